@@ -1,4 +1,4 @@
-"""Relive: an experience-replay data server, and clients for it.
+"""Relive: an experience-replay server and its clients.
 
 The API uses dm-reverb's names: ``import relive as reverb`` runs programs written for dm-reverb, without TensorFlow.
 Relive adds :meth:`Client.batches` (stacked arrays), :meth:`Client.update_priorities` (arrays of keys),

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Shape = tuple["int | None", ...]
-"""Sizes of the dimensions; ``None`` for a variable size."""
+"""The sizes of the dimensions, with ``None`` for variable sizes."""
 
 # Types from numpy's extension package ml_dtypes that columns can have; numpy itself treats them only as "void".
 _EXTENSION_DTYPES = frozenset({"bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4"})
@@ -52,13 +52,13 @@ class ArraySpec:
         return as_dtype(dtype) == self.dtype and shapes_agree(self.shape, as_shape(shape))
 
     def with_name(self, name: str | None) -> ArraySpec:
-        """Returns the same spec with another name."""
+        """Returns a copy of the spec with the given name."""
         return ArraySpec(self.shape, self.dtype, name)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BoundedArraySpec(ArraySpec):
-    """An array with elements between two bounds, both inclusive.
+    """The spec of an array with elements between two inclusive bounds.
 
     Args:
       minimum: the smallest value: a number, or an array that can be broadcast to the shape.
@@ -96,12 +96,12 @@ class BoundedArraySpec(ArraySpec):
         return hash((self.shape, self.dtype, self.name))
 
     def with_name(self, name: str | None) -> BoundedArraySpec:
-        """Returns the same spec with another name."""
+        """Returns a copy of the spec with the given name."""
         return BoundedArraySpec(self.shape, self.dtype, self.minimum, self.maximum, name)
 
 
 def as_shape(shape: Any) -> Shape | None:
-    """Converts a shape of any package to a tuple; ``None`` means that the number of dimensions is unknown."""
+    """Converts a shape from any package to a tuple; ``None`` means that the number of dimensions is unknown."""
     if shape is None or getattr(shape, "rank", 0) is None:
         return None
     try:
@@ -129,7 +129,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def shapes_agree(first: Shape | None, second: Shape | None) -> bool:
-    """Returns whether some shape matches both shapes; unknown sizes and ranks match everything."""
+    """Returns whether the two shapes are compatible; unknown sizes and ranks match everything."""
     if first is None or second is None:
         return True
     return len(first) == len(second) and all(

@@ -43,7 +43,7 @@ class BufferSettings:
 
 
 def load(folder: str) -> dict[str, Any]:
-    """Loads the result of :meth:`BufferSettings.save`.
+    """Loads the settings and numbers that :meth:`BufferSettings.save` has written.
 
     Raises:
       OSError: the folder has no saved settings.

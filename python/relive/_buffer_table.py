@@ -18,7 +18,7 @@ from relive.tables import Table
 
 
 class BufferTable:
-    """Takes steps and returns batches. The server is created at the first step, which determines the table's
+    """Stores steps, and returns batches of them. The server is created at the first step, which determines the table's
     columns."""
 
     def __init__(self, table: Table) -> None:
@@ -42,7 +42,7 @@ class BufferTable:
         return self._start(self._table) if self._server is None else self._server
 
     def load(self, checkpoint: str) -> None:
-        """Starts with a table that was saved in a folder; the folder is not changed."""
+        """Loads a table that was saved in a folder; the folder is not changed."""
         with tempfile.TemporaryDirectory() as folder:
             self._start(self._table, DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint))
 
@@ -82,7 +82,7 @@ class BufferTable:
         self._is_flushed = False
 
     def _check_columns(self, step: Mapping[str, Any]) -> None:
-        """Raises ``ValueError`` for a step with column names that differ from those of earlier steps."""
+        """Raises ``ValueError`` if the step's column names differ from the column names of earlier steps."""
         if self._columns is None:
             structure = self._client.server_info()[self._name].structure
             self._columns = set(step if structure is None else structure)

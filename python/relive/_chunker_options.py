@@ -1,4 +1,4 @@
-"""Options for the number of steps of a column that are stored together, in dm-reverb's interface."""
+"""dm-reverb's options for the number of steps of a column that are stored together."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AutoTunedChunkerOptions(ChunkerOptions):
     """Chunks with a length that adapts to the items.
 
     Args:
-      num_keep_alive_refs: the number of steps that items can still refer to; equality only compares this.
+      num_keep_alive_refs: the number of steps that items can still refer to; the only field that equality compares.
       throughput_weight: the weight of sent bytes relative to stored bytes.
     """
 

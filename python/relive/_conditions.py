@@ -12,8 +12,8 @@ from relive import _protos, nest
 class ConditionBuilder:
     """A number that a condition checks; comparing it with an integer returns the ``Condition`` message.
 
-    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare; ``% n`` takes the remainder first, which only ``==`` and
-    ``!=`` can follow. Operands other than integers raise ``TypeError``.
+    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare. ``% n`` takes the remainder first; only ``==`` and ``!=``
+    can follow it. Operands other than integers raise ``TypeError``.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class Condition:
 
     @staticmethod
     def is_end_episode() -> Any:
-        """A condition that holds when the episode ends. It is complete, and needs no comparison."""
+        """Returns a condition that holds when the episode ends; it needs no comparison."""
         return ConditionBuilder(_flag("is_end_episode")) == 1
 
     @staticmethod

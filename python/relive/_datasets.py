@@ -27,7 +27,7 @@ _Self = TypeVar("_Self", bound="SampleDataset")
 
 
 class SamplerOptions(NamedTuple):
-    """Options of a dataset's sampling; -1 stands for a default or for no limit."""
+    """The sampling options of a dataset; -1 selects a default or no limit."""
 
     max_in_flight_samples_per_worker: int
     num_workers: int
@@ -36,7 +36,7 @@ class SamplerOptions(NamedTuple):
     max_samples: int
 
     def check(self) -> None:
-        """Raises ``ValueError`` for a number out of range."""
+        """Raises ``ValueError`` if a number is out of range."""
         if self.max_in_flight_samples_per_worker < 1:
             raise ValueError(
                 f"max_in_flight_samples_per_worker ({self.max_in_flight_samples_per_worker}) must be a positive integer"
@@ -49,7 +49,7 @@ class SamplerOptions(NamedTuple):
 
 
 class SampleDataset:
-    """Samples from a table, taken when the dataset is iterated."""
+    """A dataset of samples from a table, which are taken when the dataset is iterated."""
 
     _timesteps: ClassVar[bool]
 
@@ -65,7 +65,7 @@ class SampleDataset:
         rate_limiter_timeout_ms: int = -1,
         max_samples: int = -1,
     ) -> None:
-        """Connects when the dataset is iterated.
+        """Creates a dataset, which connects to the server when it is iterated.
 
         Args:
           server_address: the server, ``host:port``, or many servers as for :class:`relive.Client`, or a client.
@@ -79,7 +79,7 @@ class SampleDataset:
           max_samples: the number of samples after which the dataset ends; -1 for never.
 
         Raises:
-          ValueError: a number out of range, different structures, or a data type that no column can have.
+          ValueError: a number that is out of range, different structures, or a data type that no column can have.
         """
         self._options = SamplerOptions(
             max_in_flight_samples_per_worker,
@@ -117,7 +117,7 @@ class SampleDataset:
 
         Raises:
           ValueError: the table does not exist, or has no signature.
-          DeadlineExceededError: the server did not answer in time.
+          DeadlineExceededError: the server did not respond in time.
         """
         if get_signature_timeout_secs is None and get_signature_timeout_ms is not None:
             get_signature_timeout_secs = get_signature_timeout_ms / 1000
@@ -204,7 +204,7 @@ class SampleDataset:
 
 
 class Check:
-    """Compares samples with the requested specs, and with the table's signature if it has one."""
+    """Compares samples with the requested specs, and with the table's signature if there is one."""
 
     def __init__(self, table: str, requested: Sequence[ArraySpec], signature: Sequence[ArraySpec] | None) -> None:
         self._table = table

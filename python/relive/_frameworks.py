@@ -9,7 +9,7 @@ def converted(data: dict[str, Any], to: str) -> dict[str, Any]:
     """Converts numpy arrays to arrays of the framework ``to``: ``"numpy"``, ``"torch"`` or ``"jax"``.
 
     Raises:
-      ValueError: ``to`` is none of these names.
+      ValueError: ``to`` is not one of these names.
     """
     if to == "numpy":
         return data

@@ -50,7 +50,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """Starts an episode in every environment; environment ``i`` gets the seed ``seed + i``."""
+        """Starts an episode in every environment; environment ``i`` uses the seed ``seed + i``."""
         super().reset(seed=seed if isinstance(seed, int) else None)
         seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
         if len(seeds) != self.num_envs:

@@ -10,7 +10,7 @@ from relive.specs import ArraySpec, Shape
 
 
 def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
-    """Returns the signature of a table for the items of ``configs``, from the spec of a step.
+    """Returns the signature of a table for the items that ``configs`` create, derived from the spec of a step.
 
     Args:
       configs: configurations with the same table and the same structure of patterns.

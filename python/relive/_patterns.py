@@ -16,7 +16,7 @@ ReferenceStep = Any
 
 
 class ReferenceNode:
-    """A column of a step, as patterns refer to it; indexing it selects steps of the column, from the newest back.
+    """A reference to a column of a step, for use in patterns; indexing it selects steps, counted back from the newest.
 
     ``node[-1]`` is the newest step, without a leading dimension; ``node[-3:]`` the newest three, ``node[-3:-1]`` the
     two before the newest, ``node[-6::2]`` every second of the newest six.
@@ -68,7 +68,7 @@ def create_config(
     """Returns a configuration of a structured writer, a ``StructuredWriterConfig`` message.
 
     Args:
-      pattern: a nest of results of indexing a reference step; the items have the structure of this nest.
+      pattern: a nest of nodes, obtained by indexing a reference step; the items have the structure of this nest.
       table: the table of the items.
       conditions: conditions that must all hold for a step to create an item; see ``Condition``.
       priority: the priority of the items, 1 by default; see ``constant_priority_fn`` and ``td_error``.
@@ -115,7 +115,7 @@ def td_error(
 
     Args:
       max_priority_weight: w, from 0 to 1.
-      step_structure: a nest like the steps.
+      step_structure: a nest with the structure of the steps.
       get_field_from_step_fn: selects the column of a step.
 
     Raises:

@@ -27,7 +27,7 @@ class Step:
     terminated: bool
     truncated: bool
     state: Any = None
-    """The agent's state before the action; ``None`` if it is not recorded."""
+    """The agent's state before the action, or ``None`` if it is not recorded."""
 
     @property
     def is_last(self) -> bool:
@@ -35,7 +35,7 @@ class Step:
 
 
 class Items:
-    """A writer, and the options of its items."""
+    """A writer, and the options for the items that it creates."""
 
     def __init__(self, writer: TrajectoryWriter, table: str, priority: Priority, timeout: float | None) -> None:
         self._writer = writer
@@ -136,7 +136,7 @@ class TransitionRows(Rows):
 
 
 class _StepRows(Rows):
-    """Row t contains all columns of step t; the last row only contains the last observation."""
+    """Row t contains all columns of step t; the last row contains only the last observation."""
 
     def __init__(self, items: Items, columns: dict[str, Any]) -> None:
         self._items = items
@@ -182,7 +182,7 @@ class _StepRows(Rows):
 
 
 class SequenceRows(_StepRows):
-    """One item for every complete window of rows; at the end of an episode, padding completes one more item."""
+    """Creates one item for every complete window of rows; at the end of an episode, padding completes one more item."""
 
     def __init__(self, items: Items, columns: dict[str, Any], kind: Sequences) -> None:
         super().__init__(items, columns)
@@ -210,7 +210,7 @@ class SequenceRows(_StepRows):
 
 
 class EpisodeRows(_StepRows):
-    """One item with all rows, at the end of an episode."""
+    """Creates one item with all rows at the end of an episode."""
 
     def __init__(self, items: Items, columns: dict[str, Any], max_length: int) -> None:
         super().__init__(items, columns)

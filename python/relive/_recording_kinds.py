@@ -23,8 +23,8 @@ class Transitions:
     next_observation    the observation space's    o_{t+m}
     ==================  =========================  =====================================================
 
-    Thus ``reward + discount * value(next_observation)`` is the n-step target (Sutton and Barto, Reinforcement Learning,
-    2nd ed., equation 7.1). A truncated episode still bootstraps.
+    ``reward + discount * value(next_observation)`` is therefore the n-step target (Sutton and Barto, Reinforcement
+    Learning, 2nd ed., equation 7.1). A truncated episode still bootstraps.
 
     Args:
       n_steps: the number of steps, at least 1.

@@ -1,5 +1,5 @@
-"""Nests as ``tensorflow.StructuredValue`` messages, the form of signatures and patterns on dm-reverb's wire and
-disk."""
+"""Nests as ``tensorflow.StructuredValue`` messages, the form in which dm-reverb sends and stores signatures and
+patterns."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def encode_signature(signature: Any) -> Any:
 
 
 def decode_signature(message: Any) -> Any:
-    """Converts a message to a nest of ``ArraySpec``, an empty message to ``None``."""
+    """Converts a message to a nest of ``ArraySpec``, or an empty message to ``None``."""
     return None if message.WhichOneof("kind") is None else _decode(message, _take_spec)
 
 

@@ -50,7 +50,7 @@ def packed(structure: Structure | None, columns: list[Any]) -> Any:
 
 
 def timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None) -> list[ReplaySample]:
-    """Returns one sample per step; all samples have the same information."""
+    """Returns one sample per step; all samples carry the same information."""
     shapes = [np.shape(column) for column in columns]
     lengths = {shape[:1] for shape in shapes}
     if len(lengths) != 1 or () in lengths:

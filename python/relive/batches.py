@@ -27,14 +27,14 @@ class Batch(NamedTuple):
     """The columns, each ``[B, steps, …]``, or ``[B, …]`` if squeezed. With ``out``, this is the same nest as
     ``out``."""
     lengths: Any = None
-    """With padding: the number of steps of each item (int64, ``[B]``) per column; ``None`` for squeezed columns."""
+    """With padding: the number of steps of each item (int64, ``[B]``) per column, or ``None`` for squeezed columns."""
 
     def weights(self, beta: float, *, normalized: bool = True) -> npt.NDArray[np.float32]:
         """Returns the importance weights (N·P)^-β of the items (Schaul et al., Prioritized Experience Replay, 2016,
         section 3.4): float32, ``[B]``.
 
-        N is the size of the table and P the probability of the item when it was sampled. ``normalized`` divides by the
-        largest weight of the batch, so that updates are only ever scaled down.
+        N is the size of the table and P the probability of the item when it was sampled. ``normalized`` divides the
+        weights by the largest weight in the batch, so that updates are only ever scaled down.
         """
         chances = np.asarray(self.info.table_size, np.float64) * np.asarray(self.info.probability, np.float64)
         weights = chances**-beta
@@ -108,7 +108,7 @@ class BatchIterator:
     def _take_names(self, names: Any, columns: int) -> None:
         """Records the names of the first batch, which later batches must also have.
 
-        Raises ``ValueError`` if a later batch has other names.
+        Raises ``ValueError`` if a later batch has different names.
         """
         if self._names is _NO_BATCH_YET:
             self._structure = None if names is None else Structure(names, is_promised=True)
@@ -135,7 +135,7 @@ class BatchIterator:
 
     @property
     def prefetched(self) -> tuple[int, int]:
-        """The number of complete batches that are ready, and of requested samples that have not arrived."""
+        """The number of complete batches that are ready, and the number of requested samples that have not arrived."""
         return self._native.prefetched
 
     def close(self) -> None:

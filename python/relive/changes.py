@@ -20,7 +20,7 @@ class LoggedChange:
     table: str
     """The table's name."""
     what: str
-    """The rule's name in configurations, or one of ``"inserts"``, ``"samples"``, ``"table"``, ``"items"``."""
+    """The rule's name, as in configurations, or one of ``"inserts"``, ``"samples"``, ``"table"``, ``"items"``."""
     old: str
     """The value before the change."""
     new: str

@@ -71,7 +71,7 @@ class DefaultCheckpointer(CheckpointerBase):
 
     Raises:
       TypeError: a path of the wrong type.
-      ValueError: an invalid value of an option.
+      ValueError: an option with an invalid value.
 
     Example:
       >>> import relive, tempfile

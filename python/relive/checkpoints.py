@@ -17,15 +17,15 @@ class RunningCheckpoint:
     began_at: float
     """The time at which it started, in seconds since the epoch by the server's clock."""
     elapsed_s: float
-    """The time since it started."""
+    """The number of seconds since it started."""
     items_done: int
     """The number of items written so far."""
     items_total: int
-    """The total number of items; 0 until it is known."""
+    """The total number of items, or 0 until it is known."""
     bytes_done: int
-    """The bytes of data written so far."""
+    """The number of bytes written so far."""
     bytes_total: int
-    """The bytes of data that were not stored before; 0 until the number is known."""
+    """The number of bytes that were not stored before, or 0 until it is known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +38,16 @@ class FinishedCheckpoint:
     """The time at which it started, in seconds since the epoch by the server's clock. Its content dates from shortly
     after this time."""
     took_s: float
-    """The time that it took."""
+    """How long it took, in seconds."""
     longest_pause_s: float
     """The longest time for which it blocked access to a table."""
     path: str | None
-    """Its path on the server's machine; ``None`` if it failed."""
+    """Its path on the server's machine, or ``None`` if it failed."""
     written_bytes: int
-    """The bytes written for it."""
+    """The number of bytes that were written for it."""
     total_bytes: int
-    """Its bytes, including all data that it refers to; earlier checkpoints may have written most of this data."""
+    """Its size in bytes, including all data that it refers to; earlier checkpoints may have written most of this
+    data."""
     error: str | None
     """The reason for its failure. Earlier checkpoints stay valid."""
 
@@ -67,9 +68,10 @@ class CheckpointStatus:
     last_saved: FinishedCheckpoint | None
     """The last successful checkpoint, which a restart loads. The same as ``last`` unless ``last`` failed."""
     next_due_s: float | None
-    """The seconds until the next automatic checkpoint; ``None`` if there are no automatic checkpoints."""
+    """The seconds until the next automatic checkpoint, or ``None`` if there are no automatic checkpoints."""
     loaded: str | None
-    """The path or URL of the checkpoint that the server loaded at start; ``None`` if it started with empty tables."""
+    """The path or URL of the checkpoint that the server loaded when it started, or ``None`` if it started with empty
+    tables."""
 
     @classmethod
     def _from_native(cls, native: dict[str, Any]) -> CheckpointStatus:

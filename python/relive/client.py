@@ -35,9 +35,9 @@ _ITEMS_PER_PAGE = 100_000
 class Client:
     """A client for the server at ``server_address`` (``host:port``), or for many servers.
 
-    For many servers, pass a list of addresses, one string with commas between them, or ``dns:///name:port`` for all
-    addresses of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does
-    not answer until the server answers again, and no call waits for such a server; :meth:`servers` and
+    To use many servers, pass a list of addresses, a comma-separated string, or ``dns:///name:port`` for all addresses
+    of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does not
+    respond until that server responds again, and no call waits for such a server; :meth:`servers` and
     :meth:`server_changes` report the state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
@@ -68,8 +68,9 @@ class Client:
     >>> server.stop()
     """
 
-    # Whether the client behaves like dm-reverb's where this package differs: how lists of numbers are interpreted, the
-    # texts of some errors, waiting for a stopped server of this process, and closing writers that have unsent items.
+    # Whether the client behaves like dm-reverb's client where this package would otherwise differ: how lists of numbers
+    # are interpreted, the texts of some errors, waiting for a stopped server of this process, and closing writers that
+    # have unsent items.
     _as_reverb = False
     # Whether the columns of an inserted step must have the names of the table's columns.
     _checks_names = True
@@ -103,7 +104,7 @@ class Client:
     def transport(self) -> str:
         """The transport of items and batches: ``"in-process"``, ``"shm"``, ``"unix"`` or ``"tcp"``.
 
-        The first access queries the server. Until a server answers, the value is ``"tcp"``.
+        The first access queries the server. Until a server responds, the value is ``"tcp"``.
 
         Raises:
           FailedPreconditionError: the server cannot be reached over the requested transport.
@@ -113,18 +114,19 @@ class Client:
     # Many servers.
 
     def servers(self) -> list[ServerState]:
-        """Returns the state of each server; empty for a client that uses a single server, which is not monitored."""
+        """Returns the state of each server. The result is empty for a client of a single server, which is not
+        monitored."""
         return [ServerState._make(state) for state in self._native.servers()]
 
     def server_changes(self) -> list[ServerChange]:
-        """Returns the last 256 changes of servers that were left out or rejoined, oldest first.
+        """Returns the last 256 occasions on which a server was left out or rejoined, oldest first.
 
         These changes are also logged to the logger ``relive`` of :mod:`logging`, as warnings when a server is left out.
         """
         return [ServerChange._make(change) for change in self._native.server_changes()]
 
     def server(self, address: str) -> Client:
-        """Returns a client for a single one of the servers, selected by its address in :meth:`servers`.
+        """Returns a client for one of the servers, which is selected by its address in :meth:`servers`.
 
         Raises:
           ValueError: the client has no server with this address.
@@ -137,13 +139,13 @@ class Client:
     # Writing.
 
     def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
-        """Writes one step as one item of each table in ``priorities``, and waits for the server's confirmation.
+        """Writes one step as one item to each table in ``priorities``, and waits for the server's confirmation.
 
         The columns of the items keep a leading dimension of 1.
 
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
-            or a step with other column names than the table's.
+            or a step with column names that differ from the table's.
           TypeError: a value of the step is not a tensor; ``None`` is not a tensor, either.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
@@ -212,7 +214,7 @@ class Client:
             nothing and its later calls raise :class:`relive.errors.UnimplementedError`.
 
         Raises:
-          ValueError: an option out of range, or an unknown codec.
+          ValueError: an option that is out of range, or an unknown codec.
         """
         if num_keep_alive_refs < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
@@ -317,8 +319,9 @@ class Client:
             to, so other threads must not access them until the next batch is returned.
 
         Raises:
-          ValueError: a number out of range, or arrays of ``out`` that are not writable; the error names the path. While
-            iterating: items with different shapes, or ``out`` has a different structure, shape or data type.
+          ValueError: a number that is out of range, or arrays of ``out`` that are not writable; the error names the
+            path. While iterating: items with different shapes, or ``out`` has a different structure, shape or data
+            type.
           TypeError: a value in ``out`` is not an array.
           DeadlineExceededError: while iterating, no complete batch within ``timeout`` seconds.
           RuntimeError: while iterating, the table does not exist, or the server stopped.
@@ -343,7 +346,7 @@ class Client:
     def get_items(
         self, table: str, keys: Sequence[int] | npt.NDArray[np.uint64], *, timeout: float | None = None
     ) -> list[ReplaySample | None]:
-        """Returns the items with these keys, ``None`` for unknown keys. This does not count as sampling."""
+        """Returns the items with these keys, and ``None`` in place of unknown keys. This does not count as sampling."""
         structure = self._structure(table, timeout)
         found = self._native.get_items(table, keys, timeout)
         return [
@@ -434,10 +437,10 @@ class Client:
           min_size_to_sample: the number of items that the table must hold before it can be sampled.
           min_diff: the lowest value to which a sample may move the cursor.
           max_diff: the highest value to which an insert may move the cursor.
-          timeout: the number of seconds to wait for the server's answer.
+          timeout: the number of seconds to wait for the server's response.
 
         Raises:
-          ValueError: an unknown table, rules out of range, or no rule to change.
+          ValueError: an unknown table, rules that are out of range, or no rule to change.
           NotImplementedError: the server is not a Relive server.
         """
         limiter = _limiter_rules(rate_limiter, samples_per_insert, min_size_to_sample, min_diff, max_diff)
@@ -466,7 +469,7 @@ class Client:
         return self._change(table, timeout, **{name: False for name, chosen in resumed.items() if chosen})
 
     def add_table(self, table: Table, *, timeout: float | None = None) -> None:
-        """Adds an empty table with the rules of ``table`` to the running server. ``table`` itself stays unused.
+        """Adds an empty table with the rules of ``table`` to the running server. ``table`` itself is not used.
 
         The server's next checkpoint contains the table, so a server that restarts from this checkpoint must also have
         the table in its configuration.
@@ -493,19 +496,20 @@ class Client:
     # Asking.
 
     def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
-        """Returns the tables by name, waiting until the server is available. No ``timeout`` or a timeout of 0 waits
-        forever.
+        """Returns the tables by name, waiting until the server is available. Without a ``timeout``, or with a timeout
+        of 0, the call waits forever.
 
         Raises:
-          DeadlineExceededError: no server answered within ``timeout`` seconds.
+          DeadlineExceededError: no server responded within ``timeout`` seconds.
         """
         limit = timeout if timeout is not None and timeout > 0 else None
         infos = [TableInfo._from_native(info) for info in self._native.server_info(limit)]
         return {info.name: info for info in infos}
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
-        """Returns the state of a Relive server: ``version``, ``uptime_s``, and ``tables``: :class:`TableInfo` by name,
-        each with its bytes and its ``waiters``: the waiting callers, their conditions, and the start of each wait.
+        """Returns the state of a Relive server: ``version``, ``uptime_s``, and ``tables``, which maps names to
+        :class:`TableInfo`. Each table has its bytes and its ``waiters``: the waiting callers, their conditions, and the
+        start of each wait.
 
         For all chunks it reports ``num_chunks``, ``encoded_bytes``, ``raw_bytes``, ``shared_bytes`` (held by several
         tables), ``spilled_bytes`` (on disk) and ``resident_bytes`` (in memory). ``max_bytes`` is the server's memory
@@ -532,7 +536,7 @@ class Client:
 
         Raises:
           ValueError: the server has no location for checkpoints.
-          RuntimeError: no server answers, or writing failed.
+          RuntimeError: no server responds, or writing failed.
         """
         return self._native.checkpoint(timeout)
 
@@ -542,7 +546,7 @@ class Client:
 
         Raises:
           NotImplementedError: the server is not a Relive server.
-          RuntimeError: no server answers.
+          RuntimeError: no server responds.
         """
         return CheckpointStatus._from_native(self._native.checkpoint_status(timeout))
 
@@ -551,7 +555,7 @@ class Client:
         return self._native.sampler(table, **options)
 
     def _structure(self, table: str, timeout: float | None, *, required: bool = False) -> Structure | None:
-        """Returns the structure of the items of ``table``; ``None`` if the structure is not known."""
+        """Returns the structure of the items of ``table``, or ``None`` if the structure is not known."""
         known = self._structures.get(table)
         if known is None:
             infos = self.server_info(timeout)

@@ -6,16 +6,16 @@ exception that programs written for dm-reverb catch (``RuntimeError``, ``ValueEr
 
 | Class | also | When |
 |---|---|---|
-| ``DeadlineExceededError`` | ``TimeoutError`` | a timeout given by the caller ran out |
-| ``InvalidArgumentError`` | ``ValueError`` | an argument that can never work |
+| ``DeadlineExceededError`` | ``TimeoutError`` | a timeout given by the caller expired |
+| ``InvalidArgumentError`` | ``ValueError`` | an argument that is always invalid |
 | ``NotFoundError`` | ``RuntimeError``, ``ValueError`` | an unknown table; dm-reverb's choice depends on the call |
-| ``UnavailableError`` | ``RuntimeError`` | no server answers |
+| ``UnavailableError`` | ``RuntimeError`` | no server responds |
 | ``CancelledError`` | ``RuntimeError`` | the server or the table was closed while the call waited |
 | ``ClosedError`` | ``RuntimeError`` | the writer, sampler or server was closed before the call |
 | ``FailedPreconditionError`` | ``RuntimeError`` | the state does not allow the call |
 | ``DataLossError`` | ``RuntimeError`` | stored or received bytes are damaged |
 | ``ProtocolError`` | ``RuntimeError`` | the other side violated the protocol |
-| ``PermissionDeniedError`` | ``RuntimeError`` | the server refuses the caller |
+| ``PermissionDeniedError`` | ``RuntimeError`` | the server rejects the caller |
 | ``InternalError`` | ``RuntimeError`` | a fault of the server |
 | ``ResourceExhaustedError`` | ``IndexError`` | a limit of the server was reached |
 | ``UnimplementedError`` | ``NotImplementedError`` | the server does not support the call |
@@ -29,8 +29,8 @@ class ReverbError(Exception):
 def _allows_flush(error: BaseException | None) -> bool:
     """Returns whether a writer still sends its remaining items if its ``with`` block ends with ``error``.
 
-    A refused argument does not affect earlier items. An error of the server or the connection would occur again, and an
-    interrupted program should not wait.
+    A rejected argument does not affect earlier items. An error of the server or the connection would occur again, and
+    an interrupted program should not wait.
     """
     if isinstance(error, ReverbError):
         return isinstance(error, ValueError)
@@ -38,19 +38,19 @@ def _allows_flush(error: BaseException | None) -> bool:
 
 
 class DeadlineExceededError(ReverbError, TimeoutError):
-    """The timeout given by the caller ran out before the call completed."""
+    """The timeout given by the caller expired before the call completed."""
 
 
 class InvalidArgumentError(ReverbError, ValueError):
-    """An argument that can never work, in any state of the server."""
+    """An argument that is invalid regardless of the server's state."""
 
 
 class NotFoundError(ReverbError, RuntimeError, ValueError):
-    """The table does not exist, or the store, column or trajectory of :mod:`relive.gpu`."""
+    """The table does not exist or, in :mod:`relive.gpu`, the store, column or trajectory does not exist."""
 
 
 class UnavailableError(ReverbError, RuntimeError):
-    """No server answers at the address, or a resource of :mod:`relive.gpu` is in use or missing. A retry may
+    """No server responds at the address, or a resource of :mod:`relive.gpu` is in use or missing. A retry may
     succeed."""
 
 
@@ -75,11 +75,11 @@ class ProtocolError(ReverbError, RuntimeError):
 
 
 class PermissionDeniedError(ReverbError, RuntimeError):
-    """The server refuses this caller."""
+    """The server rejects this caller."""
 
 
 class InternalError(ReverbError, RuntimeError):
-    """A fault inside the server; or the system denied :mod:`relive.gpu` memory, a file or a thread."""
+    """An internal error of the server, or the system denied :mod:`relive.gpu` memory, a file or a thread."""
 
 
 class ResourceExhaustedError(ReverbError, IndexError):

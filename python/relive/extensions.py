@@ -53,7 +53,7 @@ class PriorityDiffusion(TableExtensionBase):
       after: the number of neighbors after an item, at most 1024.
 
     Raises:
-      ValueError: a number out of range.
+      ValueError: a number that is out of range.
     """
 
     decay: float

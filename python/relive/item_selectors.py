@@ -29,7 +29,7 @@ class ItemSelector(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class FifoSelector(ItemSelector):
-    """The oldest item, with probability 1."""
+    """Selects the oldest item, with probability 1."""
 
     @property
     def _spec(self) -> Spec:
@@ -41,7 +41,7 @@ class FifoSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class LifoSelector(ItemSelector):
-    """The newest item, with probability 1."""
+    """Selects the newest item, with probability 1."""
 
     @property
     def _spec(self) -> Spec:
@@ -53,7 +53,7 @@ class LifoSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class UniformSelector(ItemSelector):
-    """Any item, each with probability 1/size."""
+    """Selects any item, each with probability 1/size."""
 
     @property
     def _spec(self) -> Spec:
@@ -65,7 +65,7 @@ class UniformSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class WithoutReplacementSelector(ItemSelector):
-    """Any item that has not been drawn in this epoch; a new epoch begins when all items have been drawn.
+    """Selects any item that has not been drawn in this epoch; a new epoch begins when all items have been drawn.
 
     The probability of an item is 1/(items not yet drawn in the epoch). dm-reverb's clients see the uniform selector.
     """
@@ -80,10 +80,10 @@ class WithoutReplacementSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class PrioritizedSelector(ItemSelector):
-    """Item i with probability p_i^e / sum_k p_k^e, where p are the priorities and e is the exponent.
+    """Selects item i with probability p_i^e / sum_k p_k^e, where p are the priorities and e is the exponent.
 
     This is equation 1 of Schaul et al., "Prioritized Experience Replay" (2016), whose alpha is the exponent. Items of
-    priority 0 are drawn only if all items have priority 0. Priorities must be finite and not negative.
+    priority 0 are drawn only if all items have priority 0. Priorities must be finite and nonnegative.
 
     Args:
       priority_exponent: with 0, all positive priorities have equal weight; with 1, the weight is proportional to the
@@ -108,9 +108,9 @@ class PrioritizedSelector(ItemSelector):
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class HeapSelector(ItemSelector):
-    """The item with the lowest or the highest priority, with probability 1.
+    """Selects the item with the lowest or the highest priority, with probability 1.
 
-    Among items of equal priority, it chooses the item that was inserted or updated longest ago.
+    Among items with the same priority, it selects the item that was inserted or updated longest ago.
 
     Args:
       min_heap: whether to choose the lowest priority.
@@ -135,14 +135,14 @@ class HeapSelector(ItemSelector):
 
 
 class MinHeap(HeapSelector):
-    """The item with the lowest priority."""
+    """Selects the item with the lowest priority."""
 
     def __init__(self) -> None:
         super().__init__(True)
 
 
 class MaxHeap(HeapSelector):
-    """The item with the highest priority."""
+    """Selects the item with the highest priority."""
 
     def __init__(self) -> None:
         super().__init__(False)
@@ -165,7 +165,7 @@ _PLAIN: dict[str, type[ItemSelector]] = {
 
 
 def from_spec(spec: Spec) -> ItemSelector:
-    """Returns the selector described by plain values; the inverse of ``_spec``.
+    """Returns the selector that plain values describe; the inverse of ``_spec``.
 
     Raises ``ValueError`` for an unknown name.
     """

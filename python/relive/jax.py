@@ -1,7 +1,7 @@
 """Batches as JAX arrays.
 
-On the CPU, the arrays share the memory of the gathered batch, without a copy. This memory has XLA's required alignment,
-and is not reused as long as a JAX array refers to it.
+On the CPU, the arrays share the memory of the gathered batch, without a copy. This memory has the alignment that XLA
+requires, and is not reused as long as a JAX array refers to it.
 """
 
 from __future__ import annotations

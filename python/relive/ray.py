@@ -11,7 +11,7 @@ sets the resources of each worker::
 :func:`replay` serves tables to your own Ray program.
 
 All machines need Relive and the same version of ``ray``. A run calls Ray to start and end workers, and to query free
-resources while a worker waits to be placed. It makes no calls to Ray while all workers act.
+resources while a worker waits to be placed. It makes no calls to Ray while all workers are acting.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Workers:
     """The resources that the workers of a run need, and their placement by Ray.
 
     Args:
-      num_cpus: the number of CPUs of each worker; Ray counts them and does not enforce them.
+      num_cpus: the number of CPUs of each worker; Ray counts CPUs, but does not enforce the number.
       num_gpus: the number of GPUs of each worker, or a fraction of one.
       resources: other resources of each worker, by their names in the cluster.
       strategy: ``"SPREAD"`` over the machines; ``"DEFAULT"``, which fills one machine before the next; or a Ray
@@ -61,11 +61,11 @@ class Workers:
         ``"STRICT_PACK"``.
       runtime_env: the environment that Ray sets up on the machines, such as ``{"pip": ["relive"]}`` or
         ``{"working_dir": "."}``.
-      host: the IP address at which the cluster reaches this machine; by default the one that Ray knows.
+      host: the IP address at which the cluster reaches this machine; by default the address that Ray uses for it.
 
     Raises:
-      ValueError: ``host`` is not an IP address, ``workers_per_node`` is below 1, or a placement group lacks
-        ``workers_per_node``.
+      ValueError: ``host`` is not an IP address, ``workers_per_node`` is below 1, or a placement group is requested
+        without ``workers_per_node``.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Workers:
         return _OwnRun(self, agent, environment)
 
     def _supervisor(self, launcher: _Launcher, actors: int) -> Supervisor:
-        """Returns a starter of the given number of workers, single or grouped into nodes."""
+        """Returns an object that starts the given number of workers, either individually or grouped into nodes."""
         if self.workers_per_node is None:
             return Supervisor(launcher, actors)
         whole, rest = divmod(actors, self.workers_per_node)
@@ -218,7 +218,7 @@ def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None
 
     Args:
       tables: as for :class:`relive.Server`.
-      host: the IP address at which the cluster reaches this machine; by default the one that Ray knows.
+      host: the IP address at which the cluster reaches this machine; by default the address that Ray uses for it.
       port: the port to listen on; by default a free port.
       **options: further options of :class:`relive.Server`, such as ``max_bytes`` or ``checkpointer``.
 
@@ -285,7 +285,7 @@ class _Host:
         return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> RemoteError | None:
-        """Works until the run is over; returns the worker's error, if any."""
+        """Works until the run is over, and returns the worker's error, if any."""
         try:
             work(*agent_and_environment, address, number, token)
         except BaseException as error:
@@ -301,7 +301,7 @@ class _Node:
         return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> RemoteError | None:
-        """Runs the given number of workers until the run is over; returns a worker's error, if any."""
+        """Runs the given number of workers until the run is over, and returns a worker's error, if any."""
         try:
             workers = _NodeWorkers(agent_and_environment, address, token)
             name = f"{socket.gethostname()}-{os.getpid()}"
@@ -330,7 +330,7 @@ class _NodeWorkers:
         self.supervisor.hold(self._address, numbers)
 
     def watch(self) -> tuple[int, int]:
-        """Restarts workers that have ended; returns the number of running workers and the number of restarts."""
+        """Restarts workers that have ended, and returns the number of running workers and the number of restarts."""
         self.supervisor.check()
         return self.supervisor.running, self.supervisor.restarts
 
@@ -368,10 +368,10 @@ def imported() -> Any:
 
 
 def connected() -> Any:
-    """Returns the package ``ray``, connected to a cluster: calls :func:`ray.init` if the program has not.
+    """Returns the package ``ray``, connected to a cluster: calls :func:`ray.init` if the program has not done so.
 
     Raises:
-      ConnectionError: nothing answers at ``RAY_ADDRESS``. Ray itself would retry for minutes.
+      ConnectionError: no cluster responds at ``RAY_ADDRESS``. Ray itself would retry for minutes.
     """
     ray = imported()
     if not ray.is_initialized():
@@ -381,7 +381,7 @@ def connected() -> Any:
 
 
 def _expect_answer(address: str) -> None:
-    """Checks that an address of the form ``host:port`` accepts connections; other forms name no host."""
+    """Checks that an address of the form ``host:port`` accepts connections; other forms do not name a host."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return
@@ -394,7 +394,7 @@ def _expect_answer(address: str) -> None:
 
 
 def main() -> None:
-    """Runs workers as Ray actors for a run with its learner elsewhere, until the run is over."""
+    """Runs workers as Ray actors for a run that learns elsewhere, until the run is over."""
     parser = argparse.ArgumentParser(
         prog="python -m relive.ray", description="Acts in Ray actors for a run of `relive rl train ... --listen ADDR --no-spawn`, until the run is over."
     )

@@ -1,4 +1,4 @@
-"""A replay buffer for single-process programs: three lines of code, built on a server's tables."""
+"""A replay buffer for single-process programs: it takes three lines of code, and is built on a server's tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ReplayBuffer:
         truncated. The buffer adds the column ``discount``: γ^m for a transition over m steps, or 0 where the episode
         terminated, so that ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the
         discounted sum over the m steps. Columns with the prefix ``next_`` are taken from the last of these steps.
-      seed: the seed of the random choices; with the same seed, the same calls give the same batches.
+      seed: the seed of the random choices; with the same seed, the same calls produce the same batches.
       table: the table's name, for clients that connect after :meth:`serve`.
 
     Raises:
@@ -122,17 +122,17 @@ class ReplayBuffer:
             raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are extra columns of a prioritized buffer; rename your columns")
 
     def sample(self, batch_size: int | None = None, to: str = "numpy") -> dict[str, Any]:
-        """Returns a batch: each column with the transitions as its leading dimension.
+        """Returns a batch; the leading dimension of each column indexes the transitions.
 
-        A prioritized buffer adds ``weights``, the importance weights (N·P)^-β divided by the largest in the batch, and
-        ``keys``, for :meth:`update`.
+        A prioritized buffer adds ``weights``, the importance weights (N·P)^-β divided by the largest weight in the
+        batch, and ``keys``, for :meth:`update`.
 
         Args:
           batch_size: the number of transitions in this batch.
           to: the library of the arrays: ``"numpy"``, ``"torch"`` or ``"jax"``; ``keys`` are always numpy arrays.
 
         Raises:
-          ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is none of these names.
+          ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is not one of these names.
         """
         batch = self._table.sample(self._settings.batch_size if batch_size is None else batch_size)
         data: dict[str, Any] = dict(batch.data)

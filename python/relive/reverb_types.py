@@ -62,7 +62,7 @@ class TableInfo:
     limiter_cursor: float | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: ``inserts * samples_per_insert - samples``, which the limiter keeps between its bounds."""
     max_bytes: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: bytes of chunks that the table keeps; ``None`` without such a bound. Only ``Client.status`` and
+    """Relive: bytes of chunks that the table keeps, or ``None`` without such a bound. Only ``Client.status`` and
     ``Table.info`` set this field and the following fields: dm-reverb's protocol, which ``Client.server_info`` uses,
     does not have them."""
     shards: int | None = dataclasses.field(default=None, compare=False, repr=False)

@@ -109,7 +109,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         return _rows(observations, self.n_envs, self.obs_shape, self.observation_space.dtype)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples | DictReplayBufferSamples:  # type: ignore[override]
-        """Returns a batch of transitions; ``env`` normalizes observations and rewards."""
+        """Returns a batch of transitions; ``env``, if given, normalizes observations and rewards."""
         data = self.replay.sample(batch_size)
         observations, following = (self._normalize_obs(data[name], env) for name in ("observation", "next_observation"))
         columns: dict[str, Any] = {

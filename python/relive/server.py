@@ -35,31 +35,31 @@ class Server:
     """Serves tables on a port of this machine, and to clients in the process through memory.
 
     Args:
-      tables: the tables, with different names.
+      tables: the tables, which must have different names.
       port: the port; ``None`` and 0 choose a free port, which :attr:`port` returns.
       checkpointer: the location of checkpoints; by default a new temporary folder.
       host: the address to listen on. The default is ``"127.0.0.1"``, which only this machine can reach; ``"*"`` is
-        every address of the machine. Without ``tls``, ``token`` and ``token_file``, anyone who can reach the server has
+        every address of the machine. Without ``tls``, ``token`` or ``token_file``, anyone who can reach the server has
         full access to its tables; the server then logs a warning.
-      max_bytes: the bytes of chunks that the server keeps in memory, in all tables and in transit. Beyond it, inserts
-        wait, and eventually raise ``ResourceExhaustedError``. ``None``: no bound.
+      max_bytes: the bytes of chunks that the server keeps in memory, in all tables and in transit. Beyond this bound,
+        inserts wait, and eventually raise ``ResourceExhaustedError``. ``None``: no bound.
       max_bytes_wait: the number of seconds that inserts wait for memory.
       spill_dir: a folder on a fast disk. Shortly before the chunks reach ``max_bytes``, the server moves chunks that
         were not read recently to this folder, and reads them from there when they are sampled. Inserts then wait only
         if the disk is too slow.
       tls: the server's certificate; all traffic then uses TLS.
-      token: a token that clients must send, of 16 to 1024 characters; it grants permission to read and write. Clients
-        in the same process need no token and have full access.
+      token: a token of 16 to 1024 characters that clients must send; it grants permission to read and write. Clients in
+        the same process need no token and have full access.
       token_file: a file of tokens, one of which a client must send; each line is ``NAME ROLE TOKEN``, as created by
         ``relive token``. The server reloads the file when it changes. Use it instead of ``token`` if clients have their
         own tokens or roles.
-      open_port: a second port without TLS and tokens, for dm-reverb's clients, which support neither; 0 chooses a free
+      open_port: a second port without TLS or tokens, for dm-reverb's clients, which support neither; 0 chooses a free
         one.
       open_role: the role of clients that connect to that port: ``"read"``, ``"write"`` or ``"admin"``.
       max_connections: the largest number of open connections; the server closes additional connections immediately.
         Each reader or writer of a client uses one connection.
-      max_bytes_in_flight: the bytes in transit between clients and tables, over all connections. Beyond it, inserts and
-        samples wait; clients that make no progress in the meantime are disconnected and retry.
+      max_bytes_in_flight: the bytes in transit between clients and tables, over all connections. Beyond this bound,
+        inserts and samples wait; clients that make no progress in the meantime are disconnected and retry.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
         ``/readyz``) and a dashboard; port 0 chooses a free one, which :attr:`http_address` returns. It exposes the
         names and statistics of the tables to anyone who can reach it, and is read-only.
@@ -69,7 +69,7 @@ class Server:
 
     Raises:
       ValueError: no tables, two tables with the same name, an unavailable port, a ``max_bytes`` below 1, a
-        ``spill_dir`` without ``max_bytes``, or a checkpoint with a table that is not given.
+        ``spill_dir`` without ``max_bytes``, or a checkpoint with a table that is not among ``tables``.
       RuntimeError: a damaged checkpoint; the error names file and position.
 
     >>> import relive
@@ -191,16 +191,16 @@ class Server:
 
     @property
     def open_port(self) -> int | None:
-        """The port without TLS and tokens; ``None`` if there is none."""
+        """The port without TLS or tokens, or ``None`` if there is none."""
         return self._native.open_port
 
     @property
     def http_address(self) -> str | None:
-        """The address of metrics and the dashboard, as ``host:port``; ``None`` if they are off."""
+        """The address of metrics and the dashboard, as ``host:port``, or ``None`` if they are off."""
         return self._native.http_address
 
     def stop(self) -> None:
-        """Stops serving. Calls that wait fail with an error; a second stop does nothing.
+        """Stops serving. Waiting calls fail with an error; a second stop does nothing.
 
         Raises:
           RuntimeError: the final checkpoint could not be written.

@@ -11,7 +11,7 @@ class ServerState(NamedTuple):
 
     address: str
     standing: str
-    """``"up"``: in use. ``"away"``: left out until it answers again. ``"unknown"``: not contacted yet."""
+    """``"up"``: in use. ``"away"``: left out until it responds again. ``"unknown"``: not contacted yet."""
     since_s: float
     """The number of seconds in this state."""
     reason: str
@@ -21,7 +21,7 @@ class ServerState(NamedTuple):
     times_left: int
     """The number of times that the server was left out."""
     lost_updates: int
-    """The number of priority updates and deletions that were dropped because the keys' server did not answer."""
+    """The number of priority updates and deletions that were dropped because the keys' server did not respond."""
 
 
 class ServerChange(NamedTuple):

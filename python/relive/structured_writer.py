@@ -1,4 +1,4 @@
-"""Writes items by patterns: a step creates an item for each pattern if it satisfies the conditions.
+"""Writes items according to patterns: for each pattern, a step that satisfies the conditions creates an item.
 
 >>> step = create_reference_step({"obs": None, "action": None, "reward": None})
 >>> config = create_config(
@@ -57,7 +57,7 @@ _MESSAGES = {"ConditionProto": "Condition", "Config": "StructuredWriterConfig"}
 PatternTransform = Callable[[ReferenceStep], Pattern]
 """A function that derives a pattern from a reference step."""
 
-# The form in which the compiled writer reports an invalid value; it identifies columns only by number.
+# The form in which the compiled writer reports an invalid value; it identifies columns only by their numbers.
 _MISMATCH = re.compile(
     r"column (\d+) \(path [^)]*\) got (dtype|shape) (.*), but expected (.*) as in its first value"
 )
@@ -98,7 +98,8 @@ class StructuredWriter:
         return cls(client.structured_writer(natives, codec=codec), client)
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step: a nest of tensors with the same number of leaves as before, ``None`` for missing leaves.
+        """Appends a step: a nest of tensors with the same number of leaves as before, and ``None`` in place of missing
+        leaves.
 
         Args:
           data: the step.
@@ -133,7 +134,7 @@ class StructuredWriter:
         Raises:
           ValueError: ``block_until_num_items`` is negative.
           DeadlineExceededError: more items are unconfirmed after ``timeout_ms``.
-          RuntimeError: the server refused an item.
+          RuntimeError: the server rejected an item.
         """
         if block_until_num_items < 0:
             raise ValueError(f"block_until_num_items must be >= 0, got {block_until_num_items}")
@@ -149,7 +150,7 @@ class StructuredWriter:
 
         Raises:
           DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode continues.
-          RuntimeError: the server refused an item.
+          RuntimeError: the server rejected an item.
         """
         self._writer.end_episode(bool(clear_buffers), timeout_ms)
 

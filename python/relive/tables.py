@@ -12,7 +12,7 @@ from relive.reverb_types import TableInfo
 # The largest size of a table: dm-reverb's clients store it as a signed 32-bit integer.
 _MAX_TABLE_SIZE = 2**31 - 1
 
-# The most shards of a table.
+# The largest number of shards in a table.
 _MAX_SHARDS = 64
 
 
@@ -21,7 +21,7 @@ class TableExtensionBase(abc.ABC):
 
     @abc.abstractmethod
     def build_internal_extensions(self, table_name: str) -> Sequence[Any]:
-        """Returns the parts that the server runs; called once, when the table is created."""
+        """Returns the parts that the server runs. This method is called once, when the table is created."""
 
 
 class Table:
@@ -38,12 +38,13 @@ class Table:
       signature: a nest of array specs (:class:`relive.ArraySpec`, ``tf.TensorSpec``, ``dm_env.specs.Array``,
         ``gymnasium.spaces`` …). Items are checked against it, and sampled data has its structure.
       max_bytes: the number of bytes that the table keeps, counting each of its items' chunks once, as stored. Beyond
-        it, the remover chooses the items to evict. A single item that exceeds the bound is refused. ``None``: no bound.
+        this bound, the remover chooses the items to evict. A single item that exceeds the bound is rejected. ``None``:
+        no bound.
       shards: the number of parts into which the server divides the table, 1 to 64, so that writers on several threads
         do not wait for each other. Each part holds its share of ``max_size``, at least 1, and evicts independently.
         More than one shard needs the sampler ``Uniform`` or ``Prioritized``, the rate limiter ``MinSize``, and neither
         ``max_bytes`` nor extensions.
-      seed: the seed of the table's random choices, from 0 to 2**64 - 1. New tables with the same rules and seed give
+      seed: the seed of the table's random choices, from 0 to 2**64 - 1. New tables with the same rules and seed produce
         the same samples for the same calls in the same order. This does not apply with ``shards``, since random keys
         assign items to shards.
 
@@ -62,7 +63,7 @@ class Table:
     (1000, False)
     """
 
-    # Whether rules that block all samples are refused. dm-reverb accepts them.
+    # Whether rules that block all samples are rejected. dm-reverb accepts them.
     _must_be_samplable = True
 
     def __init__(
@@ -122,7 +123,7 @@ class Table:
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """Returns a table that returns every item once, oldest first; inserts wait while it is full."""
+        """Returns a table that delivers every item once, oldest first; inserts wait while it is full."""
         _check_max_size(max_size)
         return cls(
             name=name,
@@ -148,7 +149,7 @@ class Table:
         max_bytes: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """Returns a table that returns every item once, newest first; inserts wait while it is full."""
+        """Returns a table that delivers every item once, newest first; inserts wait while it is full."""
         _check_max_size(max_size)
         return cls(
             name=name,
@@ -226,7 +227,7 @@ class Table:
         )
 
     def _limiter(self, info: dict[str, Any]) -> rate_limiters.RateLimiter:
-        """Returns the current rate limiter; clients may have changed it."""
+        """Returns the current rate limiter, which clients may have changed."""
         bounds = (info["samples_per_insert"], info["min_size_to_sample"], info["min_diff"], info["max_diff"])
         now = rate_limiters.RateLimiter(*bounds)
         return self._rate_limiter if self._rate_limiter == now else now

@@ -1,4 +1,4 @@
-"""A client with TensorFlow operations as calls."""
+"""A client with calls that are TensorFlow operations."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class TFClient:
           name: Name of the operation.
 
         Raises:
-          tf.errors.InvalidArgumentError: The item has other columns.
+          tf.errors.InvalidArgumentError: The item has different columns.
           tf.errors.NotFoundError: The table does not exist.
         """
         dtypes = [tf.as_dtype(dtype) for dtype in tf.nest.flatten(data_dtypes)]
@@ -81,7 +81,7 @@ class TFClient:
           name: Name of the operation.
 
         Returns:
-          The operation within a graph, ``None`` eagerly.
+          The operation within a graph; ``None`` in eager mode.
 
         Raises:
           ValueError: ``tables`` or ``priorities`` have the wrong type or shape.
@@ -122,7 +122,7 @@ class TFClient:
           name: Name of the operation.
 
         Returns:
-          The operation within a graph, ``None`` eagerly.
+          The operation within a graph; ``None`` in eager mode.
 
         Raises:
           tf.errors.InvalidArgumentError: The shapes differ or are not of rank 1, or a priority is invalid.

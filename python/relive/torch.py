@@ -53,7 +53,7 @@ class ReplayDataset(IterableDataset[Batch]):
         a ``DataLoader``, use the loader's own ``pin_memory``.
 
     Raises:
-      ValueError: a number out of range. While iterating, the same exceptions as :meth:`relive.Client.batches`.
+      ValueError: a number that is out of range. While iterating, the same exceptions as :meth:`relive.Client.batches`.
     """
 
     def __init__(

@@ -23,12 +23,12 @@ class TrajectoryWriter:
     """Appends steps and creates items; created by ``Client.trajectory_writer``.
 
     A step is a nest of tensors. Within a step, a list of Python numbers, or of such lists of equal length, is
-    interpreted as one array; any other list is a nest, as is a tuple. A step can lack parts of other steps: a mapping
-    can lack a key, a sequence can be shorter, or a value can be ``None``. The columns of missing parts then contain
-    ``None``. ``history`` is the union of all parts so far.
+    interpreted as one array; any other list is a nest, as is a tuple. A step can omit parts that other steps have: a
+    mapping can lack a key, a sequence can be shorter, or a value can be ``None``. The columns of missing parts then
+    contain ``None``. ``history`` is the union of all parts so far.
 
     Only one thread at a time may use a writer. As a context manager, it flushes on exit, unless the ``with`` block ends
-    because of an interrupt or a ``ReverbError`` other than a refused argument (``ValueError``).
+    because of an interrupt or a ``ReverbError`` other than a rejected argument (``ValueError``).
 
     >>> import relive
     >>> server = relive.Server([relive.Table.queue("pairs", 100)], listen=False)
@@ -80,7 +80,7 @@ class TrajectoryWriter:
 
     @property
     def pending_items(self) -> int:
-        """Items that the server has not confirmed yet."""
+        """The number of items that the server has not confirmed yet."""
         return self._writer.pending_items
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
@@ -114,7 +114,7 @@ class TrajectoryWriter:
             column, an unknown table, a trajectory that does not match the table's signature, or column names that
             differ from the table's. The table's names come from its signature or, without a signature, from its first
             item.
-          RuntimeError: the writer is closed, or the server refused an item.
+          RuntimeError: the writer is closed, or the server rejected an item.
         """
         return self._writer.create_item(table, priority, trajectory)
 
@@ -166,7 +166,7 @@ class TrajectoryWriter:
         Raises:
           ValueError: ``block_until_num_items`` is negative.
           DeadlineExceededError: more items are unconfirmed after ``timeout_ms``.
-          RuntimeError: the server refused an item.
+          RuntimeError: the server rejected an item.
         """
         self._writer.flush(block_until_num_items, timeout_ms)
 
@@ -180,7 +180,7 @@ class TrajectoryWriter:
 
         Raises:
           DeadlineExceededError: not all items are confirmed after ``timeout_ms``; the episode continues.
-          RuntimeError: the server refused an item.
+          RuntimeError: the server rejected an item.
         """
         self._writer.end_episode(bool(clear_buffers), timeout_ms)
 
@@ -205,7 +205,7 @@ class TrajectoryWriter:
         """Closes the writer without waiting; unconfirmed items are dropped. A second close does nothing.
 
         Raises:
-          UnavailableError: items are unconfirmed and their server does not answer; the message lists their number per
+          UnavailableError: items are unconfirmed and their server does not respond; the message lists their number per
             table.
           FailedPreconditionError: items are unconfirmed for another reason, such as a rate limiter; :meth:`flush` waits
             for them. As with dm-reverb, writers of ``reverb.Client`` drop items with only a warning in the log.

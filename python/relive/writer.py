@@ -1,4 +1,4 @@
-"""dm-reverb's original writer; its items are the newest steps of all columns."""
+"""dm-reverb's original writer; its items consist of the newest steps of all columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import numpy as np
 
 from relive import _native, errors, nest
 
-# Steps in a chunk, unless given or bounded by the sequence.
+# The number of steps in a chunk, unless it is given or bounded by the sequence.
 _DEFAULT_CHUNK_LENGTH = 10
 
 # dm-reverb's value for "no bound".
 _UNBOUNDED_ITEMS = 1_000_000
 
-# The default time to wait for a server that does not answer.
+# The default time to wait for a server that does not respond.
 _PATIENCE_S = 1.0
 
 # The time for which a deleted writer waits for the confirmation of its items.
@@ -141,8 +141,8 @@ class Writer:
         """Waits until all items are confirmed, and closes the writer.
 
         Args:
-          retry_on_unavailable: whether to wait for a server that does not answer; if false, the call waits a second at
-            most.
+          retry_on_unavailable: whether to wait for a server that does not respond; if false, the call waits at most one
+            second.
           timeout: the longest time to wait, in seconds.
 
         Raises:
@@ -219,7 +219,7 @@ class Writer:
 
 
 class _Columns:
-    """Steps whose tensors have the same types and shapes."""
+    """Steps with tensors of the same types and shapes."""
 
     def __init__(self, writer: _native.TrajectoryWriter) -> None:
         self.writer = writer

@@ -11,7 +11,7 @@ use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 /// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults are
 /// taken from Stable-Baselines3, with 8 environments.
 ///
-/// Deviations from the paper: separate networks for the policy and the value, orthogonal initial weights.
+/// Deviations from the paper: the policy and the value have separate networks, and initial weights are orthogonal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct A2cConfig {
@@ -37,7 +37,7 @@ pub struct A2cConfig {
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
     pub normalize_rewards: bool,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
-    /// Returns the settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment, which are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> A2cConfig {
         A2cConfig::default()

@@ -11,7 +11,7 @@ use crate::settings::check;
 
 /// The settings of A3C (Mnih et al. 2016). Each worker computes the gradient of its own rollout, and the learner
 /// applies gradients as they arrive. The settings are the same as in [`A2cConfig`], but apply to each worker:
-/// `num_envs` counts the environments of one worker. Without actors, A3C learns as A2C does.
+/// `num_envs` counts the environments of one worker. Without actors, A3C learns like A2C.
 ///
 /// Workers share no statistics, so neither observations nor rewards can be normalized.
 ///
@@ -22,7 +22,7 @@ use crate::settings::check;
 pub struct A3cConfig(pub A2cConfig);
 
 impl A3cConfig {
-    /// Returns the settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment, which are always the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> A3cConfig {
         A3cConfig(A2cConfig::for_environment(name))

@@ -38,7 +38,7 @@ impl Discrete {
         Ok(())
     }
 
-    /// Reads the numbers of the actions in a buffer. An invalid action becomes an invalid index, which is refused where
+    /// Reads the numbers of the actions in a buffer. An invalid action becomes an invalid index, which is rejected when
     /// it is used.
     pub(crate) fn read(self, actions: &Buffer, numbers: &mut Vec<usize>) -> Result<()> {
         numbers.clear();

@@ -44,7 +44,7 @@ macro_rules! agents {
 
         const EXPECTED: &str = concat!("one of" $(, " ", $name)*);
 
-        /// Returns the description of a named agent; `None` if no agent has this name.
+        /// Returns the description of a named agent, or `None` if no agent has this name.
         #[must_use]
         pub fn about(name: &str) -> Option<About> {
             match name {
@@ -128,7 +128,7 @@ fn agent_of<A: Agent + Default + Serialize + DeserializeOwned + 'static>(
         RlError::setting("the text of the settings", error, "a JSON object of the agent's settings")
     };
     let given: Map<String, Value> = serde_json::from_str(settings).map_err(refused)?;
-    // The conversion goes through text, which keeps the digits of numbers.
+    // The conversion goes through text in order to preserve the digits of numbers.
     let mut all: Map<String, Value> = serde_json::from_str(&text(&A::default())).map_err(refused)?;
     merge(&mut all, given);
     setting_value::read::<A>(&Value::Object(all)).map(|agent| Arc::new(agent) as Arc<dyn Agent>)

@@ -16,17 +16,17 @@ use crate::settings::{check, share, whole};
 /// The name of the table; if there are several, the prefix of their names.
 pub const TABLE: &str = "replay";
 
-/// The limit on the samples that a client requests from a table at once.
+/// The maximum number of samples that a client requests from a table at once.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 
-/// The limit on the items of a table.
+/// The maximum number of items in a table.
 const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 
-/// The limit on the tables that share the items: a batch samples each of them.
+/// The maximum number of tables that share the items. A batch contains samples from each of them.
 const MAX_SHARDS: usize = 64;
 
 /// How many items one of several tables may be ahead of the other tables, in addition to the items of a step. This also
-/// applies to small replay tables. Each actor adds at most one item of lead.
+/// applies to small replay tables. Each actor increases the lead by at most one item.
 const ITEMS_AHEAD: usize = 8;
 
 /// The settings of agents that write their experience to a table and learn from it, and the resulting plans.
@@ -42,7 +42,7 @@ pub struct OffPolicy {
     pub discount: f32,
     /// The number of items in the table before learning starts.
     pub min_replay_size: usize,
-    /// The capacity in items; the oldest are evicted.
+    /// The capacity in items; the oldest items are evicted.
     pub max_replay_size: u64,
     /// The number of tables that share the items evenly; each contributes its part of a batch.
     pub shards: usize,
@@ -111,7 +111,8 @@ impl OffPolicy {
         share("discount", self.discount)
     }
 
-    /// Returns the table of transitions, which is sampled uniformly; if there are several tables, the template of each.
+    /// Returns the table of transitions, which is sampled uniformly. If there are several tables, returns the template
+    /// for each of them.
     ///
     /// # Errors
     /// No table can maintain the ratio.
@@ -294,10 +295,10 @@ impl OffPolicy {
         Ok(Flow::union([learning, acting], Order::weighted(order)))
     }
 
-    /// Checks that the rate limiters of several tables tolerate tables that are ahead of others. Each environment's
-    /// items go to one table after another, so a table is ahead by at most one item per environment. The learner takes
-    /// equally many samples from each table, except for four batches in flight. With less tolerance, actors could wait
-    /// for a table that the learner does not sample because it waits for another table.
+    /// Checks that the rate limiters of several tables tolerate tables that are ahead of others. Each environment
+    /// writes its items to the tables in turn, so a table is ahead by at most one item per environment. The learner
+    /// takes equally many samples from each table, except for four batches in flight. With less tolerance, actors could
+    /// wait for a table that the learner does not sample because it waits for another table.
     ///
     /// # Errors
     /// The tolerance is too small.

@@ -11,10 +11,10 @@ use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
 /// The settings of PPO (Schulman et al. 2017). The defaults are taken from Stable-Baselines3, with the 2,048 steps of a
 /// rollout spread over 8 environments.
 ///
-/// Deviations from the paper, all common: generalized advantage estimation with normalization in each minibatch,
-/// separate networks for the policy and the value, orthogonal initial weights, a bound on the gradient's norm. The
-/// statistics that normalize a rollout's observations come from earlier rollouts; other implementations update them at
-/// every step.
+/// Deviations from the paper, all of them common: generalized advantage estimation with normalization in each
+/// minibatch, separate networks for the policy and the value, orthogonal initial weights, and a bound on the gradient's
+/// norm. The statistics that normalize a rollout's observations come from earlier rollouts; other implementations
+/// update them at every step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PpoConfig {
@@ -30,11 +30,11 @@ pub struct PpoConfig {
     pub discount: f32,
     /// λ of generalized advantage estimation.
     pub gae_lambda: f32,
-    /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
+    /// The clip range ε of the ratio of the new to the old probability. Moving the ratio beyond 1 ± ε gains nothing.
     pub clip: f32,
     /// Step size of Adam.
     pub learning_rate: f32,
-    /// Whether step size and clip range decay to 0 over the run.
+    /// Whether the step size and the clip range decay to 0 over the run.
     pub anneal: bool,
     /// The weight of the value loss, the squared error.
     pub value_cost: f32,
@@ -42,8 +42,8 @@ pub struct PpoConfig {
     pub entropy_cost: f32,
     /// The bound on the gradient's norm.
     pub max_gradient_norm: f32,
-    /// Target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; no bound unless
-    /// set.
+    /// The target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; no bound
+    /// unless set.
     pub target_kl: Option<f32>,
     /// Whether the advantages of a minibatch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
@@ -51,7 +51,7 @@ pub struct PpoConfig {
     pub normalize_observations: bool,
     /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
     pub normalize_rewards: bool,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
 }
 

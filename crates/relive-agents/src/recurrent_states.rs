@@ -15,7 +15,7 @@ pub(crate) struct RecurrentStates {
     scratch: RecurrentScratch,
 }
 
-/// The names of the states among a policy's extras, in their order there.
+/// The names of the states among a policy's extras, in the order in which they appear there.
 const NAMES: [&str; 2] = ["cell", "hidden"];
 
 impl RecurrentStates {
@@ -39,7 +39,7 @@ impl RecurrentStates {
         }
     }
 
-    /// Writes the states before the policy acts to the leaves of the extras, starting at leaf `first`.
+    /// Writes the states from before the policy acts to the leaves of the extras, starting at leaf `first`.
     pub(crate) fn write_extras(&self, extras: &mut Buffer, first: usize) -> Result<()> {
         for (leaf, of_cells) in [true, false].into_iter().enumerate() {
             let all = extras.leaf_mut::<f32>(first + leaf)?;

@@ -1,4 +1,4 @@
-//! The states of learners and policies: one list of parts serves both saving and restoring.
+//! The states of learners and policies. The same list of parts is used for saving and restoring.
 
 use std::fmt::Display;
 

@@ -7,7 +7,7 @@ use relive_rl::{Result, RlError};
 /// The maximum number of hidden layers of a network; the deepest networks trained on a CPU have a few dozen.
 const MAX_LAYERS: usize = 64;
 
-/// Returns the family of a named bsuite task, such as `catch` of `catch/0`; `None` for other environments.
+/// Returns the family of a named bsuite task, such as `catch` for `catch/0`. Returns `None` for other environments.
 pub(crate) fn bsuite_family(environment: &str) -> Option<&str> {
     let (family, number) = environment.split_once('/')?;
     number.parse::<u32>().is_ok().then_some(family)
@@ -43,7 +43,7 @@ pub(crate) fn correlation(value: f32) -> Result<()> {
     check("noise_correlation", value, (0.0..1.0).contains(&value), "at least 0 and less than 1")
 }
 
-/// The limit on the atoms or quantiles of a distribution of returns; 51 to 200 are usual.
+/// The maximum number of atoms or quantiles of a distribution of returns; 51 to 200 are usual.
 const MAX_ATOMS: usize = 4_096;
 
 /// Checks that a distribution can have these atoms over this range.

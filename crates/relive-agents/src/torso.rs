@@ -7,7 +7,7 @@ use relive_tensor::{DType, Nest};
 
 use crate::settings;
 
-/// The minimum height and width of an image: the convolutions reduce it to one pixel.
+/// The minimum height and width of an image. The convolutions reduce an image of this size to one pixel.
 const LEAST: usize = 36;
 
 /// The front layers of a network.
@@ -114,7 +114,7 @@ impl ObservationInputs {
     }
 }
 
-/// Returns height, width and channels, if observations are images.
+/// Returns the height, the width and the number of channels if observations are images.
 fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
     let Nest::Leaf(leaf) = observations else { return None };
     let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();

@@ -50,8 +50,8 @@ variant! {
     /// The settings of Ape-X DQN (Horgan et al. 2018): [`DqnConfig`] with many actors that differ in how much they
     /// explore.
     ///
-    /// Deviations from the paper: Adam replaces RMSProp; actors get each version of the weights when it is published;
-    /// new transitions have priority 1 until they are sampled.
+    /// Deviations from the paper: Adam replaces RMSProp; actors receive each version of the weights when it is
+    /// published; new transitions have priority 1 until they are sampled.
     ApexConfig, DqnConfig, "apex"
 }
 
@@ -183,7 +183,8 @@ fn half(episodes: usize) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder, episodes }
 }
 
-/// Returns the number of demonstrations of an environment: if it is random, a single demonstration shows little.
+/// Returns the number of demonstrations for an environment. If the environment is random, a single demonstration shows
+/// little of it.
 fn episodes(name: &str) -> usize {
     if name.starts_with("deep_sea_stochastic/") { 100 } else { 1 }
 }

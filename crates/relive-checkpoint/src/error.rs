@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::Loss;
 
-/// Why a checkpoint was not written or not read. The text names the file, and the record if the error concerns one.
+/// The reason why a checkpoint was not written or not read. The text names the file, and the record if the error
+/// concerns a record.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -59,13 +60,13 @@ impl Error {
         self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
     }
 
-    /// Returns the error for a system that refused to do `what` with `path`.
+    /// Returns the error for an operating system that refused to do `what` with `path`.
     pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let text = format!("cannot {what} {}: {source}", path.display());
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// Returns the error for a storage that refused to do `what` with the file that messages call `file`.
+    /// Returns the error for a storage that refused to do `what` with the file that is called `file` in messages.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
@@ -76,7 +77,7 @@ impl Error {
         matches!(self.io_kind(), Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem))
     }
 
-    /// Returns whether a file was not written because another writer created a file with the same name.
+    /// Returns whether a file was not written because another writer had created a file with the same name.
     pub(crate) fn is_of_another(&self) -> bool {
         self.io_kind() == Some(io::ErrorKind::AlreadyExists)
     }
@@ -110,7 +111,7 @@ impl Error {
     }
 }
 
-/// The number of a record, and its offset in the decompressed file. Both count from 0.
+/// The number of a record, and its offset in the decompressed file. Both are counted from 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place {
     pub(crate) record: u64,

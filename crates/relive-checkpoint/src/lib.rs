@@ -4,7 +4,7 @@
 //! checkpoints share data; [`Catalog`] inspects them. [`reverb`] is dm-reverb's format: Relive and dm-reverb can load
 //! each other's checkpoints.
 //!
-//! In both formats a checkpoint appears atomically: it is written under another name, made durable, and then renamed.
+//! In both formats, a checkpoint appears atomically: it is written under another name, made durable, and then renamed.
 //! Until then, and after any failure, the previous checkpoint is the newest one and remains valid.
 //!
 //! Readers do not trust their input. Every part has a checksum, and declared sizes are checked against the actual ones.

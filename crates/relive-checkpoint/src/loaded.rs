@@ -7,7 +7,7 @@ use relive_tensor::{Chunk, Ledger};
 
 use crate::{Error, Loss, Tier};
 
-/// How a checkpoint is loaded.
+/// The options for loading a checkpoint.
 ///
 /// ```
 /// use relive_checkpoint::LoadOptions;
@@ -22,7 +22,7 @@ pub struct LoadOptions {
     tier: Option<(Arc<Tier>, u64)>,
 }
 
-/// The default limit on loading threads: more threads do not make disks faster.
+/// The default limit on the number of loading threads, because more threads do not make disks faster.
 const MAX_THREADS: usize = 16;
 
 impl LoadOptions {
@@ -32,7 +32,7 @@ impl LoadOptions {
         Self::default()
     }
 
-    /// Sets the number of threads that read, check and build, at least one.
+    /// Sets the number of threads that read, check and build the data, at least one.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads.max(1));
@@ -55,7 +55,7 @@ impl LoadOptions {
     }
 
     /// Sets a disk tier, and how many bytes of chunks may stay in memory. The chunks are then in a [ledger of movable
-    /// chunks](relive_tensor::Ledger::of_movable_chunks); those beyond `budget_bytes` move to the tier while others are
+    /// chunks](relive_tensor::Ledger::of_movable_chunks). Those beyond `budget_bytes` move to the tier while others are
     /// still being read.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>, budget_bytes: u64) -> Self {
@@ -63,7 +63,7 @@ impl LoadOptions {
         self
     }
 
-    /// Returns whether damage is reported instead of refused.
+    /// Returns whether damage is reported instead of causing an error.
     #[must_use]
     pub fn salvages(&self) -> bool {
         self.salvage
@@ -98,7 +98,7 @@ impl LoadOptions {
 pub struct Loaded {
     /// The tables. Items keep their sequence numbers. Tables count lost items as deleted.
     pub snapshot: Snapshot,
-    /// Path or URL of the checkpoint.
+    /// The path or URL of the checkpoint.
     pub location: String,
     /// The damage, which is empty unless the checkpoint was [salvaged](LoadOptions::salvage).
     pub losses: Vec<Loss>,

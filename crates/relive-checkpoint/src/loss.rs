@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Loss {
-    /// Path or URL of the damaged file.
+    /// The path or URL of the damaged file.
     pub file: String,
-    /// The offset of the damaged part in the file; for files compressed as a whole, the offset in the decompressed
+    /// The offset of the damaged part in the file or, for files that are compressed as a whole, in the decompressed
     /// content.
     pub offset: u64,
     /// The table whose items are lost, or `None` if no items are lost.

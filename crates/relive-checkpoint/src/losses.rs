@@ -43,8 +43,8 @@ impl Losses {
         self.note(Loss::of(file, offset, reason))
     }
 
-    /// Like [`note`](Self::note), but for a part that could not be read. A missing part is damage; other errors are not
-    /// the fault of the file. The losses are collected in either case.
+    /// Like [`note`](Self::note), but for a part that could not be read. A missing part counts as damage, while other
+    /// errors are not the fault of the file. The losses are collected in either case.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),

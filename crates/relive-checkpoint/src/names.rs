@@ -20,7 +20,7 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
     is_ours.then(|| digits.parse().ok())?
 }
 
-/// Returns whether this name, which includes the folder, is that of an unfinished file of Relive.
+/// Returns whether this name, which includes the folder, belongs to one of Relive's unfinished files.
 pub(crate) fn is_leftover(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').map_or(("", name), |(folder, file)| (folder, file));
     let Some(finished) = file.strip_prefix('.').and_then(|file| file.strip_suffix(".tmp")) else {

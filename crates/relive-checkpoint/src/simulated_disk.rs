@@ -43,11 +43,11 @@ struct Names {
 pub(crate) enum DiskFailure {
     #[default]
     None,
-    /// From this operation on, everything fails, as if the process had been killed before it.
+    /// The operation from which on everything fails, as if the process had been killed before it.
     DeadFrom(usize),
     /// Only this operation fails.
     FailsOnce(usize),
-    /// The disk holds at most this many bytes.
+    /// The maximum number of bytes that the disk holds.
     Full(usize),
 }
 
@@ -58,7 +58,8 @@ pub(crate) enum Crash {
     Loses,
     /// All of it is kept.
     Keeps,
-    /// A part of it is kept, chosen by this seed: some names, and some bytes of files; other bytes are 0 or missing.
+    /// A part of it is kept, determined by this seed: some names, and some bytes of files. Other bytes are 0 or
+    /// missing.
     Mixes(u64),
 }
 
@@ -112,7 +113,7 @@ impl SimulatedDisk {
         state.now.files.iter().map(|(path, file)| (path.clone(), content(file))).collect()
     }
 
-    /// Modifies the contents of a file directly, without an operation of the disk.
+    /// Modifies the contents of a file directly, without performing an operation of the disk.
     pub(crate) fn change(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = state.now.files[path];

@@ -107,7 +107,7 @@ impl Checkpoints {
         }
     }
 
-    /// Refuses settings for checkpoints without a location for checkpoints.
+    /// Rejects checkpoint settings if there is no location for checkpoints.
     fn check_idle(&self, keys: &Keys) -> Result {
         let loads = self.checkpoint.is_some();
         let idle = [

@@ -1,4 +1,4 @@
-//! Core types as the values of options and of keys of the configuration.
+//! Core types as values of options and of configuration keys.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use relive_host::{Format, Rules};

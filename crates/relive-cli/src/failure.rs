@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Usage = 2,
     /// No server answers at the address.
     Unreachable = 3,
-    /// A server is there, but did not answer in time.
+    /// A server is listening at the address, but did not answer in time.
     Timeout = 4,
     /// The address to listen on cannot be bound.
     Bind = 5,
@@ -57,7 +57,7 @@ impl Failure {
         }
     }
 
-    /// Returns the kind of the error; `None` if the program that read the output is gone.
+    /// Returns the kind of the error, or `None` if the program that read the output is gone.
     pub(crate) fn kind(&self) -> Option<Kind> {
         match self {
             Self::OutputClosed => None,
@@ -116,7 +116,7 @@ pub(crate) fn usage_reason(error: &clap::Error) -> String {
     what.trim().replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ")
 }
 
-/// Joins lines: errors of parsers span several, but a log with one line each is easier to search.
+/// Joins lines, because errors of parsers span several lines, but a log with one line per error is easier to search.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -8,7 +8,7 @@ use relive_rl::watching::LogLines;
 /// A copy of stderr, if it is also read elsewhere.
 static CAPTURED: OnceLock<LogLines> = OnceLock::new();
 
-/// Copies what is written to stderr, and panics, to the returned lines from now on.
+/// From now on, copies everything that is written to stderr, including panics, to the returned lines.
 pub(crate) fn capture() -> LogLines {
     let lines = CAPTURED.get_or_init(|| {
         let print = std::panic::take_hook();
@@ -38,7 +38,7 @@ impl Write for Stderr {
     }
 }
 
-/// Writes `text` and a line end to stdout, and flushes.
+/// Writes `text` and a newline to stdout, and flushes.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{text}")?;

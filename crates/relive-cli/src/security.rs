@@ -139,7 +139,7 @@ impl ServerSecurity {
 
 /// The credentials that a command presents to a server.
 ///
-/// Each option sets its own heading: a heading of the whole struct would also apply to the options after it.
+/// Each option sets its own heading, because a heading of the whole struct would also apply to the options after it.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ClientSecurity {
     /// File with the token to present to a server that requires one [default: the token in the variable RELIVE_TOKEN]

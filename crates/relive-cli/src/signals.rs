@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Both signals, caught from the moment this exists.
+/// Both signals, which are caught as soon as this value exists.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,

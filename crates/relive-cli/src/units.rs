@@ -93,7 +93,7 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {}", count(number), plural(number == 1, noun))
 }
 
-/// Returns the singular of the noun for one, its plural for any other number.
+/// Returns the singular of the noun for one, and its plural for any other number.
 pub(crate) fn plural(is_one: bool, noun: &str) -> String {
     if is_one { noun.to_owned() } else { format!("{noun}s") }
 }
@@ -102,7 +102,7 @@ pub(crate) fn plural(is_one: bool, noun: &str) -> String {
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {
-        // Rounded through text, to get exactly the decimal digits.
+        // Rounded by way of text, to obtain exactly the decimal digits.
         return format!("{:e}", format!("{value:.3e}").parse().unwrap_or(value));
     }
     let text = format!("{value:.3}");
@@ -129,7 +129,7 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Returns a rate per second: whole from 100 on, with one digit below.
+/// Returns a rate per second: a whole number from 100 on, with one decimal digit below.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 {
         return format!("{per_second:.1}/s");

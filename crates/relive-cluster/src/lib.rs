@@ -1,4 +1,4 @@
-//! Programs on several machines: starting their processes, and communication between them.
+//! Runs programs on several machines: starts their processes, and lets them communicate.
 
 #[cfg(doctest)]
 mod clusters_docs;

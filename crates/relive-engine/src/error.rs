@@ -8,7 +8,7 @@ use relive_table::{ConfigError, ErrorKind, InsertError, PriorityError, RestoreEr
 
 use crate::limits::{MAX_TABLES, MIN_CHECKPOINT_INTERVAL};
 
-/// Why an operation failed. It had no effect, unless the variant states otherwise.
+/// The reason why an operation failed. The operation had no effect, unless the variant states otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -86,13 +86,13 @@ pub enum EngineError {
         table: String,
         /// The item.
         key: u64,
-        /// Why the priority is refused.
+        /// The reason why the priority is refused.
         source: PriorityError,
     },
     /// The table does not accept an item.
     #[error("{source}")]
     Insert {
-        /// Why the item is refused.
+        /// The reason why the item is refused.
         source: InsertError,
     },
     /// Too many operations are waiting.
@@ -105,7 +105,7 @@ pub enum EngineError {
         /// The bound.
         limit: usize,
     },
-    /// The chunks of all tables exceed the bound on memory, and nothing was freed in time.
+    /// The chunks of all tables exceed the memory bound, and no memory was freed in time.
     #[error(
         "server memory: chunks take {resident}, max_bytes of the server is {limit}, and too little memory was \
          freed within {waited:.1?}{cold}; the largest tables are {largest}. Sample or delete items, give these \
@@ -134,7 +134,7 @@ pub enum EngineError {
     /// No checkpointer can write a checkpoint of this kind.
     #[error("{reason}")]
     CheckpointRefused {
-        /// The missing or unsupported feature.
+        /// The feature that is missing or unsupported.
         reason: String,
     },
     /// A checkpoint could not be written. Earlier ones stay valid.
@@ -143,12 +143,12 @@ pub enum EngineError {
         /// The error of the checkpointer.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// Data on disk cannot be read, or differs from what was written.
+    /// Data on disk cannot be read, or differs from the data that was written.
     #[error("table `{table}`: cannot read the data of a sampled item back from disk: {source}")]
     Cold {
         /// The table.
         table: String,
-        /// The error of the disk, with the location.
+        /// The disk error, with its location.
         source: Arc<dyn Error + Send + Sync>,
     },
     /// The number of requested samples is out of range.
@@ -192,7 +192,7 @@ impl EngineError {
     }
 }
 
-/// Why an engine cannot be built.
+/// The reason why an engine cannot be built.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -11,8 +11,9 @@
 //!   them is confirmed.
 //! * References to removed items are dropped after the table's lock is released, so that freeing memory never blocks a
 //!   table.
-//! * The memory of chunks may have a bound; writers wait when it is reached ([`MemoryGate`]).
-//! * Every waiter can be listed with its condition, how much is missing, and how long it has waited ([`WaiterInfo`]).
+//! * The memory of chunks can be bounded; writers wait when the bound is reached ([`MemoryGate`]).
+//! * Every waiter can be listed with the condition that it is waiting for, how far that condition is from being met,
+//!   and how long it has waited ([`WaiterInfo`]).
 //!
 //! The modules are layered, top down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue`
 //! (handles, and the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and

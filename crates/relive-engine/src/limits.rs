@@ -25,7 +25,7 @@ pub const MAX_LISTED_ITEMS: usize = 100_000;
 /// The number of slots that a listing scans under one lock: a few tens of microseconds of work.
 pub const SLOTS_PER_LOCK: usize = 1_024;
 
-/// The number of keys that are looked up under one lock, for the same reason.
+/// The number of keys that are looked up under one lock, bounded for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
 /// The number of excess items that are evicted under one lock when a table's bounds have been lowered: well under a
@@ -38,7 +38,7 @@ pub const MAX_LISTED_CHANGES: usize = 100;
 /// The number of slots that [`peek`](crate::TableHandle::peek) scans under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
-/// How long a table's lock may go to any thread before it is passed to the thread that has waited longest: much longer
+/// How long any thread may take a table's lock before it is passed to the thread that has waited longest: much longer
 /// than a batch of samples takes, and too short to be noticed.
 pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 
@@ -50,8 +50,8 @@ pub const CAPTURE_BEFORE_YIELD: Duration = Duration::from_millis(1);
 /// permanently busy.
 pub const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of columns of a structure that writers give their items: enough for any agent's steps, and few enough
-/// that the cost for a server is negligible.
+/// The number of columns in a structure that writers propose for their items: enough for any agent's steps, and few
+/// enough that the cost for a server is negligible.
 pub const MAX_NAMED_COLUMNS: usize = 4_096;
 
 /// The depth of such a structure: the protocol's limit for signatures.

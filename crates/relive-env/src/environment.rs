@@ -20,7 +20,7 @@ use crate::timestep::TimeStep;
 ///
 /// [`conformance::check`](crate::conformance::check) tests all these rules.
 pub trait Environment: Send {
-    /// Returns the specs of the environment's inputs and outputs; they never change.
+    /// Returns the specs of the environment's inputs and outputs, which never change.
     fn spec(&self) -> &EnvironmentSpec;
 
     /// Starts an episode.
@@ -35,8 +35,8 @@ pub trait Environment: Send {
     /// [`EnvError::Action`] if the spec does not allow the action, and the errors of [`reset`](Self::reset).
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError>;
 
-    /// Writes the action of a demonstrator that has mastered the task, and returns whether the environment has a
-    /// demonstrator. Most environments have none.
+    /// Writes the action of a demonstrator that has mastered the task. Returns whether the environment has a
+    /// demonstrator; most environments have none.
     ///
     /// # Errors
     /// [`EnvError::Action`] if the row does not have the action's layout.
@@ -44,7 +44,7 @@ pub trait Environment: Send {
         Ok(false)
     }
 
-    /// Returns the state on which the future depends, including random streams; `None` if the environment cannot
+    /// Returns the state on which the future depends, including random streams, or `None` if the environment cannot
     /// provide it. Only [`restore`](Self::restore) in the same version can read the bytes.
     fn save(&mut self) -> Option<Vec<u8>> {
         None

@@ -1,8 +1,8 @@
-//! Errors between an agent and its environment.
+//! Errors in the communication between an agent and its environment.
 
 use std::fmt;
 
-/// The reason that an environment, a buffer or a spec rejected a call.
+/// The reason why an environment, a buffer or a spec rejected a call.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvError {
     /// The spec does not allow the action. The environment is unchanged.
@@ -20,13 +20,13 @@ pub enum EnvError {
     /// The saved state does not belong to this environment.
     #[error("state {0}")]
     State(Box<Mismatch>),
-    /// An external environment failed; the text is its own message.
+    /// An external environment failed. The text is the environment's own message.
     #[error("the environment failed: {0}")]
     Failed(String),
 }
 
 impl EnvError {
-    /// Converts the error of values that were checked as an observation into the error of an action.
+    /// Converts the error of values that were checked as an observation to an error of an action.
     #[must_use]
     pub fn of_action(self) -> EnvError {
         match self {
@@ -55,7 +55,7 @@ impl EnvError {
     }
 }
 
-/// The expected and the actual value at a place.
+/// A place, with its expected and its actual value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The path to the leaf, such as `camera/0`; empty for the whole nest.

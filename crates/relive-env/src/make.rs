@@ -7,9 +7,9 @@ use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
 use crate::pixels::PixelCatch;
 
-/// Returns the environment with the given name: bsuite's identifiers such as `catch/0`; `CartPole-v1`, `Acrobot-v1`,
-/// `MountainCar-v0`, `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups `control/acrobot-swingup`,
-/// `control/cartpole-swingup` and `control/pendulum-swingup`; and `pixels/catch`.
+/// Returns the environment with the given name. The names are bsuite's identifiers, such as `catch/0`; `CartPole-v1`,
+/// `Acrobot-v1`, `MountainCar-v0`, `MountainCarContinuous-v0` and `Pendulum-v1`; the swing-ups
+/// `control/acrobot-swingup`, `control/cartpole-swingup` and `control/pendulum-swingup`; and `pixels/catch`.
 ///
 /// The same name and seed give the same episodes; episodes of bsuite and Gymnasium match the originals. bsuite's seeds
 /// have 32 bits.

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-/// Returns the square as computed by C's `pow`, which differs from `value * value` one time in a thousand.
+/// Returns the square as computed by C's `pow`, which differs from `value * value` in one of a thousand cases.
 /// Bit-identical trajectories need this function. The exponent must be hidden from the compiler.
 #[inline]
 pub(crate) fn square(value: f64) -> f64 {

@@ -11,8 +11,8 @@ use crate::state::State;
 /// Floats without bounds are drawn from ± this value.
 const OPEN_BOUND: f64 = 1.0;
 
-/// Draws uniformly from the actions that a spec allows. Numbers without bounds are drawn from -1 to 1, numbers with one
-/// bound within 2 of that bound.
+/// Draws uniformly from the actions that a spec allows. Numbers without bounds are drawn from -1 to 1, and numbers with
+/// one bound from within 2 of that bound.
 ///
 /// ```
 /// use relive_env::{ArraySpec, Buffer, RandomPolicy};

@@ -35,7 +35,8 @@ impl ReferenceScores {
     }
 
     /// Returns the reference of a native environment: the measured return of a random policy (200 episodes), and the
-    /// optimum or a value near it. `None` for other names, and for bsuite's, which have their own scores.
+    /// optimum or a value near it. Returns `None` for other names, and for bsuite's environments, which have their own
+    /// scores.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
         let (random, expert) = match name {
@@ -65,7 +66,8 @@ impl ReferenceScores {
         self.expert
     }
 
-    /// Returns the score of a return: 0 for the random policy's, 100 for the expert's, as in D4RL (Fu et al. 2020).
+    /// Returns the score of a return: 0 for the return of the random policy, 100 for that of the expert, as in D4RL (Fu
+    /// et al. 2020).
     #[must_use]
     pub fn normalized(self, episode_return: f64) -> f64 {
         100.0 * (episode_return - self.random) / (self.expert - self.random)

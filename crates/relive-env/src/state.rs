@@ -1,10 +1,10 @@
-//! Saved state: one list of fields serves both writing and reading.
+//! Saved state: one list of fields is used for both writing and reading.
 
 use crate::error::{EnvError, Mismatch};
 
 /// Visits the fields on which an environment's future depends, and either writes or reads them.
 ///
-/// Bytes are little endian, in the order of the calls, without names.
+/// The bytes are little endian, in the order of the calls, without names.
 #[derive(Debug)]
 pub struct State<'a>(Direction<'a>);
 
@@ -111,7 +111,7 @@ impl<'a> State<'a> {
         let mut length = values.len() as u64;
         self.field(&mut length);
         if let Direction::Read { rest, short } = &mut self.0 {
-            // At most as many as the remaining bytes permit.
+            // Reads at most as many fields as the remaining bytes permit.
             let count = usize::try_from(length).ok().filter(|count| *count <= rest.len());
             *short |= count.is_none();
             values.clear();
@@ -147,7 +147,7 @@ impl<'a> State<'a> {
     /// Checks that all bytes were read and none were missing.
     ///
     /// # Errors
-    /// [`EnvError::State`] otherwise. Some fields may then already have been read.
+    /// [`EnvError::State`] if not. Some fields may then already have been read.
     pub fn finish(self) -> Result<(), EnvError> {
         let wrong = |actual: String| {
             Err(EnvError::State(Mismatch::boxed(

@@ -1,4 +1,4 @@
-//! The short way to write an environment.
+//! A short way to write an environment.
 
 use relive_tensor::{DType, Nest};
 
@@ -74,7 +74,7 @@ pub trait Task: Send {
     /// Visits all fields that change.
     fn state(&mut self, state: &mut State<'_>);
 
-    /// Returns the choice of a demonstrator that has mastered the task; `None` if the task has none.
+    /// Returns the choice of a demonstrator that has mastered the task, or `None` if the task has none.
     fn demonstrated(&self) -> Option<i32> {
         None
     }

@@ -1,4 +1,4 @@
-//! The answers from an environment.
+//! The answers of an environment.
 
 /// The position of a step in its episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -6,17 +6,17 @@
 pub enum StepType {
     /// The first observation of an episode: no action precedes it.
     First,
-    /// Neither the first nor the last.
+    /// An observation that is neither the first nor the last.
     Mid,
     /// The last observation of an episode.
     Last,
 }
 
-/// One answer from an environment; its observation is in the caller's buffer.
+/// One answer of an environment. Its observation is in the caller's buffer.
 ///
-/// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), a LAST with
-/// discount 0 is a terminated episode (*termination*). Discounts are the environment's, in `[0, 1]`; an agent
-/// multiplies them by its own γ once.
+/// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), and a LAST
+/// with discount 0 is a terminated episode (*termination*). Discounts are the environment's own, in `[0, 1]`; an agent
+/// multiplies each of them once by its own γ.
 ///
 /// ```
 /// use relive_env::{StepType, TimeStep};

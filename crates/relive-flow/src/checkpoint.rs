@@ -28,12 +28,12 @@ pub struct OperatorState {
 pub struct Checkpoint {
     operators: Vec<OperatorState>,
     is_read: bool,
-    /// The operators being visited, each nested in the previous one: their indices, and how many of their
-    /// numbers were read.
+    /// The operators being visited, each nested in the previous one: their indices, and how many of their numbers have
+    /// been read.
     open: Vec<(usize, usize)>,
     /// The number of operators visited so far.
     opened: usize,
-    /// The shared parts of several operators that were already visited.
+    /// The parts shared by several operators that have already been visited.
     shared: Vec<usize>,
     /// The operators that hold items, with the number of items.
     held: Vec<(String, usize)>,
@@ -71,7 +71,7 @@ impl Checkpoint {
         if let Some(read) = operator.numbers.get(*taken) {
             *number = *read;
         }
-        // Also counts reads beyond the last number: `operator` compares the counts.
+        // Reads beyond the last number are also counted, because `operator` compares the counts.
         *taken += 1;
     }
 
@@ -100,7 +100,7 @@ impl Checkpoint {
         places.iter_mut().for_each(|place| self.count(place));
     }
 
-    /// Declares that the operator holds this many items. Items are not saved: a checkpoint is impossible while an
+    /// Declares that the operator holds this many items. Items are not saved, so a checkpoint is impossible while an
     /// operator holds any.
     pub fn holds(&mut self, items: usize) {
         if items > 0 && !self.is_read {

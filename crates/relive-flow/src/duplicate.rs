@@ -78,7 +78,7 @@ impl<T: Clone> Duplicated<T> {
         let mut part = turn.over(&self.waker);
         let mut polled = self.upstream.poll_next(&mut part);
         if polled.is_pending() && !part.is_stopped() {
-            // The shared waker is not woken for items that arrived before the copy was added.
+            // The shared waker is not woken for items that arrived before this copy was added to it.
             self.shared_waker.add(number, turn.outer_waker());
             part = turn.over(&self.waker);
             polled = self.upstream.poll_next(&mut part);
@@ -87,7 +87,7 @@ impl<T: Clone> Duplicated<T> {
         polled
     }
 
-    /// Returns the lead of the pulling copy, which is the furthest ahead, over the copy that is furthest behind.
+    /// Returns how far the pulling copy, which is the furthest ahead, leads the copy that is furthest behind.
     fn lead(&self) -> usize {
         self.copies.iter().filter(|copy| !copy.is_dropped).map(|copy| copy.queue.len()).max().unwrap_or(0)
     }
@@ -169,14 +169,14 @@ impl<T> Drop for Duplicate<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Returns copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the other copies;
+    /// Returns copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the others;
     /// `max_lead` is at least 1. A copy with this lead waits until the other copies are pulled, so the buffer contains
-    /// at most `max_lead` items. Only the copy that pulls an error gets it.
+    /// at most `max_lead` items. An error is returned only to the copy that pulls it.
     ///
     /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error. It
     /// occurs at once if a thread of the graph pulls those copies, such as the thread of a
-    /// [`prefetch`](Flow::prefetch), but nothing takes the thread's items. If only this thread or no thread has pulled
-    /// the copies so far, it occurs after a second, in which another thread may begin to pull them.
+    /// [`prefetch`](Flow::prefetch), but nothing takes that thread's items. If no thread other than this one has pulled
+    /// the copies so far, it occurs after a second, to give another thread time to begin pulling them.
     /// [`next_within`](Flow::next_within) always waits for its full timeout. Dropped copies are ignored.
     ///
     /// ```
@@ -195,7 +195,7 @@ impl<T: Clone + Send + 'static> Flow<T> {
         std::array::from_fn(|number| Duplicated::copy(&shared, (number, N), metrics.clone()))
     }
 
-    /// Like [`duplicate`](Self::duplicate), but for a number of copies that is only known at run time.
+    /// Like [`duplicate`](Self::duplicate), but for a number of copies that is known only at run time.
     #[must_use]
     pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
         let (shared, metrics) = Duplicated::of(self, count, max_lead);

@@ -58,7 +58,7 @@ struct Inner {
 pub(crate) struct Place {
     pub(crate) operator: String,
     pub(crate) source: Option<Source>,
-    /// The number of the item at the operator, counted from 0.
+    /// The number that the item has at the operator, counted from 0.
     pub(crate) item: u64,
 }
 

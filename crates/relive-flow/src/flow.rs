@@ -133,8 +133,8 @@ impl<T: 'static> Flow<T> {
         self
     }
 
-    /// Counts the bytes of the last operator's items with this function; [`monitor`](Self::monitor) shows the
-    /// sum. A graph that resumes from a checkpoint counts from 0 again.
+    /// Counts the bytes of the last operator's items with this function; [`monitor`](Self::monitor) shows the sum. When
+    /// a graph resumes from a checkpoint, the count starts again from 0.
     ///
     /// ```
     /// use relive_flow::Flow;
@@ -150,7 +150,7 @@ impl<T: 'static> Flow<T> {
         self.within(|pull| Measured::new(pull, node, bytes))
     }
 
-    /// Waits for the next item. Returns `None` at the end, after which it must not be called again.
+    /// Waits for the next item. Returns `None` at the end, after which this method must not be called again.
     ///
     /// # Errors
     /// Errors of the operators; [`ErrorKind::Deadlock`] if the graph waits for itself. The next call
@@ -166,7 +166,7 @@ impl<T: 'static> Flow<T> {
     /// Like [`next`](Self::next), but with a timeout.
     ///
     /// # Errors
-    /// The errors of [`next`](Self::next), and [`ErrorKind::Timeout`], which loses no items.
+    /// The errors of [`next`](Self::next), and [`ErrorKind::Timeout`]. A timeout loses no items.
     pub fn next_within(&mut self, timeout: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(timeout), true)
     }
@@ -175,7 +175,7 @@ impl<T: 'static> Flow<T> {
     ///
     /// # Errors
     /// The errors of [`next`](Self::next), including [`ErrorKind::Deadlock`], and [`ErrorKind::Timeout`] at the end of
-    /// the slice, which loses no items.
+    /// the slice. A timeout loses no items.
     pub fn next_for(&mut self, slice: Duration) -> Option<Result<T>> {
         self.next_until(Instant::now().checked_add(slice), false)
     }
@@ -188,7 +188,7 @@ impl<T: 'static> Flow<T> {
             if let Poll::Ready(item) = polled {
                 return item.map(|item| item.map(|tagged| tagged.item));
             }
-            // A part of the graph had no items, but was woken by another part that was pulled later.
+            // A part of the graph had no items, but has since been woken by another part that was pulled later.
             if self.signal.take() {
                 continue;
             }
@@ -196,7 +196,7 @@ impl<T: 'static> Flow<T> {
                 return Some(Err(self.asleep()));
             }
             let moment = until.into_iter().chain(pending.again).min();
-            // A wait with a deadline never ends because of a deadlock.
+            // A wait with a deadline does not end early because of a deadlock.
             let needs = pending.needs.filter(|_| !shares);
             match waits::wait(&self.signal, needs, moment) {
                 WaitOutcome::Late if moment == until => {
@@ -223,7 +223,7 @@ impl<T: 'static> Flow<T> {
         (polled, turn.into_pending())
     }
 
-    /// Returns a pull that is part of another pull.
+    /// Returns a pull that is nested in another pull.
     pub(crate) fn poll_in(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         let outer = turn.set_take_order(self.take_order);
         let polled = self.pull.poll_next(turn);
@@ -231,8 +231,8 @@ impl<T: 'static> Flow<T> {
         polled
     }
 
-    /// Waits for the next item and returns it with its source; `None` once `stops` returns true. A change of `stops`
-    /// takes effect when the waker is called; `register` receives this waker before the first wait.
+    /// Waits for the next item and returns it with its source, or returns `None` once `stops` returns true. A change of
+    /// `stops` takes effect when the waker is called; `register` receives this waker before the first wait.
     pub(crate) fn next_unless(
         &mut self,
         stops: &AtomicBool,

@@ -1,4 +1,4 @@
-//! The operators of a graph as a list; operators that exist in several shards appear once.
+//! The operators of a graph as a list, in which operators that exist in several shards appear once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::node::Node;
 pub(crate) struct Operator {
     /// At least one.
     nodes: Vec<Arc<Node>>,
-    /// The indices of the operators from which it pulls.
+    /// The indices of the operators from which this operator pulls.
     pub(crate) inputs: Vec<usize>,
     is_in_shards: bool,
 }
@@ -31,7 +31,7 @@ impl Operator {
         self.nodes.iter().filter_map(|node| node.shards()).any(|shards| shards.has_unstarted())
     }
 
-    /// Returns the number of the operator's shards; `None` if the operator runs in the pulling thread.
+    /// Returns the number of the operator's shards, or `None` if the operator runs in the pulling thread.
     pub(crate) fn shards(&self) -> Option<usize> {
         self.is_in_shards.then_some(self.nodes.len())
     }
@@ -45,7 +45,7 @@ impl Operator {
         self.nodes.iter().map(|node| node.errors()).sum()
     }
 
-    /// Returns the bytes of the produced items, in all shards, if they are measured.
+    /// Returns the total size in bytes of the produced items, in all shards, if it is measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         self.nodes.iter().filter_map(|node| node.bytes()).reduce(u64::saturating_add)
     }
@@ -93,7 +93,7 @@ fn distinct<'a, N: 'a>(all: impl Iterator<Item = &'a Arc<N>>) -> Vec<Arc<N>> {
     found
 }
 
-/// Returns the last operators of shards; shards with equal operators form a group.
+/// Returns the last operators of shards. Shards with equal operators form a group.
 fn alike(ends: impl Iterator<Item = Arc<Node>>) -> Vec<Vec<Arc<Node>>> {
     let mut groups: Vec<(Vec<_>, Vec<Arc<Node>>)> = Vec::new();
     for end in ends {

@@ -17,12 +17,12 @@ impl fmt::Display for Source {
 pub struct Tagged<T> {
     /// The item.
     pub item: T,
-    /// The item's source; `None` if the item has no source, or combines items from several sources.
+    /// The item's source, or `None` if the item has no source, or combines items from several sources.
     pub source: Option<Source>,
 }
 
 impl<T> Tagged<T> {
-    /// Returns another item with the same source.
+    /// Returns a different item with the same source.
     #[must_use]
     pub fn with<U>(&self, item: U) -> Tagged<U> {
         Tagged { item, source: self.source }

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 #[derive(Clone, Debug, Default)]
 pub struct Metrics(Arc<Mutex<Holder>>);
 
-/// Contains the numbers or, after two graphs have been joined, a reference to the holder of the numbers.
+/// The numbers or, after two graphs have been joined, a reference to the metrics that hold them.
 #[derive(Debug)]
 enum Holder {
     Own(Numbers),
@@ -52,7 +52,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// Returns the average duration; `None` if there were no calls.
+    /// Returns the average duration, or `None` if there were no calls.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
         u32::try_from(self.count).ok().and_then(|count| self.total.checked_div(count))
@@ -115,10 +115,10 @@ impl Metrics {
         self.with(|numbers| numbers.counters = counters);
     }
 
-    /// Merges these metrics with others: counters and timers are added; if both metrics have a value with the same
-    /// name, the value of `others` stays.
+    /// Merges these metrics with others. Counters and timers are added. If both have a value with the same name, the
+    /// value of `others` is kept.
     pub(crate) fn join(&self, others: &Metrics) {
-        // Otherwise, two threads that join the same graphs could make each graph the holder of the other.
+        // Without this, two threads that join the same graphs could make each graph the holder of the other.
         static JOINING: Mutex<()> = Mutex::new(());
         let _alone = JOINING.lock();
         let (mine, theirs) = (self.holder(), others.holder());

@@ -34,21 +34,22 @@ use crate::node::Node;
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph. The same operator of several shards is listed once; a restarted shard counts from 0 again.
+/// An operator of a graph. The same operator of several shards is listed once. The counts of a restarted shard start
+/// again from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// The operator's name.
     pub name: String,
     /// The operators from which this operator pulls, as indices into [`Monitor::operators`].
     pub inputs: Vec<usize>,
-    /// The number of the operator's shards; `None` if the operator runs in the pulling thread.
+    /// The number of the operator's shards, or `None` if the operator runs in the pulling thread.
     pub shards: Option<usize>,
-    /// The number of items that it has produced.
+    /// The number of items that the operator has produced.
     pub items: u64,
-    /// The bytes of those items; `None` unless [`Flow::measured`] defines their sizes.
+    /// The total size of those items in bytes, or `None` unless [`Flow::measured`] defines their sizes.
     pub bytes: Option<u64>,
-    /// The number of items in its queue; `None` for operators without a queue. `prefetch`, `gather_async`,
-    /// `gather_sync` and copies have a queue. If shards fail and restart, the number is too low.
+    /// The number of items in the operator's queue, or `None` for operators without a queue. `prefetch`,
+    /// `gather_async`, `gather_sync` and copies have a queue. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
     /// The number of errors that the operator has produced.
     pub errors: u64,
@@ -84,7 +85,7 @@ impl Monitor {
         format!("[\n{}\n]", operators.join(",\n"))
     }
 
-    /// Returns the operators that block the graph: operators that have no item although their inputs do not wait.
+    /// Returns the operators that block the graph: those that have no item although their inputs are not waiting.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
         let operators = self.operators();

@@ -21,14 +21,14 @@ use crate::{ErrorKind, FlowError, Result};
 pub(crate) struct Node {
     name: RwLock<Arc<str>>,
     inputs: Vec<Arc<Node>>,
-    /// The shards from which it pulls, if any.
+    /// The shards from which the operator pulls, if any.
     shards: Option<Arc<ShardNodes>>,
     /// The number of items that have left the operator. Only the puller writes it.
     items: AtomicU64,
     errors: AtomicU64,
-    /// The bytes of those items, counted where their size is known; see [`NOT_MEASURED`].
+    /// The total size of those items in bytes, counted where their size is known; see [`NOT_MEASURED`].
     bytes: AtomicU64,
-    /// Whether the operator queues the items that it has pulled, unchanged in number.
+    /// Whether the operator queues the items that it has pulled, without changing their number.
     is_queue: bool,
     /// When the current pull began to wait in the operator, in nanoseconds since the program's first wait; 0 if no pull
     /// is waiting.
@@ -118,24 +118,24 @@ impl Node {
         self.errors.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes of the items that have left the operator, if they are measured.
+    /// Returns the total size in bytes of the items that have left the operator, if it is measured.
     pub(crate) fn bytes(&self) -> Option<u64> {
         Some(self.bytes.load(Ordering::Relaxed)).filter(|bytes| *bytes != NOT_MEASURED)
     }
 
-    /// Starts to count the bytes of the operator's items.
+    /// Starts to measure the size of the operator's items.
     fn begin_bytes(&self) {
         self.bytes.store(self.bytes().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Adds the bytes of an item. Only the puller calls this method.
+    /// Adds the size of an item, in bytes. Only the puller calls this method.
     fn add_bytes(&self, bytes: usize) {
         let sum = self.bytes().unwrap_or(0).saturating_add(bytes as u64).min(NOT_MEASURED - 1);
         self.bytes.store(sum, Ordering::Relaxed);
     }
 
-    /// Returns the number of queued items, if it has a queue. Items that are taken or made concurrently may or may not
-    /// be counted.
+    /// Returns the number of queued items, if the operator has a queue. Items that are taken or produced concurrently
+    /// may or may not be counted.
     pub(crate) fn queued(&self) -> Option<u64> {
         let gone = self.items() + self.errors();
         let ends = self.shards.iter().flat_map(|shards| shards.ends());
@@ -176,7 +176,7 @@ impl Node {
         }
     }
 
-    /// Calls the operator's function for an item; a panic becomes an error.
+    /// Calls the operator's function for an item. A panic becomes an error.
     pub(crate) fn call<R>(
         &self,
         source: Option<Source>,
@@ -205,7 +205,7 @@ impl Node {
     }
 }
 
-/// Calls a function of an operator; a panic becomes an error of the operator.
+/// Calls a function of an operator. A panic becomes an error of the operator.
 pub(crate) fn caught<R>(place: impl FnOnce() -> Place, function: impl FnOnce() -> R) -> Result<R> {
     catch_unwind(AssertUnwindSafe(function))
         .map_err(|panic| FlowError::at(ErrorKind::Panicked, place(), panic_text(&*panic)))
@@ -217,7 +217,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
 
-/// An operator with counted items, and with panics that become errors.
+/// An operator whose items are counted, and whose panics become errors.
 pub(crate) struct Counted<T, P> {
     pull: P,
     node: Arc<Node>,
@@ -240,7 +240,7 @@ impl<T, P: Pull<T>> Counted<T, P> {
         polled
     }
 
-    /// A step-by-step pull: keeps the item of the operator at which it stops.
+    /// In a step-by-step pull, keeps the item of the operator at which the pull stops.
     fn poll_watched(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         if turn.is_stopped() {
             return Poll::Pending;
@@ -276,7 +276,7 @@ impl<T: Send, P: Pull<T>> Pull<T> for Counted<T, P> {
     }
 }
 
-/// Counts the bytes of an operator's items.
+/// Measures the size of an operator's items.
 pub(crate) struct Measured<T, F> {
     pull: Box<dyn Pull<T>>,
     node: Arc<Node>,

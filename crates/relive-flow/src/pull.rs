@@ -39,7 +39,7 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
     }
 }
 
-/// How the items of shards are taken.
+/// The order in which the items of shards are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TakeOrder {
     /// In order of arrival: every shard with an item is served.
@@ -57,7 +57,7 @@ pub struct Turn<'a> {
     pending: Pending,
 }
 
-/// Where a step-by-step pull stops.
+/// The point at which a step-by-step pull stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stop<'a> {
     /// Nowhere.
@@ -69,10 +69,10 @@ pub(crate) enum Stop<'a> {
     Stopped,
 }
 
-/// The conditions for which an unsuccessful pull waits.
+/// The conditions for which an unsuccessful pull is waiting.
 #[derive(Debug)]
 pub(crate) struct Pending {
-    /// Everything that could provide an item; `None` if this is unknown because the waker was taken.
+    /// Everything that could provide an item, or `None` if this is unknown because the waker was taken.
     pub(crate) needs: Option<Vec<Need>>,
     /// The latest time at which to pull again.
     pub(crate) again: Option<Instant>,
@@ -102,7 +102,7 @@ impl<'a> Turn<'a> {
         Self { waker, take_order, stop: Stop::Never, pending: Pending::default() }
     }
 
-    /// Returns this pull with a stop.
+    /// Returns this pull with the given stopping point.
     pub(crate) fn stopping(self, stop: Stop<'a>) -> Self {
         Self { stop, ..self }
     }
@@ -133,7 +133,7 @@ impl<'a> Turn<'a> {
         Turn::new(waker, self.take_order).stopping(self.stop)
     }
 
-    /// Adds the waits of the pull of a part to this pull.
+    /// Adds to this pull the waits of the pull of a part.
     pub(crate) fn follow(&mut self, part: Turn<'_>) {
         if part.is_stopped() {
             self.set_stopped();

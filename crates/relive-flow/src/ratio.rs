@@ -15,12 +15,12 @@ use crate::{Flow, Result};
 /// allowed if it keeps the deviation within `tolerance`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Samples per insert, above 0.
+    /// The number of samples per insert, above 0.
     pub samples_per_insert: f64,
-    /// Items inserted before the first sample.
+    /// The number of items that are inserted before the first sample.
     pub min_inserted: u64,
-    /// The allowed deviation in samples, at least the larger of 1 and `samples_per_insert`: with less, one of
-    /// the flows could block forever.
+    /// The allowed deviation in samples, at least the larger of 1 and `samples_per_insert`. With a smaller tolerance,
+    /// one of the flows could block forever.
     pub tolerance: f64,
 }
 
@@ -59,7 +59,7 @@ impl<T> Side<T> {
         Self { pull: flow.pull, count: 0, is_over: false }
     }
 
-    /// Returns the flow's next item; `None` if the flow has ended or no item is available yet.
+    /// Returns the flow's next item, or `None` if the flow has ended or no item is available yet.
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Option<Polled<T>> {
         match self.pull.poll_next(turn) {
             Poll::Ready(Some(item)) => {
@@ -107,7 +107,7 @@ impl<T> Pull<T> for RatioState<T> {
                 return polled;
             }
         }
-        // Either neither flow may advance any more, or neither has an item yet.
+        // Neither flow may advance any more, or neither has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
     }
 
@@ -122,9 +122,9 @@ impl<T> Pull<T> for RatioState<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Merges both flows with `samples_per_insert` items of `samples` per item of `inserts`, within the tolerance. A
-    /// flow that is ready may advance within the tolerance. The result ends when neither flow may advance: the rest of
-    /// a flow that has not ended is not pulled. Errors do not count as items.
+    /// Merges both flows, with `samples_per_insert` items of `samples` per item of `inserts`, within the tolerance. A
+    /// flow that is ready may advance within the tolerance. The result ends when neither flow may advance, without
+    /// pulling the rest of a flow that has not ended. Errors do not count as items.
     ///
     /// An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///

@@ -6,9 +6,9 @@ use crate::Flow;
 use crate::graph::{Operator, operators};
 
 impl<T> Flow<T> {
-    /// Returns the graph as text, one operator per line: its number, its name, the operators from which it pulls, and
-    /// the number of its items so far. The same operator of several shards has one line, with the sum of the items. A
-    /// shard creates its operators when it starts, at the first pull; before that, they are not shown.
+    /// Returns the graph as text, with one operator per line: its number, its name, the operators from which it pulls,
+    /// and the number of its items so far. The same operator of several shards has one line, with the sum of the items.
+    /// A shard creates its operators when it starts, at the first pull; before that, they are not shown.
     ///
     /// ```
     /// use relive_flow::{Flow, Order};
@@ -43,7 +43,7 @@ impl<T> Flow<T> {
         text
     }
 
-    /// Returns the graph in the Mermaid language, which notebooks and GitHub render. Shards appear as in
+    /// Returns the graph as a Mermaid diagram, which notebooks and GitHub render. Shards appear as in
     /// [`show`](Self::show).
     #[must_use]
     pub fn mermaid(&self) -> String {

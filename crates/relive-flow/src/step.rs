@@ -30,8 +30,8 @@ impl<T: 'static> Flow<T> {
     }
 
     /// Pulls once without waiting, and stops as soon as an operator with the given name has produced an item or an
-    /// error, before the next operator gets it. The next pull of any kind continues from there, and has the same result
-    /// as without the stop. The pull stops at each of several consecutive operators with the same name;
+    /// error, before the next operator receives it. The next pull of any kind continues from there, and has the same
+    /// result as without the stop. The pull stops at each of several consecutive operators with the same name;
     /// [`named`](Self::named) can distinguish them. It does not stop at operators in other threads.
     ///
     /// ```

@@ -16,8 +16,8 @@ pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io:
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// Returns a lock that is held while reading or changing the states of pulling threads, so that each view of them is
-/// consistent.
+/// Returns a lock that must be held while reading or changing the states of pulling threads, so that each view of them
+/// is consistent.
 pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     #[cfg(not(relive_loom))]
     static ALL: Mutex<()> = Mutex::new(());
@@ -26,7 +26,7 @@ pub(crate) fn all_pullers() -> impl std::ops::Deref<Target = ()> {
     ALL.lock()
 }
 
-/// Returns whether a condition becomes true soon: 200 yields cost less than sleeping and being woken.
+/// Returns whether a condition becomes true within 200 yields, which cost less than sleeping and being woken.
 #[cfg(not(relive_loom))]
 pub(crate) fn spin_until(mut is_true: impl FnMut() -> bool) -> bool {
     const TURNS: usize = 200;
@@ -39,7 +39,7 @@ pub(crate) fn spin_until(mut is_true: impl FnMut() -> bool) -> bool {
     })
 }
 
-/// A model has no time.
+/// A model has no notion of time.
 #[cfg(relive_loom)]
 pub(crate) fn spin_until(_: impl FnMut() -> bool) -> bool {
     false

@@ -31,10 +31,10 @@ pub enum Order {
     },
 }
 
-/// The number of items of a flow per turn.
+/// The number of items that a flow yields per turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weight {
-    /// A fixed number, waiting for each item. 2.25 means three items in a quarter of the turns, and otherwise two.
+    /// A fixed number, waiting for each item. 2.25 means three items in a quarter of the turns, and two otherwise.
     Times(f64),
     /// All available items, up to a hundred, without waiting.
     All,
@@ -43,13 +43,13 @@ pub enum Weight {
 }
 
 impl Order {
-    /// Returns a weighted order; the seed only matters for fractional weights.
+    /// Returns a weighted order. The seed matters only for fractional weights.
     #[must_use]
     pub fn weighted(weights: impl IntoIterator<Item = Weight>) -> Self {
         Self::Weighted { weights: weights.into_iter().collect(), seed: 0 }
     }
 
-    /// Returns the reason that the given number of flows cannot be merged in this order; `None` if it can.
+    /// Returns the reason why the given number of flows cannot be merged in this order, or `None` if it can.
     fn fault(&self, flows: usize) -> Option<String> {
         if flows == 0 {
             return Some("a union needs at least one flow".to_owned());
@@ -77,13 +77,13 @@ struct Union<T> {
     children: Vec<Child<T>>,
     order: Order,
     seed: u64,
-    /// Random numbers drawn so far.
+    /// The number of random numbers drawn so far.
     drawn: u64,
     /// The flow that has the turn.
     at: usize,
-    /// How many more items this flow may yield; `None` if its turn has not started.
+    /// The number of items that this flow may still yield, or `None` if its turn has not started.
     left: Option<RemainingTurn>,
-    /// Consecutive flows without an item.
+    /// The number of consecutive flows without an item.
     idle: usize,
 }
 
@@ -121,8 +121,8 @@ impl<T> Union<T> {
         }
     }
 
-    /// Returns true with this probability. A random number only depends on how many were drawn before, so a checkpoint
-    /// only needs the count.
+    /// Returns true with this probability. A random number depends only on how many were drawn before it, so a
+    /// checkpoint needs only the count.
     fn draw(&mut self, chance: f64) -> bool {
         self.drawn = self.drawn.wrapping_add(1);
         let seed = self.seed ^ self.drawn.wrapping_mul(0xd134_2543_de82_ef95);

@@ -1,4 +1,4 @@
-//! Tracks which threads are waiting for which, to detect a graph that waits for itself.
+//! Tracks which threads are waiting for which others, to detect a graph that waits for itself.
 //!
 //! A thread without an item declares what could provide one: another thread that produces items, or the threads that
 //! pull other parts of the graph. If none of these threads can make progress, the thread that pulls the end of the
@@ -15,8 +15,8 @@ use crate::sync::{self, Condvar, Mutex, all_pullers};
 /// The interval at which a thread that waits for others checks whether they are still making progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a waiting thread waits for others to start pulling a part of the graph that no thread pulls: many times
-/// longer than a thread takes to start.
+/// How long a waiting thread waits for others to start pulling a part of the graph that no thread pulls. This is many
+/// times longer than a thread takes to start.
 pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A pulling thread, as others see it.
@@ -24,7 +24,7 @@ pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) struct Puller {
     /// The thread's name, if the thread produces items for another one.
     worker: Option<String>,
-    /// Only accessed while [`all_pullers`] is held, so a model does not need to explore it.
+    /// Accessed only while [`all_pullers`] is held, so a model does not need to explore it.
     state: StateMutex<State>,
 }
 
@@ -33,7 +33,7 @@ enum State {
     /// The thread is active, in the graph or elsewhere, or is waiting for something outside the graph.
     #[default]
     Runs,
-    /// The thread waits for an item.
+    /// The thread is waiting for an item.
     Waits { needs: Vec<Need>, signal: Arc<Signal> },
     /// The thread produces nothing until `taker` takes an item.
     Idles { taker: Weak<Puller> },
@@ -52,7 +52,7 @@ pub(crate) enum Need {
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// The thread that last pulled it; `None` if it was never pulled.
+    /// The thread that last pulled it, or `None` if it was never pulled.
     pub(crate) puller: Option<Weak<Puller>>,
     /// The deadline for a thread to start pulling it.
     pub(crate) until: Instant,
@@ -86,12 +86,12 @@ impl Puller {
         !is_noted
     }
 
-    /// Returns a thread that produces no items for others.
+    /// Returns a thread that does not produce items for others.
     fn other() -> Arc<Self> {
         Arc::new(Self { worker: None, state: StateMutex::default() })
     }
 
-    /// Registers this thread under this identity.
+    /// Registers this thread under the given identity.
     pub(crate) fn enter(self: &Arc<Self>) {
         // A thread registers only once, at its start.
         let _ = OWN.try_with(|own| own.set(Arc::clone(self)));
@@ -118,7 +118,7 @@ impl Puller {
         if query.path.contains(&std::ptr::from_ref(self)) {
             return false;
         }
-        // Threads that produce no items for others detect a stuck graph themselves, so there is only one error.
+        // Threads that produce no items for others detect a stuck graph themselves, so that only one error is reported.
         if query.by.worker.is_some() && self.worker.is_none() {
             return true;
         }
@@ -134,7 +134,7 @@ impl Puller {
         makes_progress
     }
 
-    /// Returns the reason that the graph is stuck, if this thread is waiting for something that will never happen.
+    /// Returns the reason why the graph is stuck, if this thread is waiting for something that will never happen.
     fn stuck_reason(&self) -> Option<String> {
         let all = all_pullers();
         let is_stuck = !self.makes_progress(&mut ProgressQuery { by: self, path: Vec::new() });
@@ -289,7 +289,7 @@ pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option
         }
     };
     puller.set_running();
-    // Cleared only now: until then, the signal shows other threads that this thread is making progress.
+    // Cleared only now, because until now, the signal has shown other threads that this thread is making progress.
     signal.take();
     waited
 }

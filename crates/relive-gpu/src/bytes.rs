@@ -1,4 +1,4 @@
-//! Numbers from bytes that may be truncated.
+//! Reads numbers from bytes that may be truncated.
 
 use crate::error::{Error, Result};
 
@@ -56,23 +56,23 @@ impl<'a> Cursor<'a> {
         Ok(bytes.as_chunks().0.iter().map(|chunk| u64::from_le_bytes(*chunk)).collect())
     }
 
-    /// Reads the position of the next byte.
+    /// Returns the position of the next byte.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// Reads the number of remaining bytes.
+    /// Returns the number of remaining bytes.
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
 }
 
-/// Returns a `usize` as 64 bits.
+/// Converts a `usize` to 64 bits.
 pub(crate) fn wide(value: usize) -> u64 {
     value as u64
 }
 
-/// Returns a 64-bit number as a `usize`. Every platform of this crate has 64 bits.
+/// Returns a 64-bit number as a `usize`. All platforms that this crate supports have 64 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the crate builds for 64 bits only")]
 pub(crate) fn narrow(value: u64) -> usize {
     value as usize

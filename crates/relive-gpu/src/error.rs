@@ -3,7 +3,7 @@
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error: [`kind`](Self::kind) is for programs, the text for people.
+/// An error: [`kind`](Self::kind) is for programs, and the text is for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {

@@ -139,7 +139,7 @@ impl Metrics {
     }
 }
 
-/// Returns a duration in nanoseconds, at most 584 years.
+/// Converts a duration to nanoseconds, at most 584 years.
 pub(crate) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

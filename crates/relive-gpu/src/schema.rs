@@ -4,13 +4,13 @@ use relive_tensor::DType;
 
 use crate::error::{Error, Result};
 
-/// The limit on the columns of a schema. It keeps a segment's header small enough to be read at once.
+/// The maximum number of columns in a schema. It keeps a segment's header small enough to be read at once.
 pub const MAX_COLUMNS: usize = 1024;
-/// The limit on the bytes of a column's name.
+/// The maximum length of a column's name, in bytes.
 pub const MAX_NAME_BYTES: usize = 255;
-/// The limit on the dimensions of one step.
+/// The maximum number of dimensions of one step.
 pub const MAX_RANK: usize = 16;
-/// The limit on the steps of a trajectory. Lengths have 32 bits in the segment.
+/// The maximum number of steps of a trajectory. Lengths have 32 bits in the segment.
 pub const MAX_STEPS: u64 = u32::MAX as u64;
 
 /// One column: a named part of each step of a trajectory.
@@ -38,14 +38,14 @@ impl Column {
         Self { name: name.into(), dtype, shape: shape.to_vec() }
     }
 
-    /// Returns the number of elements of one step; `None` if it does not fit into 64 bits.
+    /// Returns the number of elements of one step, or `None` if it does not fit into 64 bits.
     #[must_use]
     pub fn step_elements(&self) -> Option<u64> {
         self.shape.iter().try_fold(1_u64, |product, &size| product.checked_mul(size))
     }
 
-    /// Returns the number of bytes of one step; `None` if the type has no fixed size or the product does not fit into
-    /// 64 bits.
+    /// Returns the number of bytes of one step, or `None` if the type has no fixed size or the product does not fit
+    /// into 64 bits.
     #[must_use]
     pub fn step_bytes(&self) -> Option<u64> {
         self.step_elements()?.checked_mul(self.dtype.size_bytes()? as u64)

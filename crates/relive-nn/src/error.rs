@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// The reason that saved parameters or optimizer states were rejected.
+/// The reason why saved parameters or optimizer states were rejected.
 ///
-/// This error is for data from outside. A mistake in the program itself, such as shapes that do not match, causes a
-/// panic with the shapes in its message.
+/// This error is for data from outside. A mistake in the program itself, such as mismatched shapes, causes a panic
+/// whose message contains the shapes.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,

@@ -1,10 +1,10 @@
 //! Networks, losses and optimizers for Relive's agents.
 //!
-//! * [`Layout`] and [`Params`]: the parameters of networks in one flat array, with names; initialized from a [`Key`],
-//!   sent as bytes, saved as safetensors.
+//! * [`Layout`] and [`Params`]: the parameters of networks in one flat array, with names. They are initialized from a
+//!   [`Key`], sent as bytes, and saved as safetensors.
 //! * [`Network`]: layers over rows of numbers. [`Network::infer`] is for acting; [`Network::gradient`] and [`tape`] are
 //!   for learning.
-//! * [`Lstm`]: over whole sequences, with resets. [`heads`]: action bounds, normal distributions.
+//! * [`Lstm`]: an LSTM over whole sequences, with resets. [`heads`]: action bounds and normal distributions.
 //! * [`losses`]: losses, targets and returns as pure functions.
 //! * [`Optimizer`]: Adam, RMSProp and gradient descent over flat parameters, with a bound on the gradient's global
 //!   norm.

@@ -17,7 +17,7 @@ static GLOBAL: BySize = BySize;
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
 /// The address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
-/// slightly less than 16 GiB. Only used addresses take memory.
+/// slightly less than 16 GiB. Only addresses that are used take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
 /// Writers and servers free chunks and items on different threads than they were allocated on; mimalloc is designed for

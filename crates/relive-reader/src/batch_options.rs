@@ -44,7 +44,7 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 ///
 /// # Errors
 ///
-/// The function that creates the sampler checks the options. It fails with `InvalidArgument` if `batch_size`,
+/// The function that creates the sampler checks the options. It returns `InvalidArgument` if `batch_size`,
 /// `num_workers` or `max_batches` is 0, or if `batch_size * (prefetch + 1)` exceeds 2²⁰ samples.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchOptions {
@@ -66,7 +66,7 @@ impl BatchOptions {
     }
 
     /// Sets how many batches are requested before they are needed. Default: 0 in the same process; 4 from a server, or
-    /// fewer if these would exceed 2²⁰ samples.
+    /// fewer if 4 batches would exceed 2²⁰ samples.
     ///
     /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
     /// many as the batch still needs. After a timeout, it withdraws the request, and keeps the samples that have
@@ -78,7 +78,7 @@ impl BatchOptions {
         self
     }
 
-    /// Sets how many streams read concurrently. Default: 1. Has no effect in the same process or with a
+    /// Sets how many streams read concurrently. Default: 1. This has no effect in the same process or with a
     /// [`prefetch`](Self::prefetch) of 0.
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> BatchOptions {

@@ -59,8 +59,8 @@ use crate::streams::Streams;
 ///
 /// # Errors
 ///
-/// After `Timeout` and `Unavailable`, the call can be repeated: samples that have arrived are kept for the next batch.
-/// All other errors are permanent.
+/// After `Timeout` and `Unavailable`, the call can be repeated, since samples that have arrived are kept for the next
+/// batch. All other errors are permanent.
 pub struct BatchSampler {
     source: Source,
     table: Arc<str>,
@@ -77,7 +77,7 @@ enum Source {
     Bulk(BulkFeed),
     /// Samples from one server or many, requested only when a batch is needed.
     Exact(ExactFeed),
-    /// Samples from a server that only supports gRPC, or from many servers.
+    /// Samples from a server that supports only gRPC, or from many servers.
     Remote {
         feed: Streams,
         /// The number of samples that the feed may fetch or has fetched, but that are not in `ready` yet.
@@ -89,7 +89,7 @@ enum Source {
         feed: LocalFeed,
         /// Samples that have been taken but are not in a batch yet, in order.
         ready: Vec<Sampled>,
-        /// Set if no samples are taken in advance, so items may be copied.
+        /// Set if no samples are taken in advance, so that items may be copied.
         rows: Option<Rows>,
     },
 }
@@ -98,7 +98,7 @@ impl BatchSampler {
     /// Creates a reader for batches of `table`, as `Client::batches` does.
     ///
     /// # Errors
-    /// `InvalidArgument` for options that are out of range; `NotFound` for an unknown table in this process. A server
+    /// `InvalidArgument` if an option is out of range; `NotFound` for an unknown table in this process. A server
     /// reports an unknown table with the first batch.
     pub fn new(backend: &Backend, table: &str, options: &BatchOptions) -> Result<BatchSampler> {
         options.validate()?;
@@ -213,7 +213,7 @@ impl BatchSampler {
     /// Takes a batch from the samples that are ready. There must be enough of them.
     fn take_batch(&mut self) -> SampleBatch {
         match &mut self.source {
-            // The batches of this source arrive complete.
+            // Batches from this source arrive complete.
             Source::Bulk(_) => SampleBatch::new(Vec::new()),
             Source::Exact(feed) => SampleBatch::new(feed.take(self.batch_size)),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
@@ -238,7 +238,7 @@ impl BatchSampler {
         Some(copied.of_items_like(feed.table().structure()))
     }
 
-    /// Falls back to gRPC, because the program at the address only forwards gRPC.
+    /// Falls back to gRPC, because the program at the address forwards only gRPC.
     fn fall_back(&mut self, samples: Vec<Sample>) {
         if let Source::Bulk(feed) = &self.source {
             let options = match self.left {
@@ -271,12 +271,12 @@ impl BatchSampler {
                 Some(filled.map_err(|error| incomplete(had, wanted, error)))
             }
             Source::Local { .. } => Some(self.fill_from_table(timeout).await),
-            // Complete batches need no filling.
+            // Complete batches do not need to be filled.
             Source::Bulk(_) => None,
         }
     }
 
-    /// Lets the streams fetch the samples that the batch lacks and that have not been requested yet.
+    /// Lets the streams fetch the samples that the batch is missing and that have not been requested yet.
     fn ask_missing(&mut self) {
         if let Source::Remote { feed, granted, ready } = &mut self.source {
             let missing = self.batch_size.saturating_sub(ready.len());

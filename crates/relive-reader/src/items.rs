@@ -19,7 +19,7 @@ pub struct ItemInfo {
     pub key: u64,
     /// Its priority.
     pub priority: f64,
-    /// How often the item has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
     /// When the item was inserted, by the server's clock.
     pub inserted_at: Option<SystemTime>,

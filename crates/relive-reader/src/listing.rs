@@ -18,7 +18,8 @@ const POSITION_MASK: u64 = (1 << SERVER_SHIFT) - 1;
 /// Returns up to `limit` items of `table` in insertion order, beginning at `from`, as `Client::items` does.
 ///
 /// # Errors
-/// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the backend's timeout.
+/// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` once the backend's timeout has
+/// expired.
 pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> Result<ItemPage> {
     let timeout = backend.timeout();
     match backend.target() {
@@ -56,7 +57,8 @@ async fn get_local_items(local: &Local, table: &str, keys: &[u64]) -> Result<Vec
     Ok(found.map(|item| item.map(|item| Sample::stored(item, &name))).collect())
 }
 
-/// Returns items from the server that `from` identifies, initially the first one. The items of the next server follow.
+/// Returns items from the server that `from` identifies, which is initially the first one. The items of the next server
+/// follow.
 async fn items_of_fleet(
     fleet: &Fleet,
     table: &str,

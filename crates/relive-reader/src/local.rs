@@ -1,4 +1,4 @@
-//! Samples from a table in this process, which are only taken when the caller requests them.
+//! Samples from a table in this process, which are taken only when the caller requests them.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::samples::Sample;
 pub(crate) struct LocalFeed {
     table: TableHandle,
     name: Arc<str>,
-    /// The name of this reader among the table's waiters.
+    /// The name by which this reader is listed among the table's waiters.
     who: Arc<str>,
     asked: Option<SampleFuture>,
     /// The number of requested samples.
@@ -73,7 +73,7 @@ impl LocalFeed {
         Poll::Ready(Ok(()))
     }
 
-    /// Withdraws a waiting request. Returns the samples that were already taken for the request, so that none is lost.
+    /// Withdraws a waiting request. Returns the samples that were already taken for the request, so that none are lost.
     pub(crate) fn take_back(&mut self) -> Vec<Sampled> {
         self.asked_samples = 0;
         self.asked.take().map(SampleFuture::withdraw).unwrap_or_default()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use relive_connection::{Error, Result};
 
-/// The largest number of samples in one request: servers store it as an `int32`.
+/// The largest number of samples in one request, which servers store as an `int32`.
 const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 
 /// Options for a [`Sampler`](crate::Sampler).
@@ -40,8 +40,8 @@ const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 ///
 /// # Errors
 ///
-/// The function that creates the sampler checks the options. It fails with `InvalidArgument` if an option is 0, or if
-/// more than 2³¹ − 1 samples could be in flight.
+/// The function that creates the sampler checks the options. It returns `InvalidArgument` if an option is 0, or if more
+/// than 2³¹ − 1 samples could be in flight.
 #[derive(Debug, Clone, Copy)]
 pub struct SamplerOptions {
     pub(crate) num_workers: usize,
@@ -94,8 +94,8 @@ impl SamplerOptions {
     /// Sets how long the table's rate limiter may hold samples back before the caller gets a `Timeout` error. Default:
     /// no limit.
     ///
-    /// With zero, only samples that are available immediately are returned. The client then sends 1 ms, since zero
-    /// means "no limit" to servers.
+    /// With zero, only samples that are available immediately are returned. The client then sends 1 ms, since servers
+    /// interpret zero as "no limit".
     #[must_use]
     pub fn rate_limiter_timeout(mut self, timeout: Duration) -> SamplerOptions {
         self.rate_limiter_timeout = Some(timeout);
@@ -135,8 +135,8 @@ impl SamplerOptions {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }
 
-    /// Returns the options for one of `servers` servers, without a number of samples. Each server may have twice an
-    /// even share of the samples in flight.
+    /// Returns the options for one of `servers` servers, without a number of samples. Each server may have up to twice
+    /// its even share of the samples in flight.
     pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
         let servers = servers.max(1);
         let workers = self.num_workers.div_ceil(servers);
@@ -151,7 +151,7 @@ impl SamplerOptions {
         self.num_workers.min(needed)
     }
 
-    /// Returns the limiter's timeout in requests: -1 for none, otherwise at least 1 ms.
+    /// Returns the limiter's timeout for requests: -1 for none, otherwise at least 1 ms.
     pub(crate) fn limiter_timeout_ms(&self) -> i64 {
         self.rate_limiter_timeout
             .map_or(-1, |timeout| i64::try_from(timeout.as_millis()).map_or(-1, |ms| ms.max(1)))

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::samples::SampleBatch;
 
-/// The layout of copied items: the layout that the newest item had when the table was last checked.
+/// The layout of copied items: the one that the newest item had when the table was last checked.
 pub(crate) struct Rows {
     table: Arc<str>,
     batch_size: usize,
@@ -41,7 +41,7 @@ impl Rows {
         self.expected = known.filter(fits);
     }
 
-    /// Returns a batch, if the table can copy one immediately. Otherwise returns the samples that the table has taken,
+    /// Returns a batch if the table can copy one immediately. Otherwise, returns the samples that the table has taken,
     /// if any.
     pub(crate) fn copy(&mut self, table: &TableHandle) -> Result<SampleBatch, Vec<Sampled>> {
         let Some(Expected { layouts, columns, bytes }) = &self.expected else { return Err(Vec::new()) };

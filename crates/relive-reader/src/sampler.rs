@@ -49,13 +49,13 @@ use crate::streams::Streams;
 /// # Prefetching
 ///
 /// For a server, a sampler starts workers that fetch samples in the background, at most as many as
-/// [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) allows. Dropping the sampler
-/// loses the fetched samples that the caller has not taken. For a table in the same process, a sampler does not
+/// [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) allows. When the sampler is
+/// dropped, fetched samples that the caller has not taken are lost. For a table in the same process, a sampler does not
 /// prefetch.
 ///
 /// # Errors
 ///
-/// Workers reconnect after a lost connection. The caller gets an error only if the server remains unreachable for
+/// Workers reconnect when a connection is lost. The caller gets an error only if the server remains unreachable for
 /// longer than [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the
 /// call can be repeated; all other errors are permanent.
 pub struct Sampler {
@@ -65,7 +65,7 @@ pub struct Sampler {
     deferred_error: Option<Error>,
 }
 
-/// Where the samples come from.
+/// The source of the samples.
 enum Feed {
     Streams {
         feed: Streams,
@@ -84,7 +84,7 @@ impl Sampler {
     /// Creates a reader for samples of `table`, as `Client::sampler` does. The reader begins to fetch immediately.
     ///
     /// # Errors
-    /// `InvalidArgument` for options that are out of range; `NotFound` for an unknown table in this process.
+    /// `InvalidArgument` if an option is out of range; `NotFound` for an unknown table in this process.
     pub fn new(backend: &Backend, table: &str, options: &SamplerOptions) -> Result<Sampler> {
         options.validate()?;
         let patience = options.unavailable_timeout.unwrap_or(backend.timeout());
@@ -116,9 +116,9 @@ impl Sampler {
     /// Returns the next sample, or `None` after `max_samples`. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// `Timeout` if the rate limiter held samples back longer than its timeout; `Unavailable` if the server remains
-    /// unreachable. After either error, the call can be repeated. Any other error is permanent, such as `Cancelled` if
-    /// a table in this process was closed.
+    /// `Timeout` if the rate limiter held samples back for longer than the limiter's timeout; `Unavailable` if the
+    /// server remains unreachable. After either error, the call can be repeated. Any other error is permanent, such as
+    /// `Cancelled` if a table in this process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
         poll_fn(|cx| self.poll_sample(1, cx)).await
     }

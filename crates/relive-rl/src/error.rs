@@ -231,7 +231,7 @@ fn advice(error: &RingError) -> &'static str {
 }
 
 impl RlError {
-    /// Returns the error itself, or the cause of a failed operator.
+    /// Returns the error itself or, if an operator failed, the cause of the failure.
     #[must_use]
     pub fn cause(&self) -> &RlError {
         match self {

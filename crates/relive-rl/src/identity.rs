@@ -11,8 +11,8 @@ use crate::{Result, RlError};
 /// The version of the serialized form.
 const VERSION: u32 = 4;
 
-/// The identity of a run: only a run with an equal identity may resume it. The run's length, its workers and
-/// its reports are not part of it.
+/// The identity of a run: only a run with an equal identity may resume it. The identity does not include the run's
+/// length, its workers or its reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
     version: u32,

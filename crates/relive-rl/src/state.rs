@@ -1,13 +1,13 @@
-//! Saved states, from which a run can be resumed. One list of fields serves writing and reading.
+//! Saved states, from which a run can be resumed. The same list of fields is used for writing and for reading.
 
 use relive_env::State;
 
 use crate::{Result, RlError};
 
-/// A part of a run with a state that can be saved and restored.
+/// A part of a run whose state can be saved and restored.
 pub trait Saveable {
-    /// Returns the complete state, including random streams. External inputs are not part of it, such as a learner's
-    /// weights in a policy.
+    /// Returns the complete state, including random streams. External inputs, such as a learner's weights in a policy,
+    /// are not included.
     fn save(&mut self) -> Vec<u8>;
 
     /// Resumes from the [saved](Self::save) state of an object with the same settings.

@@ -10,23 +10,23 @@ use relive_env::State;
 /// A part of the work of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The policy chooses actions.
+    /// Choosing actions with the policy.
     Act,
-    /// The environments step.
+    /// Stepping the environments.
     Step,
-    /// Steps are written to a table, including waits for its rate limiter.
+    /// Writing steps to a table, including waits for its rate limiter.
     Add,
-    /// A batch is sampled, including waits for it if other threads act.
+    /// Sampling a batch, including waits for it if other threads act.
     Sample,
-    /// The learner learns, including gathering the batch into rows.
+    /// Learning, including gathering the batch into rows.
     Learn,
-    /// New priorities are written to a table.
+    /// Writing new priorities to a table.
     Priorities,
-    /// The learner publishes weights, and policies load them.
+    /// Publishing the learner's weights, and loading them into policies.
     Weights,
-    /// The agent is evaluated.
+    /// Evaluating the agent.
     Evaluate,
-    /// The run is saved.
+    /// Saving the run.
     Save,
 }
 

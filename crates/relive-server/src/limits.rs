@@ -26,50 +26,51 @@ pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// clients of a process may share a connection.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 
-/// The largest message in a call with one response: MutatePriorities with a million keys. Its bytes count as in flight.
+/// The largest message in a call with one response: MutatePriorities with a million keys. Its bytes count toward the
+/// bytes in flight.
 pub const MAX_CALL_BYTES: usize = 20 << 20;
 
-/// The largest request to name columns: 64 KiB of names, and the largest number of columns. A decoded column without a
-/// name needs a hundred times its encoded size.
+/// The largest request to name columns: enough for 64 KiB of names and the largest number of columns. A decoded column
+/// without a name takes a hundred times its encoded size.
 pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 
 /// The largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
-/// Memory of the requests on a sample stream that the server has not begun to serve: a few thousand requests. Readers
-/// need one or a few.
+/// The memory of the requests on a sample stream that the server has not begun to serve: enough for a few thousand
+/// requests. Readers need one or a few.
 pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 
 /// The number of bytes in one batch on the bulk path: the whole batch is assembled in memory.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
-/// Memory that a connection shares with its client. When the client holds all of it, further batches are sent through
-/// the socket.
+/// The memory that a connection shares with its client. When the client holds all of it, further batches are sent
+/// through the socket.
 pub const MAX_SHARED_BYTES_PER_CONNECTION: usize = 1 << 30;
 
-/// Pieces of the memory that a connection shares with its client. Each piece is a memory mapping; systems limit a
-/// process to 65,530 of them.
+/// The number of pieces of memory that a connection shares with its client. Each piece is a memory mapping, and systems
+/// limit a process to 65,530 mappings.
 pub const MAX_SHARED_PIECES_PER_CONNECTION: usize = 256;
 
-/// Approximate size of frames for samples that are sent one by one.
+/// The approximate size of frames for samples that are sent one by one.
 pub const SAMPLES_FRAME_BYTES: u64 = 64 << 20;
 
 /// The minimum size of the parts of a batch that are sent directly from the store. For smaller parts, a copy costs less
 /// than passing a separate buffer to the system.
 pub const MIN_STORED_PART_BYTES: usize = 4 << 10;
 
-/// Memory for assembling batches that a connection retains.
+/// The memory for assembling batches that a connection retains.
 pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 
 /// The number of bytes in flight between clients and tables, over all connections, above which further requests and
 /// samples wait: two of the largest batches, or a thousand of 4 MB.
 pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 
-/// The largest head of a frame from a client that has not sent a token or only reads: names, numbers and a token.
+/// The largest head of a frame from a client that has not sent a token or that only reads: names, numbers and a token.
 pub const MAX_OPENING_BYTES: usize = 16 << 10;
 
-/// Memory that is allocated at once for a request on the bulk path and used as its bytes arrive: the buffer of a larger
-/// request is reallocated as it grows.
+/// The memory that is allocated at once for a request on the bulk path, and used as the request's bytes arrive. The
+/// buffer of a larger request is reallocated as it grows.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 
 /// The number of bytes of a request on the bulk path that are read before they are counted: as many as have already
@@ -77,11 +78,11 @@ pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 /// ones, or negligible.
 pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
 
-/// The largest piece of a request that is read before it is counted. Larger pieces would save few system calls.
+/// The largest piece of a request that is read before it is counted. Larger pieces would save only a few system calls.
 pub const MAX_REQUEST_PIECE_BYTES: usize = 256 << 10;
 
 /// The time between two checks on a stream that is waiting for room. A stream that frees room wakes other streams; the
-/// checks are for connections that stall.
+/// checks are needed for connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 
 /// The number of streams that are woken when there is room: more than one, because a woken stream is not necessarily
@@ -92,23 +93,23 @@ pub const WOKEN_FOR_ROOM: usize = 8;
 /// transfer. Transfers at [`MIN_CLIENT_BYTES_PER_SECOND`] are not counted as waste.
 pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 
-/// The rate at which a client must transfer bytes while others are waiting; slow networks must reach it.
+/// The rate at which a client must transfer bytes while others are waiting. It must be achievable on slow networks.
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
-/// The part of [`STALLED_AFTER`] that can be charged to later loads of the same host: nearly all, so that a host that
-/// stalls again is soon disconnected, but not all, so that its other clients have a chance.
+/// The part of [`STALLED_AFTER`] that can be charged to later loads of the same host: nearly all of it, so that a host
+/// that stalls again is soon disconnected, but not all, so that its other clients have a chance.
 pub const MAX_CHARGED: Duration = Duration::from_secs(28);
 
 /// The maximum size of the headers of one request; replay clients send a few hundred bytes.
 pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 
-/// The time for a new connection to send the HTTP/2 preface.
+/// The time that a new connection has to send the HTTP/2 preface.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The server pings a connection that is silent for this long.
+/// The time after which the server pings a silent connection.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The server drops a connection that does not answer a ping within this time.
+/// The time within which a connection must answer a ping; otherwise, the server drops the connection.
 pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The number of chunks that one insert stream may hold for later items. A client keeps at most the chunks of its
@@ -129,13 +130,14 @@ pub const MAX_HTTP_CONNECTIONS: usize = 256;
 /// The maximum number of dashboards that receive updates every second.
 pub const MAX_EVENT_STREAMS: usize = 64;
 
-/// The time to receive the head of an HTTP request, and for the next request on a connection.
+/// The time within which the head of an HTTP request must arrive, and within which a connection must send its next
+/// request.
 pub const HTTP_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum size of a head.
 pub const MAX_HTTP_HEAD_BYTES: usize = 16 << 10;
 
-/// Pause after a failure to accept a connection, such as a lack of descriptors.
+/// The pause after a failure to accept a connection, such as a lack of descriptors.
 pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The time between two events on a dashboard.
@@ -172,7 +174,7 @@ pub const KEYS_PER_CONFIRMATION: usize = 1_024;
 /// kilobytes.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
-/// The time for a TLS handshake.
+/// The time within which a TLS handshake must be completed.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The length of the shortest token: shorter tokens can be guessed.

@@ -11,7 +11,7 @@ pub(crate) struct LogThrottle {
 }
 
 impl LogThrottle {
-    /// Returns whether to log at `now`; the caller then logs without holding a lock.
+    /// Returns whether to log at `now`. The caller then logs without holding a lock.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let is_due =
             self.logged_at.is_none_or(|at| now.saturating_duration_since(at) >= REFUSAL_LOG_INTERVAL);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::limits::{MAX_BYTES_IN_FLIGHT, MAX_CONNECTIONS};
 use crate::monitor::Monitor;
 
-/// The options for a server; [`Default`] suits most.
+/// The options for a server. [`Default`] is suitable for most servers.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerOptions {
@@ -15,9 +15,9 @@ pub struct ServerOptions {
     pub drain_timeout: Duration,
     /// The maximum number of open connections; further connections are refused.
     pub max_connections: usize,
-    /// The number of bytes in flight between clients and tables, over all connections, at least 1; further requests and
-    /// samples wait. The server closes a connection if its client does not transfer its bytes while others are waiting
-    /// for room.
+    /// The maximum number of bytes in flight between clients and tables, over all connections; at least 1. Further
+    /// requests and samples wait. The server closes a connection if its client does not transfer its bytes while others
+    /// are waiting for room.
     pub max_bytes_in_flight: u64,
     /// Receives the state of the server for monitoring; see [`HttpServer`](crate::HttpServer).
     pub monitor: Option<Monitor>,

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableChange {
-    /// If this bound shrinks, the remover evicts the excess items.
+    /// If the new bound is smaller, the remover evicts the excess items.
     pub max_size: Option<u64>,
     /// The maximum number of bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
@@ -44,7 +44,8 @@ pub struct LoggedChange {
     pub who: String,
     /// The name of the table.
     pub table: String,
-    /// The changed object: a rule, by its name in configurations, or one of `inserts`, `samples`, `table`, `items`.
+    /// The object that was changed: a rule, by its name in configurations, or one of `inserts`, `samples`, `table`,
+    /// `items`.
     pub what: String,
     /// The value before.
     pub old: String,

@@ -1,4 +1,4 @@
-//! The state of checkpoints as plain data, which is the same in the process and over the network.
+//! The state of checkpoints as plain data, in the same form within the process and over the network.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 /// The state of a server's checkpoints at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStatus {
-    /// When this state was read, by the server's clock.
+    /// The time at which this state was read, by the server's clock.
     pub at: Timestamp,
     /// Whether the server has a checkpointer.
     pub enabled: bool,
@@ -17,9 +17,9 @@ pub struct CheckpointStatus {
     pub running: Option<RunningCheckpoint>,
     /// Whether another checkpoint begins when the running one ends. A request made now shares the queued checkpoint.
     pub queued: bool,
-    /// The checkpoint that ended last, whether it succeeded or failed.
+    /// The most recent checkpoint that has ended, whether it succeeded or failed.
     pub last: Option<FinishedCheckpoint>,
-    /// The last checkpoint that was written, which a restart loads. Equal to `last` unless `last` failed.
+    /// The last checkpoint that was written successfully, which a restart loads. It equals `last` unless `last` failed.
     pub last_saved: Option<FinishedCheckpoint>,
     /// The number of checkpoints written since the server started.
     pub num_saved: u64,
@@ -34,7 +34,7 @@ pub struct CheckpointStatus {
 /// A checkpoint that is being written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningCheckpoint {
-    /// Why the checkpoint is written.
+    /// The reason why the checkpoint is written.
     pub trigger: CheckpointTrigger,
     /// The current phase of the work.
     pub phase: CheckpointPhase,
@@ -49,9 +49,9 @@ pub struct RunningCheckpoint {
 /// A checkpoint that has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinishedCheckpoint {
-    /// Why the checkpoint was written.
+    /// The reason why the checkpoint was written.
     pub trigger: CheckpointTrigger,
-    /// When the checkpoint began. It holds the content of the tables shortly after this time.
+    /// When the checkpoint began. It contains the tables as they were shortly after this time.
     pub began_at: Timestamp,
     /// How long it took.
     pub took: Duration,
@@ -61,7 +61,7 @@ pub struct FinishedCheckpoint {
     pub outcome: Result<SavedCheckpoint, String>,
 }
 
-/// Why a checkpoint is written. If there are several reasons, the greatest applies.
+/// The reason why a checkpoint is written. If there are several reasons, the greatest one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CheckpointTrigger {
     /// A periodic checkpoint is due.

@@ -48,21 +48,22 @@ pub const MAX_SHARDS: u32 = 64;
 ///
 /// # Errors
 ///
-/// Setting a field does not validate it. [`validate`](Self::validate) checks the rules, and so does every function that
+/// Setting a field does not validate it. [`validate`](Self::validate) checks the rules, as does every function that
 /// creates a table from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
     /// The name of the table; not empty, without control characters, at most [`MAX_TABLE_NAME_BYTES`].
     pub name: String,
-    /// Which item is sampled next. Default: uniform.
+    /// The selector that chooses the item to sample next. Default: uniform.
     pub sampler: SelectorKind,
-    /// Which item is evicted when the table exceeds `max_size` or `max_bytes`. Default: the oldest.
+    /// The selector that chooses the item to evict when the table exceeds `max_size` or `max_bytes`. Default: the
+    /// oldest item.
     pub remover: SelectorKind,
     /// The largest number of items, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
-    /// The largest number of bytes that the items' chunks may have, as stored; at least 1. A chunk counts once, no
-    /// matter how many items share it and whether it is in memory or on disk. An item that exceeds the bound by itself
-    /// is refused. Default: no bound.
+    /// The largest total stored size of the items' chunks, in bytes; at least 1. A chunk counts once, no matter how
+    /// many items share it and whether it is in memory or on disk. An item that exceeds the bound by itself is refused.
+    /// Default: no bound.
     pub max_bytes: Option<u64>,
     /// The number of samples after which an item is removed. If it is below 1, items are never removed. Default: 0.
     pub max_times_sampled: i32,
@@ -77,11 +78,11 @@ pub struct TableConfig {
     /// The seed of the table's random choices. An empty table with the same rules and seed picks the same items if the
     /// same operations are performed in the same order. Checkpoints do not store it. Default: the engine chooses one.
     pub seed: Option<u64>,
-    /// Whether to accept rules under which nothing could ever be sampled; dm-reverb accepts them. Default: false.
+    /// Whether to accept rules under which nothing could ever be sampled, as dm-reverb does. Default: false.
     pub allow_never_sampled: bool,
 }
 
-/// Why a configuration is invalid.
+/// The reason why a configuration is invalid.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ConfigError {
     /// The name is empty.
@@ -99,7 +100,7 @@ pub enum ConfigError {
         /// The longest, [`MAX_TABLE_NAME_BYTES`].
         limit: usize,
     },
-    /// The name has control characters, which logs and terminals cannot show.
+    /// The name contains control characters, which logs and terminals cannot display.
     #[error("the name of a table must not have control characters, got {name:?}")]
     ControlCharacters {
         /// The name.
@@ -230,13 +231,13 @@ impl TableConfig {
         Self::queue(name, max_size).sampler(SelectorKind::Lifo).remover(SelectorKind::Lifo)
     }
 
-    /// Sets which item is sampled next.
+    /// Sets the selector that chooses the item to sample next.
     pub fn sampler(mut self, sampler: SelectorKind) -> Self {
         self.sampler = sampler;
         self
     }
 
-    /// Sets which item is evicted when the table exceeds `max_size` or `max_bytes`.
+    /// Sets the selector that chooses the item to evict when the table exceeds `max_size` or `max_bytes`.
     pub fn remover(mut self, remover: SelectorKind) -> Self {
         self.remover = remover;
         self
@@ -380,7 +381,7 @@ impl TableConfig {
         ConfigError::NotShardable { table: self.name.clone(), shards: self.shards, reason }
     }
 
-    /// Why the table cannot be divided into shards, and what would help.
+    /// The reason why the table cannot be divided into shards, and a remedy.
     fn obstacle_to_shards(&self) -> Option<String> {
         if self.max_size < u64::from(self.shards) {
             let max_size = self.max_size;

@@ -1,10 +1,10 @@
-//! Why an insert is refused.
+//! The errors of inserts.
 
 use thiserror::Error;
 
 use crate::selector::PriorityError;
 
-/// Why an insert was refused. The table has not changed.
+/// The reason why an insert was refused. The table has not changed.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InsertError {
     /// The sampler or the remover refuses the item's priority.

@@ -4,8 +4,8 @@ use core::fmt;
 
 /// The category of an error. The error's message has the details.
 ///
-/// The kinds are the same in one process and over the network. Each has a gRPC status code and a Python exception. A
-/// received status has the kind that the server sent:
+/// The kinds are the same within a process and over the network. Each has a gRPC status code and a Python exception. A
+/// status received from a server has the same kind as on the server:
 ///
 /// ```
 /// use relive_table::ErrorKind;
@@ -22,9 +22,9 @@ pub enum ErrorKind {
     Timeout,
     /// No server answers at the address, or a broken connection was not restored in time.
     Unavailable,
-    /// An argument, a step, a column or an item cannot be accepted as it is.
+    /// An argument, a step, a column or an item is not acceptable.
     InvalidArgument,
-    /// The named table, column or step does not exist, or no longer does.
+    /// The named table, column or step does not exist, or no longer exists.
     NotFound,
     /// Stored or received data cannot be decoded, or sent data has been lost.
     DataLoss,
@@ -42,7 +42,7 @@ pub enum ErrorKind {
     PermissionDenied,
     /// The operation is not possible in the current state.
     FailedPrecondition,
-    /// The server failed, or something outside the tables did, such as a disk.
+    /// The server failed, or something other than the tables failed, such as a disk.
     Internal,
 }
 

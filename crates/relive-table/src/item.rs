@@ -11,9 +11,9 @@ use crate::time::Timestamp;
 pub struct NewItem {
     /// The item's identity in its table. The writer chooses it.
     pub key: u64,
-    /// The item's priority; its meaning and range depend on the table's selectors.
+    /// The item's priority. Its meaning and range depend on the table's selectors.
     pub priority: f64,
-    /// How often the item already counts as sampled: 0 for a new item, the original's count for a copy.
+    /// The number of times that the item already counts as sampled: 0 for a new item, the original's count for a copy.
     pub times_sampled: i32,
     /// The item's data.
     pub trajectory: Trajectory,
@@ -21,8 +21,8 @@ pub struct NewItem {
 
 /// The immutable part of an item, shared by the table and its readers.
 ///
-/// The fields are laid out in this order, so that the fields that readers use are next to the reference counts, in as
-/// few cache lines as possible.
+/// The order of the fields matters: those that readers use are next to the reference counts, in as few cache lines as
+/// possible.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ItemData {
@@ -43,7 +43,7 @@ pub struct ItemView<'a> {
     pub data: &'a Arc<ItemData>,
     /// Its current priority.
     pub priority: f64,
-    /// How often it has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
 }
 
@@ -54,13 +54,13 @@ pub struct SampledRow {
     pub key: u64,
     /// The item's priority when it was sampled.
     pub priority: f64,
-    /// The probability with which it was chosen, in (0, 1].
+    /// The probability with which the item was chosen, in (0, 1].
     pub probability: f64,
     /// The number of items in the table.
     pub table_size: u64,
     /// When the item was inserted.
     pub inserted_at: Timestamp,
-    /// How often it has been sampled, including this sample.
+    /// The number of times that the item has been sampled, including this sample.
     pub times_sampled: i32,
 }
 
@@ -71,11 +71,11 @@ pub struct Sampled {
     pub item: Arc<ItemData>,
     /// The item's priority when it was sampled.
     pub priority: f64,
-    /// The probability with which it was chosen, in (0, 1].
+    /// The probability with which the item was chosen, in (0, 1].
     pub probability: f64,
     /// The number of items in the table, before any removal caused by this sample.
     pub table_size: u64,
-    /// How often it has been sampled, including this sample.
+    /// The number of times that the item has been sampled, including this sample.
     pub times_sampled: i32,
     /// Whether the sample had to wait for the rate limiter. The table itself does not wait and sets this to false; code
     /// that waits sets it to true.

@@ -4,8 +4,8 @@ use rand_core::Rng;
 
 /// Draws an index below `len` uniformly. `len` must not be zero.
 ///
-/// Uses multiply-shift instead of a rejection loop, so every draw takes exactly one random word and histories can be
-/// replayed. The bias is below `len / 2^64`, which no number of draws can reveal.
+/// Uses multiply-shift instead of a rejection loop, so that every draw takes exactly one random word and histories can
+/// be replayed. The bias is below `len / 2^64`, which no practical number of draws could reveal.
 pub(crate) fn index_below<R: Rng + ?Sized>(rng: &mut R, len: usize) -> usize {
     let product = u128::from(rng.next_u64()) * (len as u128);
     usize::try_from(product >> 64).expect("the product's upper half is below len, which is a usize")

@@ -31,7 +31,7 @@ pub struct TableSnapshot {
     pub structure: Option<Arc<ItemStructure>>,
 }
 
-/// The counters of a table that do not follow from its items.
+/// The counters of a table that cannot be derived from its items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounters {
     /// The number of completed inserts of new items.
@@ -41,7 +41,7 @@ pub struct TableCounters {
     pub samples: i64,
     /// The number of items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,
-    /// How often the last data of an episode has left the table.
+    /// The number of times that the last data of an episode has left the table.
     pub deleted_episodes: u64,
     /// The number of items that have been sampled at least once.
     pub unique_samples: u64,
@@ -54,11 +54,11 @@ pub struct StoredItem {
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,
-    /// How often the item has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
 }
 
-/// The progress of a checkpoint. Its writer increments the counts; any thread may read them.
+/// The progress of a checkpoint. The thread that writes it increments the counts; any thread may read them.
 #[derive(Debug, Default)]
 pub struct CheckpointProgress {
     items_total: AtomicU64,
@@ -67,16 +67,16 @@ pub struct CheckpointProgress {
     bytes_done: AtomicU64,
 }
 
-/// The numbers of a [`CheckpointProgress`] at about one moment.
+/// The numbers of a [`CheckpointProgress`], all read at about the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointCounts {
-    /// The number of items of the complete checkpoint; 0 until it is known.
+    /// The number of items in the complete checkpoint; 0 until it is known.
     pub items_total: u64,
     /// Items written.
     pub items_done: u64,
-    /// The number of bytes of the chunks that have to be written; 0 until that is known.
+    /// The total size in bytes of the chunks that have to be written; 0 until it is known.
     pub bytes_total: u64,
-    /// The number of bytes of chunks written.
+    /// The total size in bytes of the chunks that have been written.
     pub bytes_done: u64,
 }
 

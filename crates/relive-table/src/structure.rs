@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relive_tensor::Nest;
 
-/// The longest display of a structure in errors, in bytes.
+/// The longest text for a structure in an error, in bytes.
 const MAX_SHOWN_BYTES: usize = 600;
 
 /// The structure of a table's items. The leaves of `names` are their columns in flattening order.
@@ -50,7 +50,7 @@ impl ItemStructure {
     /// ```
     ///
     /// # Errors
-    /// Returns a message for people, which shows both structures.
+    /// Returns a human-readable message that shows both structures.
     pub fn check<T>(&self, table: &str, given: &Nest<T>) -> Result<(), String> {
         if self.fits(given) {
             return Ok(());
@@ -119,7 +119,7 @@ fn same_parts<A, B>(one: &[(Place<'_>, &Nest<A>)], other: &[(Place<'_>, &Nest<B>
         })
 }
 
-/// Formats a structure for people: `{act, obs: (_, _)}`.
+/// Formats a structure for display: `{act, obs: (_, _)}`.
 #[must_use]
 pub fn shown<T>(nest: &Nest<T>) -> String {
     let mut text = String::new();

@@ -2,8 +2,8 @@
 
 /// Nanoseconds since the Unix epoch, UTC; negative before it.
 ///
-/// This crate reads no clock: every operation that stores a time takes it as an argument, so histories can be replayed.
-/// The range is from the year 1677 to the year 2262.
+/// This crate reads no clock. Every operation that stores a time takes it as an argument, so that histories can be
+/// replayed. The range is from the year 1677 to the year 2262.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 

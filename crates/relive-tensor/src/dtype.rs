@@ -76,7 +76,7 @@ impl DType {
         Self::UInt4,
     ];
 
-    /// Returns the number of bytes of one element, or `None` for strings, since they differ in length.
+    /// Returns the number of bytes of one element, or `None` for strings, whose lengths vary.
     #[must_use]
     pub const fn size_bytes(self) -> Option<usize> {
         match self {
@@ -142,7 +142,7 @@ impl DType {
         }
     }
 
-    /// Returns whether delta coding applies to tensors with this type: the plain integers of 8 to 64 bits.
+    /// Returns whether delta coding applies to tensors of this type, that is, to the plain integers of 8 to 64 bits.
     #[must_use]
     pub const fn delta_codable(self) -> bool {
         matches!(

@@ -16,7 +16,7 @@ pub struct ColumnLayout {
 }
 
 impl ColumnLayout {
-    /// Creates the layout of a column of `rows` rows or, if squeezed, of one cell.
+    /// Creates the layout of a column of `rows` rows, or of one cell if the column is squeezed.
     #[must_use]
     pub fn new(dtype: DType, squeeze: bool, rows: u32, cell_dims: &[u32]) -> Self {
         Self { dtype, rows: (!squeeze).then_some(rows), cell_shape: Shape::from(cell_dims) }

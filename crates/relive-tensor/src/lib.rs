@@ -5,8 +5,8 @@
 //! some columns form a *chunk* ([`Chunk`]), which the writer encodes once ([`Chunker`], [`encode_chunk`]) and which is
 //! then immutable and shared. An item of a table is a [`Trajectory`]: for every column, a list of slices of chunks.
 //!
-//! Untrusted bytes become trusted values in two places only: [`Chunk::new`] and [`TrajectoryBuilder::build`]. Values
-//! that these accept can be decoded. The limits that they enforce are in [`limits`].
+//! Untrusted bytes become trusted values in only two places: [`Chunk::new`] and [`TrajectoryBuilder::build`]. All
+//! values that these accept can be decoded. The limits that they enforce are in [`limits`].
 //!
 //! ```
 //! use relive_tensor::{Codec, Chunk, SequenceRange, Tensor, encode_chunk};

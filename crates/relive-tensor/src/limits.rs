@@ -27,6 +27,6 @@ pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 /// item that uses one of a chunk's steps keeps all of its steps alive, and larger chunks are no cheaper per byte.
 pub const PACED_CHUNK_BYTES: u64 = 1 << 15;
 
-/// The number of bytes that dm-reverb counts per string element in addition to its characters. With it,
+/// The number of bytes that dm-reverb counts per string element in addition to its characters, so that
 /// `data_uncompressed_size` is the same on both sides.
 pub const STRING_ELEMENT_BYTES: u64 = 24;

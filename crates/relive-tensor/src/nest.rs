@@ -45,14 +45,14 @@ pub enum Nest<T> {
     NamedTuple {
         /// The name of the class.
         name: String,
-        /// Names and values of the fields, in order.
+        /// The names and values of the fields, in order.
         fields: Vec<(String, Self)>,
     },
     /// An empty structure without leaves.
     None,
 }
 
-/// Why leaves do not match a structure.
+/// The reason why leaves do not match a structure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NestError {
     /// The structure has more leaves than were given.
@@ -80,7 +80,7 @@ pub enum PathPart {
     Key(String),
 }
 
-/// The path from the root of a [`Nest`] to a leaf, displayed with `/` between the parts, such as `obs/0`.
+/// The path from the root of a [`Nest`] to a leaf, displayed with `/` between the parts, as in `obs/0`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Path(pub Vec<PathPart>);
 
@@ -138,7 +138,7 @@ impl<T> Nest<T> {
         self.leaves().next().is_none()
     }
 
-    /// Applies `change` to each leaf, and returns the same structure around the results.
+    /// Applies `change` to each leaf, and returns the results in the same structure.
     pub fn map<U>(&self, mut change: impl FnMut(&T) -> U) -> Nest<U> {
         match self.try_map::<U, Infallible>(&mut |leaf| Ok(change(leaf))) {
             Ok(nest) => nest,
@@ -148,7 +148,7 @@ impl<T> Nest<T> {
     /// Like [`map`](Self::map), but for a fallible `change`.
     ///
     /// # Errors
-    /// The first error of `change`, in the flattening order.
+    /// The first error that `change` returns, in flattening order.
     pub fn try_map<U, E>(&self, change: &mut impl FnMut(&T) -> Result<U, E>) -> Result<Nest<U>, E> {
         Ok(match self {
             Self::Leaf(leaf) => Nest::Leaf(change(leaf)?),
@@ -173,7 +173,7 @@ impl<T> Nest<T> {
         })
     }
 
-    /// Returns this structure around `leaves`, given in flattening order.
+    /// Returns `leaves`, given in flattening order, in this structure.
     ///
     /// # Errors
     /// [`NestError`] if their number differs from the structure's number of leaves.

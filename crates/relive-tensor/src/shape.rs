@@ -20,10 +20,10 @@ use crate::limits::MAX_RANK;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Shape(SmallVec<[u32; 4]>);
 
-/// Why a list of sizes is not a [`Shape`].
+/// The reason why a list of sizes is not a [`Shape`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShapeError {
-    /// A size that is negative or does not fit 32 bits.
+    /// A size is negative or does not fit into 32 bits.
     #[error("dimension {axis} has size {size}, but sizes must be in 0..={}", u32::MAX)]
     Size {
         /// The position of the dimension; 0 is the outermost.
@@ -49,7 +49,7 @@ impl Shape {
     /// Creates a shape from signed sizes, which protocols use.
     ///
     /// # Errors
-    /// [`ShapeError`] for a size outside the range of `u32`, or for more than [`MAX_RANK`] sizes.
+    /// [`ShapeError`] if a size is outside the range of `u32`, or there are more than [`MAX_RANK`] sizes.
     pub fn from_signed(sizes: impl IntoIterator<Item = i64>) -> Result<Self, ShapeError> {
         let mut dims = SmallVec::new();
         for (axis, size) in sizes.into_iter().enumerate() {
@@ -79,7 +79,7 @@ impl Shape {
         self.0.len()
     }
 
-    /// Returns the number of elements, or `None` if this number or the product of the nonzero sizes does not fit a
+    /// Returns the number of elements, or `None` if this number or the product of the nonzero sizes does not fit into a
     /// signed 64-bit number.
     #[must_use]
     pub fn num_elements(&self) -> Option<u64> {
@@ -114,7 +114,7 @@ pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)
 }
 
-/// Returns the product of `dims`, or `None` if it does not fit a signed 64-bit number.
+/// Returns the product of `dims`, or `None` if it does not fit into a signed 64-bit number.
 ///
 /// A zero makes the product zero, but the product of the other sizes must also fit: readers that multiply from left to
 /// right, such as TensorFlow, must not overflow before they reach the zero.

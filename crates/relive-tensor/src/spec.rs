@@ -7,7 +7,7 @@ use crate::nest::Nest;
 use crate::shape::{NumpyShape, Shape};
 use crate::tensor::Tensor;
 
-/// Type and shape of a column's tensors. Variable sizes and an unknown rank are `None`.
+/// The type and shape of a column's tensors. Variable sizes and an unknown rank are `None`.
 ///
 /// ```
 /// use relive_tensor::{DType, Shape, TensorSpec};
@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 pub struct TensorSpec {
     /// The name of the column; may be empty.
     pub name: String,
-    /// The sizes of the dimensions. `None` is an unknown rank, and a `None` inside is an unknown size.
+    /// The sizes of the dimensions. `None` means an unknown rank, and a `None` inside means an unknown size.
     pub shape: Option<Vec<Option<u32>>>,
     /// The type of the elements.
     pub dtype: DType,

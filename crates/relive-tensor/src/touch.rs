@@ -21,14 +21,15 @@ pub fn touch<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
             let Some(byte) = payload.get(line * LINE_BYTES) else { break };
             seen ^= byte;
         }
-        // A small payload may end in the line after the one in which it begins.
+        // A small payload may extend into the next cache line.
         seen ^= payload.last().unwrap_or(&0);
     }
     black_box(seen);
 }
 
 /// Copies the pieces `from`, each of `size` bytes, to `to`, one after the other. Small sizes are copied inline, because
-/// a function call takes longer than the copy. If a piece has another size, its place stays unchanged.
+/// a function call takes longer than the copy. A piece with a different size is skipped, and its part of `to` stays
+/// unchanged.
 pub fn copy_all(to: &mut [u8], from: &[&[u8]], size: usize) {
     fn at_once<const N: usize>(to: &mut [u8], from: &[&[u8]]) {
         for (to, from) in to.as_chunks_mut::<N>().0.iter_mut().zip(from) {

@@ -1,4 +1,4 @@
-"""Adapters for TensorFlow: real ``tf.data`` datasets over Relive's samplers.
+"""Adapters for TensorFlow: real ``tf.data`` datasets on top of Relive's samplers.
 
 Nothing outside this package and :mod:`relive.tf_client` imports TensorFlow, and ``import relive`` imports neither of
 the two.

@@ -27,7 +27,7 @@ def sampler_options(
     rate_limiter_timeout_ms: int,
     max_samples: int,
 ) -> None:
-    """Refuses options that no sampler supports, before any graph is built."""
+    """Rejects options that no sampler supports, before any graph is built."""
     if max_in_flight_samples_per_worker < 1:
         raise ValueError(
             f"max_in_flight_samples_per_worker ({max_in_flight_samples_per_worker}) must be a positive integer"
@@ -80,7 +80,7 @@ def dtype_of(array: np.ndarray) -> tf.DType:
 
 
 def signature_text(signature: Sequence[Column]) -> str:
-    """Columns as dm-reverb's error texts list them; programs compare these texts."""
+    """Returns the columns as dm-reverb's error texts list them; programs compare these texts."""
     return ", ".join(f"{index}: {column.listed()}" for index, column in enumerate(signature))
 
 

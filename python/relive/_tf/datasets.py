@@ -92,12 +92,12 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
           server_address: Address of the server, ``host:port``.
           table: Name of the table.
           max_in_flight_samples_per_worker: As for the constructor, like all arguments that are not listed here.
-          get_signature_timeout_secs: Seconds to wait for the server's answer; ``None`` waits indefinitely.
+          get_signature_timeout_secs: Seconds to wait for the server's response; ``None`` waits indefinitely.
           get_signature_timeout_ms: The same timeout in milliseconds, as older programs pass it.
 
         Raises:
           ValueError: The table does not exist or has no signature.
-          relive.errors.DeadlineExceededError: The server did not answer in time.
+          relive.errors.DeadlineExceededError: The server did not respond in time.
         """
         if get_signature_timeout_secs is None and get_signature_timeout_ms is not None:
             get_signature_timeout_secs = max(1, get_signature_timeout_ms // _MS_PER_SECOND)
@@ -151,7 +151,7 @@ def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.
 
 
 def _missing_table(server_address: bytes, table: bytes) -> bytes:
-    """Returns the error text for an unknown table; empty for an existing table."""
+    """Returns the error text for an unknown table, or an empty text for an existing table."""
     try:
         tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
     except errors.DeadlineExceededError:

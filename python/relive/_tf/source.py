@@ -38,7 +38,7 @@ class Request(NamedTuple):
 def read(request: Request) -> Iterator[groups.Group]:
     """Yields groups of samples, and an empty group whenever no sample has arrived for a while.
 
-    Ends with the sampler or, if the timeout of the table's rate limiter is finite, when that timeout expires.
+    Ends when the sampler ends or, if the timeout of the table's rate limiter is finite, when that timeout expires.
     """
     client = clients.Client(request.server_address)
     check = _check_of_items(client, request)

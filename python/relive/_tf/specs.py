@@ -1,4 +1,4 @@
-"""Columns in TensorFlow's terms: data type, shape and name."""
+"""The data types, shapes and names of columns, in TensorFlow's terms."""
 
 from __future__ import annotations
 

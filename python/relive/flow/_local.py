@@ -48,7 +48,8 @@ class LocalIterator(Generic[T]):
 
     @staticmethod
     def get_metrics() -> MetricsContext:
-        """Returns the metrics of the graph of the running function; see :func:`relive.flow.get_metrics`."""
+        """Returns the metrics of the graph that the calling function belongs to; see
+        :func:`relive.flow.get_metrics`."""
         return _metrics.get_metrics()
 
     def __repr__(self) -> str:
@@ -122,7 +123,7 @@ class LocalIterator(Generic[T]):
         return self._then(("window", counted("size", size), counted("step", step)), f".window({size}, {step})")
 
     def prefetch(self, depth: int) -> LocalIterator[T]:
-        """Yields the same items; a thread produces up to ``depth`` of them ahead."""
+        """Yields the same items, of which a thread produces up to ``depth`` ahead of time."""
         return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
@@ -134,7 +135,7 @@ class LocalIterator(Generic[T]):
         return self._then(("retry", counted("times", times, 0)), f".retry({times})")
 
     def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
-        """Yields pairs of the shard that an item comes from, and the item.
+        """Yields pairs: the shard that an item comes from, and the item.
 
         Raises, when it is pulled:
           ValueError: the item comes from no shard, or from several.
@@ -150,7 +151,7 @@ class LocalIterator(Generic[T]):
         return LocalIterator(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors)
 
     def take(self, n: int) -> list[T]:
-        """Returns the first items as a list."""
+        """Returns the first ``n`` items as a list."""
         taken = []
         for _ in range(n):
             item = self._native.next(None)
@@ -160,7 +161,7 @@ class LocalIterator(Generic[T]):
         return taken
 
     def show(self, n: int = 20) -> None:
-        """Prints the first items."""
+        """Prints the first ``n`` items."""
         for item in self.take(n):
             print(item)
 
@@ -226,7 +227,7 @@ class LocalIterator(Generic[T]):
         return f"```mermaid\n{self.mermaid()}\n```"
 
     def step(self, to: str | None = None) -> tuple[str, T | None]:
-        """Pulls once without waiting, to inspect a graph; returns the outcome and the item.
+        """Pulls once without waiting, to inspect a graph, and returns the outcome and the item.
 
         The outcome is ``"item"``, ``"waiting"``, ``"end"``, or ``"stopped"`` if the operator named ``to`` has produced
         an item that was not passed on.

@@ -39,7 +39,7 @@ class Timer:
 
     @property
     def mean_throughput(self) -> float:
-        """Units per second."""
+        """The average number of units processed per second."""
         return self.units / self.total if self.total else 0.0
 
 
@@ -51,7 +51,7 @@ class MetricsContext:
         self.timers: collections.defaultdict[str, Timer] = collections.defaultdict(Timer)
         self.info: dict[str, Any] = {}
         self.current_actor: Any = None
-        """The shard of the item that a function is processing; ``None`` if the item does not come from a shard."""
+        """The shard of the item that a function is processing, or ``None`` if the item does not come from a shard."""
 
     def save(self) -> dict[str, Any]:
         """Returns counters and values for a checkpoint."""
@@ -91,7 +91,7 @@ _now = threading.local()
 
 
 def get_metrics() -> MetricsContext:
-    """Returns the metrics of the graph of the running function.
+    """Returns the metrics of the graph that the calling function belongs to.
 
     Raises:
       ValueError: no function of a graph is running.
@@ -104,7 +104,7 @@ def get_metrics() -> MetricsContext:
 
 
 def within(function: Callable[[Any], Any], metrics: SharedMetrics, actors: list[Any]) -> Callable[[Any, int], Any]:
-    """Wraps the function for an operator: it is called with the item and the number of its shard."""
+    """Wraps a function for an operator: the wrapper is called with an item and the number of the item's shard."""
 
     def call(item: Any, source: int) -> Any:
         context = metrics.get()

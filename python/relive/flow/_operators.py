@@ -21,7 +21,7 @@ def counted(name: str, value: Any, least: int = 1) -> int:
     """Checks an integer argument of an operator.
 
     Raises:
-      ValueError: it is not an integer, or is below the minimum.
+      ValueError: the value is not an integer, or is below the minimum.
     """
     if not isinstance(value, int) or value < least:
         raise ValueError(f"{name} is {value!r}, but it must be a whole number of at least {least}")
@@ -43,8 +43,8 @@ def itself(item: Any) -> Any:
 
 
 class Concurrently:
-    """Calls a function for a number of items at a time in threads (0: no limit); results are returned as they
-    complete."""
+    """Calls a function in threads, for up to a given number of items at a time (0: no limit); results are returned as
+    they complete."""
 
     def __init__(self, function: Callable[[Any], Any], max_concurrency: int) -> None:
         self._function, self._most = function, max_concurrency

@@ -134,9 +134,9 @@ class ParallelIterator(Generic[T]):
         return LocalIterator(self._make(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
 
     def take(self, n: int) -> list[T]:
-        """Returns the first items of :meth:`gather_sync` as a list."""
+        """Returns the first ``n`` items of :meth:`gather_sync` as a list."""
         return self.gather_sync().take(n)
 
     def show(self, n: int = 20) -> None:
-        """Prints the first items."""
+        """Prints the first ``n`` items."""
         self.gather_sync().show(n)

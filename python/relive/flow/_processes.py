@@ -64,7 +64,7 @@ class _Pipe:
 
 
 class _PipeOutput:
-    """The pipe in the shard's process."""
+    """The shard's end of the pipe."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._credit = pipe, 0

@@ -112,7 +112,7 @@ class _ShardHost:
     """A shard in the process of an actor."""
 
     def node(self) -> str:
-        """Returns the address of its machine."""
+        """Returns the address of the actor's machine."""
         return str(imported().util.get_node_ip_address())
 
     def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, ahead: bool) -> None:
@@ -126,7 +126,7 @@ class _ShardHost:
 
 
 class _StreamOutput:
-    """The stream in the shard's process."""
+    """The shard's end of the stream."""
 
     def __init__(self, writer: _native.StreamWriter, ahead: bool) -> None:
         self._writer, self._together = writer, TOGETHER if ahead else 1

@@ -26,7 +26,7 @@ class Link(Protocol):
     """The connection to a shard, in the pulling process."""
 
     where: str
-    """The shard's location, for errors."""
+    """The shard's location, for error messages."""
 
     def begin(self) -> None:
         """Starts the shard."""
@@ -37,7 +37,7 @@ class Link(Protocol):
         ...
 
     def receive(self) -> Message:
-        """Returns the shard's next message. Raises RuntimeError if it has ended."""
+        """Returns the shard's next message. Raises RuntimeError if the shard has ended."""
         ...
 
     def end(self) -> None:
@@ -46,10 +46,10 @@ class Link(Protocol):
 
 
 class Output(Protocol):
-    """The connection back, in the shard's process."""
+    """The shard's end of the connection."""
 
     def room(self) -> int:
-        """Waits until items are requested; returns their number. Raises EOFError if the consumer is gone."""
+        """Waits until items are requested, and returns their number. Raises EOFError if the consumer is gone."""
         ...
 
     def send(self, message: Message) -> None:
@@ -98,7 +98,7 @@ def refused(on: str, error: Exception) -> TypeError:
 
 
 class _Items:
-    """Yields the items of a shard one by one; it continues after an error."""
+    """Yields the items of a shard one by one, and continues after an error."""
 
     def __init__(self, remote: _Remote) -> None:
         self._remote = remote

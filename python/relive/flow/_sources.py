@@ -1,4 +1,4 @@
-"""Creating shards."""
+"""Functions that create shards."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def from_iterators(
       repeat: whether the sources restart forever.
       name: the name of the sources in graphs.
       on: where shards run: each in its own thread or process; ``"serial"``, all in the pulling thread; ``"ray"`` or
-        :class:`relive.ray.Workers`, each in a Ray actor on any machine of a cluster. From Ray actors, items travel over
+        :class:`relive.ray.Workers`, each in a Ray actor on any machine of a cluster. Ray actors send items over
         Relive's own connections.
     """
     given = list(generators)

@@ -19,13 +19,13 @@ class Batch(NamedTuple):
     data: dict[str, Any]
     """The data by window name: ``[B, length, …]``."""
     valid: dict[str, Any]
-    """By window name, the number of steps in the window that are not padding. int64, ``[B]``."""
+    """The number of steps in each window that are not padding, by window name: int64, ``[B]``."""
     lengths: Any
     """The number of steps of each trajectory: int64, ``[B]``."""
     steps: Any
     """The current step of each trajectory: int64, ``[B]``."""
     weights: Any
-    """Importance weights: float32, ``[B]``; all 1 unless the sampling is prioritized."""
+    """Importance weights: float32, ``[B]``. All weights are 1 unless the sampling is prioritized."""
     probabilities: Any
     """The probability of each trajectory in one draw: float32, ``[B]``."""
     indices: npt.NDArray[np.int64]

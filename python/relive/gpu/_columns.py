@@ -15,7 +15,8 @@ Native = tuple[str, "np.dtype[Any]", list[int]]
 
 
 def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
-    """Columns by name: for each column a data type, a pair of data type and shape of a step, or an ``ArraySpec``."""
+    """Returns the specs of columns by name. Each column is given as a data type, a pair of data type and shape of a
+    step, or an ``ArraySpec``."""
     if not isinstance(columns, Mapping):
         raise InvalidArgumentError(f"columns is a {type(columns).__name__}; give a mapping from names to data types")
     if wrong := [name for name in columns if not isinstance(name, str)]:
@@ -62,7 +63,7 @@ def position(positions: Mapping[str, int], name: str) -> int:
     """Returns the position of a column.
 
     Raises:
-      NotFoundError: there is no column with this name.
+      NotFoundError: no column has this name.
     """
     if name not in positions:
         raise NotFoundError(f"there is no column {name!r}; the columns are {list(positions)}")

@@ -46,7 +46,7 @@ def weight_of(given: Any) -> float:
     """Returns a weight for each episode.
 
     Raises:
-      InvalidArgumentError: a value is not a weight.
+      InvalidArgumentError: a value is not a valid weight.
     """
     if isinstance(given, str):
         raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
@@ -90,7 +90,7 @@ def _cut(arrays: Arrays) -> list[Arrays]:
 
 
 def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, number: int) -> Arrays:
-    """Returns the columns' part of an episode, in their data types.
+    """Returns the part of an episode that the columns store, in the columns' data types.
 
     Raises:
       InvalidArgumentError: the episode does not match the columns.

@@ -12,16 +12,16 @@ Convert = Callable[[Any], Any]
 
 
 def unavailable() -> str | None:
-    """Returns the reason why no NVIDIA GPU can be used; ``None`` if a GPU can be used."""
+    """Returns the reason why no NVIDIA GPU can be used, or ``None`` if a GPU can be used."""
     return _native.gpu_unavailable()
 
 
 def conversion(framework: str, device: Any) -> Convert | None:
-    """Returns the function that converts numpy arrays to a framework's arrays on a device; ``None`` if no conversion is
-    needed.
+    """Returns the function that converts numpy arrays to a framework's arrays on a device, or ``None`` if no conversion
+    is needed.
 
     Raises:
-      InvalidArgumentError: there is no such framework, or the framework has no such device.
+      InvalidArgumentError: the framework is unknown, or has no such device.
       UnavailableError: the device cannot be used; the error gives the reason.
     """
     if framework not in ("numpy", "torch", "jax"):

@@ -80,7 +80,7 @@ class Loader:
         """Returns the next batch.
 
         Raises:
-          UnavailableError: no trajectory, or too few for a draw without replacement, have a weight above 0.
+          UnavailableError: no trajectory has a weight above 0, or too few do for a draw without replacement.
           InvalidArgumentError: a weight of the store is above ``max_weight``; ``max_weight`` is so far above the
             weights that the probabilities would be inaccurate; or the ranks draw differently: all ranks must make the
             same calls.
@@ -104,7 +104,7 @@ class Loader:
             return self._native.next()
 
     def _too_heavy(self) -> str | None:
-        """Returns a trajectory with a weight above the maximum; ``None`` if there is none."""
+        """Returns a trajectory with a weight above the maximum, or ``None`` if there is none."""
         most = self._settings["max_weight"]
         if most == LARGEST:
             return None
@@ -131,8 +131,8 @@ class Loader:
             raise
 
     def set_beta(self, beta: float) -> None:
-        """Sets β of prioritized draws, as schedules do. It applies from the next draw on; batches already prefetched
-        keep the old β.
+        """Sets β of prioritized draws, for example according to a schedule. It applies from the next draw on; batches
+        already prefetched keep the old β.
 
         Raises:
           InvalidArgumentError: the sampling is not prioritized, or β is not between 0 and 16.
@@ -153,7 +153,8 @@ class Loader:
         self._update_weights(batch.indices, weights, batch.generations)
 
     def state(self) -> dict[str, Any]:
-        """Returns a state from which :meth:`restore` continues with exactly the next batches. It can be pickled.
+        """Returns a state from which :meth:`restore` continues with exactly the batches that come next. The state can
+        be pickled.
 
         The state contains the random stream, the batches that were drawn ahead, and the weights of all trajectories of
         this process's store. It does not contain the trajectories, which ``Store.save`` saves.
@@ -170,7 +171,7 @@ class Loader:
         logged to the logger ``relive``.
 
         Raises:
-          InvalidArgumentError: the value is not a state, or belongs to a loader with other settings.
+          InvalidArgumentError: the value is not a state, or belongs to a loader with different settings.
           DataLossError: the random stream in the state is damaged.
           NotFoundError: the store lacks trajectories that were drawn ahead. This loader stays unchanged.
         """

@@ -19,9 +19,9 @@ class Network:
       listen: the address to listen on, if it differs from ``host``: ``"0.0.0.0"`` for all addresses of a container.
       shared_memory: whether ranks on one machine read each other's memory. Use ``False`` for containers that do not
         share ``/dev/shm``.
-      timeout: the number of seconds that a call waits for the answer from another rank. If the store has created its
-        group from ``rank`` and ``ranks``, ``timeout`` also applies to exchanges. tls, client_tls: certificates; traffic
-        is then encrypted. Pass both or neither.
+      timeout: the number of seconds that a call waits for a response from another rank. If the store has created its
+        group from ``rank`` and ``ranks``, ``timeout`` also applies to exchanges.
+      tls, client_tls: certificates; traffic is then encrypted. Pass both or neither.
 
     Ranks authenticate with a token that rank 0 generates and the group distributes. Without TLS, the token is readable
     in transit.

@@ -28,10 +28,10 @@ class Saved(NamedTuple):
     """The outcome of a save."""
 
     number: int
-    """The number of the checkpoint; the next one in its folder has the next number."""
+    """The number of the checkpoint; the checkpoints in a folder are numbered consecutively."""
     trajectories: int
     written_trajectories: int
-    """The number of trajectories that this save wrote, without earlier saves."""
+    """The number of trajectories that this save wrote, excluding earlier saves."""
     written_bytes: int
     removed_files: int
     """Files that were removed because no checkpoint needs them."""
@@ -41,14 +41,14 @@ class Status(NamedTuple):
     """The state of an index."""
 
     state: Literal["free", "writing", "selectable", "pinned", "evicting"]
-    """``"selectable"``: it has a trajectory; ``"pinned"``: the trajectory is being read."""
+    """``"selectable"``: the index has a trajectory; ``"pinned"``: the trajectory is being read."""
     generation: int
     length: int
     """The number of steps."""
     weight: float
-    """0 if it is not selectable."""
+    """The weight, or 0 if the trajectory is not selectable."""
     inserted: int
-    """The number of trajectories that were inserted before."""
+    """The number of trajectories that were inserted before this one."""
     sampled: int
     """The number of times that the trajectory was in a batch."""
     pins: int

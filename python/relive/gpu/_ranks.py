@@ -20,7 +20,7 @@ _MACHINE = "/proc/sys/kernel/random/boot_id"
 
 
 def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None) -> Group | None:
-    """Returns the group for a store's arguments; ``None`` for a store without other ranks."""
+    """Returns the group for a store's arguments, or ``None`` for a store without other ranks."""
     if (rank is None) != (ranks is None):
         raise InvalidArgumentError(f"rank is {rank} and ranks is {ranks}; give both, or neither")
     if rank is None or ranks is None:
@@ -33,7 +33,7 @@ def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None)
 
 
 class _OfStore(LocalGroup):
-    """The group that a store has created itself."""
+    """A group that the store itself has created."""
 
 
 def honor(group: Group, network: Network | None) -> None:
@@ -107,8 +107,8 @@ def _remote_ranks(answers: list[dict[str, Any]], rank: int) -> list[int]:
 
 
 def part_of(group: Group | None, count: int) -> slice:
-    """Returns this rank's part of ``count`` consecutive objects: the parts are equal, with fewer objects for the last
-    ranks."""
+    """Returns this rank's part of ``count`` consecutive objects: the parts have the same size, except that the last
+    ranks may have fewer objects."""
     if group is None:
         return slice(0, count)
     each = -(-count // group.ranks)
@@ -119,7 +119,7 @@ def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
     """Selects the new weights of this rank's trajectories from the weights that all ranks pass, in the order of ranks.
-    A rank's weights are checked before they are sent: if they are refused, no rank changes any weights."""
+    A rank's weights are checked before they are sent: if they are rejected, no rank changes any weights."""
 
     def encode_updates() -> bytes:
         given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
@@ -154,7 +154,7 @@ def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]
 
 
 def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Converts weights to the form of stores."""
+    """Converts weights to the form that stores use."""
     weights = np.asarray(given).ravel()
     if weights.size and weights.dtype.kind not in "bfiu":
         raise TypeError(f"weights must be numbers, got {weights.dtype}")

@@ -1,4 +1,4 @@
-"""Reads a store, in the process that created it and in others."""
+"""Reads a store, in the process that created it and in other processes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ class Readable:
         return self._ranks
 
     def weights(self) -> npt.NDArray[np.float32]:
-        """Returns a copy of the weights of all indices of this rank, ``[capacity]``; 0 where there is no trajectory."""
+        """Returns a copy of the weights of all indices of this rank, ``[capacity]``; 0 for an index without a
+        trajectory."""
         weights: npt.NDArray[np.float32] = self._native.weights()
         return weights
 
@@ -106,14 +107,14 @@ class Readable:
           threads: the number of threads that copy, including the caller's.
           max_weight: the largest weight that the store will have, for draws that depend on the size of weights.
             Probabilities are rounded to about 2⁻⁴⁰ of this weight's probability: with an ``alpha``, ``weight^alpha`` to
-            2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change probabilities by more than 0.4 %, draws are refused;
+            2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change probabilities by more than 0.4 %, draws are rejected;
             in this case, pass a value near the largest weight. Uniform, FIFO and LIFO draws only check whether a weight
             is above 0, and accept any value.
 
         Raises:
           InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one
             of several ranks; only the ranks themselves can draw.
-          NotFoundError: there is no column of a window's name.
+          NotFoundError: a window refers to a column that does not exist.
           UnavailableError: the device cannot be used; the error gives the reason.
         """
         if self._ranks > 1 and self._group is None:
@@ -134,7 +135,7 @@ class Readable:
         device: Any = "cpu",
         framework: Literal["numpy", "torch", "jax"] = "numpy",
     ) -> _batch.Batch:
-        """Returns the batch of these trajectories, from any rank.
+        """Returns a batch of the given trajectories, which may belong to any rank.
 
         Args:
           indices: the trajectories, ``[B]``; an index may occur several times.
@@ -242,10 +243,10 @@ def attach(
       name: as in ``Store(name=…)``.
       columns, max_steps: the expected columns and maximum length of trajectories, which must be given together; by
         default, any are accepted.
-      rank: the rank of the store, if there are several.
+      rank: the rank of the store, if several ranks share its name.
 
     Raises:
-      NotFoundError: there is no such store.
+      NotFoundError: no such store exists.
       InvalidArgumentError: the store's columns differ; the error shows both lists of columns.
       UnavailableError: the store's process has ended, or the store already has its maximum number of readers.
       DataLossError: the memory is not a store, or is damaged.

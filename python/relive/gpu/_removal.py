@@ -23,7 +23,7 @@ class Candidates(NamedTuple):
     """The number of steps."""
     weights: npt.NDArray[np.float32]
     inserted: npt.NDArray[np.int64]
-    """The number of trajectories that were inserted before."""
+    """The number of trajectories that were inserted before this one."""
     sampled: npt.NDArray[np.int64]
     """The number of times that the trajectory was in a batch."""
 
@@ -51,7 +51,7 @@ class Choice:
 
 
 def given(removal: Any) -> Any:
-    """Wraps a removal if it is a function, so that it can be owned."""
+    """Wraps a removal if it is a function, so that the store can own it."""
     return Choice(removal) if callable(removal) else removal
 
 

@@ -27,7 +27,7 @@ class Sampling:
         return 1.0
 
     def exponent_of_importance(self) -> float:
-        """β of the importance weights."""
+        """Returns β, the exponent of the importance weights."""
         return 0.0
 
     def largest(self, max_weight: float) -> float:
@@ -47,14 +47,14 @@ class _Unweighted(Sampling):
 
 @dataclasses.dataclass(frozen=True)
 class Uniform(_Unweighted):
-    """Uniform, with replacement."""
+    """Draws uniformly, with replacement."""
 
     name: ClassVar[str] = "uniform"
 
 
 @dataclasses.dataclass(frozen=True)
 class Weighted(Sampling):
-    """Proportional to weight^alpha, with replacement."""
+    """Draws in proportion to weight^alpha, with replacement."""
 
     alpha: float = 1.0
     name: ClassVar[str] = "weighted"
@@ -77,7 +77,7 @@ class Stratified(Weighted):
 @dataclasses.dataclass(frozen=True)
 class Prioritized(Weighted):
     """Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): stratified draws proportional to weight^alpha.
-    The importance weights (N · p)^-beta, divided by the largest weight of the batch, are in ``batch.weights``."""
+    The importance weights (N · p)^-beta, divided by the largest weight in the batch, are in ``batch.weights``."""
 
     alpha: float = 0.6
     beta: float = 0.4
@@ -93,28 +93,28 @@ class Prioritized(Weighted):
 
 @dataclasses.dataclass(frozen=True)
 class TopK(Sampling):
-    """The trajectories with the largest weights, each once; among equal weights, lower indices first."""
+    """Draws the trajectories with the largest weights, each once; among equal weights, lower indices first."""
 
     name: ClassVar[str] = "top_k"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fifo(_Unweighted):
-    """The oldest trajectories, each once."""
+    """Draws the oldest trajectories, each once."""
 
     name: ClassVar[str] = "fifo"
 
 
 @dataclasses.dataclass(frozen=True)
 class Lifo(_Unweighted):
-    """The newest trajectories, each once."""
+    """Draws the newest trajectories, each once."""
 
     name: ClassVar[str] = "lifo"
 
 
 @dataclasses.dataclass(frozen=True)
 class WithoutReplacement(Weighted):
-    """Proportional to weight^alpha, without replacement: each trajectory at most once."""
+    """Draws in proportion to weight^alpha, without replacement: each trajectory at most once."""
 
     name: ClassVar[str] = "without_replacement"
 

@@ -30,8 +30,8 @@ _SHORT_S = 0.05
 
 
 class Store(Readable):
-    """A store with room for a fixed number of trajectories. The process that creates the store controls it; the threads
-    of this process may use it concurrently.
+    """A store with room for a fixed number of trajectories. The process that creates the store controls it, and the
+    threads of this process may use it concurrently.
 
     When the store is closed or its process ends, its name becomes available again; readers in other processes keep
     their memory.
@@ -39,13 +39,13 @@ class Store(Readable):
     Args:
       columns: the values of a step, by name: a data type, a pair of data type and shape, or an ``ArraySpec``. Strings
         cannot be stored.
-      capacity: the number of trajectories for which there is room. The memory for all of them is allocated at once.
+      capacity: the number of trajectories that the store has room for. The memory for all of them is allocated at once.
       max_steps: the largest number of steps in a trajectory.
-      removal: the trajectory to evict when there is no room: ``"fifo"`` the oldest, ``"lifo"`` the newest,
+      removal: the trajectory to evict when the store is full: ``"fifo"`` the oldest, ``"lifo"`` the newest,
         ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` a trajectory that was in batches ``n`` times and
         otherwise the oldest, or a function of :class:`Candidates` that returns the position of a candidate, or ``None``
         to keep all candidates. Trajectories that are being read are not evicted.
-      name: the name with which other processes :func:`attach`; a store without a name is private to this process. A
+      name: the name that other processes pass to :func:`attach`; a store without a name is private to this process. A
         killed process leaves the memory in ``/dev/shm``, and the next store with the same name replaces it, so use a
         fixed name.
       max_selectable: the largest number of trajectories, at most the capacity.
@@ -65,9 +65,9 @@ class Store(Readable):
     Raises:
       InvalidArgumentError: invalid columns or options.
       UnavailableError: a live process has a store with this name; an object other than a store has this name, and stays
-        unchanged; there is not enough shared memory; or another rank has failed.
+        unchanged; not enough shared memory is available; or another rank has failed.
       DeadlineExceededError: another rank does not arrive in time.
-      InternalError: the system refused the memory.
+      InternalError: the system denied the memory.
     """
 
     _native: _native.GpuStore
@@ -155,7 +155,7 @@ class Store(Readable):
             files; omit them for other stores.
 
         Raises:
-          NotFoundError: there is no checkpoint.
+          NotFoundError: the folder has no checkpoint.
           DataLossError: a file is missing or damaged.
           InvalidArgumentError: the removal was a function and is not passed, or is passed for another store.
         """
@@ -200,7 +200,7 @@ class Store(Readable):
 
         Args:
           data, weight: as in :meth:`insert_dataset`.
-          capacity, max_steps: by default the number of episodes in the data set (of each rank), and the steps of its
+          capacity, max_steps: by default the number of episodes in the data set (of each rank), and the length of its
             longest episode.
           options: the other options of the class.
         """
@@ -221,23 +221,23 @@ class Store(Readable):
         return len(self._native)
 
     def __bool__(self) -> bool:
-        """Always true, even for an empty store."""
+        """Returns true, even for an empty store."""
         return True
 
     def insert(self, trajectory: Mapping[str, npt.ArrayLike], weight: float = 1.0, *, timeout: float = 0.0) -> Inserted:
-        """Copies a trajectory into the store. If there is no room, another trajectory is evicted.
+        """Copies a trajectory into the store. If the store is full, another trajectory is evicted.
 
         Args:
           trajectory: for each column an array ``[length, …]`` of its data type, or a list, which is converted if the
             conversion only rounds floats.
-          weight: finite and not negative; a trajectory with weight 0 is kept, but never drawn.
+          weight: a finite, nonnegative number; a trajectory with weight 0 is kept, but never drawn.
           timeout: the number of seconds to wait for room while all trajectories are being read. After 5 seconds, the
             wait is logged to the logger ``relive``.
 
         Raises:
           InvalidArgumentError: an array that does not match its column, arrays of different lengths, no steps or more
             than ``max_steps``, or an invalid weight. Nothing is changed.
-          UnavailableError: there is no room, and nothing can be evicted.
+          UnavailableError: the store is full, and nothing can be evicted.
         """
         self._check_names(trajectory)
         arrays = [_columns.stored(trajectory[name], spec) for name, spec in self._columns.items()]
@@ -278,7 +278,7 @@ class Store(Readable):
 
         Raises:
           InvalidArgumentError: a column is not in the data or has a different shape, values do not fit a column's data
-            type, or there is not enough room for all episodes. Nothing is inserted.
+            type, or the store does not have enough room for all episodes. Nothing is inserted.
           TypeError, ValueError, ImportError, OSError: the same as for :func:`relive.rl.arrays_of`.
         """
         return self._insert_all(_datasets.episodes_of(data), weight)
@@ -306,9 +306,9 @@ class Store(Readable):
 
         Args:
           indices: the trajectories, ``[N]``, as in ``batch.indices``.
-          weights: ``[N]``; finite and not negative. A positive weight that is too small for a 32-bit float becomes the
+          weights: ``[N]``; finite and nonnegative. A positive weight that is too small for a 32-bit float becomes the
             smallest positive 32-bit float.
-          generations: as in ``batch.generations``: trajectories that have been replaced since are skipped. Without
+          generations: as in ``batch.generations``: trajectories that have since been replaced are skipped. Without
             generations, the weights apply to the current trajectories.
 
         Returns:
@@ -360,7 +360,7 @@ class Store(Readable):
         """Returns a copy of a column of the current steps of writers that wait for an answer, ``[requests, …]``.
 
         Raises:
-          NotFoundError: there is no such column, or a writer is not waiting.
+          NotFoundError: the column does not exist, or a writer is not waiting.
         """
         position = _columns.position({name: at for at, name in enumerate(self._columns)}, column)
         return self._native.observe([request.writer for request in requests], position)
@@ -369,14 +369,14 @@ class Store(Readable):
         """Writes values ``[requests, …]`` into columns of the current steps of writers, which then continue.
 
         Raises:
-          NotFoundError: there is no such column, or a writer is not waiting.
+          NotFoundError: the column does not exist, or a writer is not waiting.
           InvalidArgumentError: values that do not match their column.
         """
         _writing.answer(self._native, self._columns, requests, values)
 
     def sweep(self) -> int:
         """Releases the trajectories that were being read by processes that have since ended, and returns the number of
-        those processes. An insertion without room also does this."""
+        those processes. An insertion that finds no room also does this."""
         return self._native.sweep()
 
     def close(self) -> None:

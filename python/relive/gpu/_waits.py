@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 _log = logging.getLogger("relive")
 
-# The time until a wait is first logged; the interval then doubles each time.
+# The time until a wait is first logged; after that, the interval doubles each time.
 _FIRST_S = 5.0
 REMOTE = "other ranks have not sent their rows of a batch; check their processes and the network"
 """The description of waits in calls that read other machines' memory."""

@@ -28,10 +28,10 @@ class Window:
       dtype: a data type other than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or
         float64.
       scale: with ``dtype``: the factor by which values are multiplied, by default 1. It does not apply to padding.
-      column: the column, if it differs from the name of the window, as for two windows of one column.
+      column: the name of the column, if it differs from the window's name, as for two windows of one column.
 
     Raises:
-      InvalidArgumentError: no steps, another ``pad``, an unsupported ``dtype``, or ``scale`` without ``dtype``.
+      InvalidArgumentError: no steps, an unknown ``pad``, an unsupported ``dtype``, or ``scale`` without ``dtype``.
     """
 
     offset: int = 0
@@ -71,7 +71,7 @@ Native = tuple[str, int, int, bool, float, "tuple[np.dtype[Any], float] | None"]
 
 
 def as_native(windows: Mapping[str, Window]) -> list[Native]:
-    """Windows by name, in the extension's form."""
+    """Returns the windows by name, in the extension's form."""
     if not isinstance(windows, Mapping) or not windows:
         raise InvalidArgumentError(f"windows is {windows!r}; give a Window for each name, at least one")
     return [_native(name, window) for name, window in windows.items()]

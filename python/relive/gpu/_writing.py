@@ -42,7 +42,7 @@ class Scan(NamedTuple):
     finished: list[Inserted]
     """The trajectories that became available for drawing."""
     aborted: int
-    """Rows with an unfinished trajectory of a closed writer or an ended process."""
+    """Rows with a trajectory that a closed writer or an ended process left unfinished."""
     starved: int
     """The number of writers that are waiting because no row is free. The next scan tries again."""
 
@@ -89,7 +89,7 @@ class Writer:
         waits in :meth:`ask` and :meth:`wait`.
 
         Raises:
-          DeadlineExceededError: there is no row within ``timeout`` seconds.
+          DeadlineExceededError: no row becomes available within ``timeout`` seconds.
           UnavailableError: the store's process has ended.
         """
         with log_long_wait(f"writer {self._number}", lambda: "begin() waits for a row; check that the store's process calls scan(), and that a row is free"):
@@ -100,9 +100,9 @@ class Writer:
         """Writes some columns of the current step.
 
         Raises:
-          NotFoundError: there is no such column.
-          InvalidArgumentError: a value does not match its column; there is no row; or the trajectory has ``max_steps``
-            steps.
+          NotFoundError: the column does not exist.
+          InvalidArgumentError: a value does not match its column; the writer has no row; or the trajectory has
+            ``max_steps`` steps.
         """
         self._expect_row()
         for name, value in values.items():
@@ -128,9 +128,9 @@ class Writer:
         of these columns.
 
         Raises:
-          NotFoundError: there is no such column.
-          InvalidArgumentError: there is no row.
-          DeadlineExceededError: there is no answer within ``timeout`` seconds; :meth:`wait` continues to wait.
+          NotFoundError: the column does not exist.
+          InvalidArgumentError: the writer has no row.
+          DeadlineExceededError: no answer arrives within ``timeout`` seconds; :meth:`wait` continues to wait.
           UnavailableError: the store's process has ended.
         """
         position, timeout = self._position(column), real("timeout", timeout)
@@ -150,7 +150,7 @@ class Writer:
             self._native.wait(real("timeout", timeout))
 
     def finish(self, weight: float = 1.0) -> None:
-        """Finishes the trajectory; ``weight`` is its weight.
+        """Finishes the trajectory, with the given weight.
 
         Raises:
           InvalidArgumentError: the trajectory has no steps, a step is incomplete, or the weight is invalid.
@@ -167,7 +167,7 @@ class Writer:
         self._native.abandon()
 
     def close(self) -> None:
-        """Returns the row of an unfinished trajectory."""
+        """Closes the writer, and releases the row of an unfinished trajectory."""
         self._native.close()
 
     def __enter__(self) -> Self:

@@ -47,5 +47,5 @@ class Agent(Generic[C]):
         return (self.config.agent, self.config._json()), self._num_environments(actors)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
+        """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)

@@ -20,7 +20,7 @@ class AllReduce:
 
     Each process creates one member, with ranks starting at 0. The first process listens at an address, to which the
     other processes connect in any order. All members make the same calls in the same order, and each call waits for all
-    members. Sums are computed in one order and then copied, so all members get the same bits, in every run.
+    members. Sums are computed in one order and then copied, so all members receive the same bits, in every run.
 
     ::
 
@@ -34,19 +34,19 @@ class AllReduce:
     Args:
       rank: the number of this process, starting at 0.
       ranks: the number of processes.
-      address: the host and port of the meeting, which all processes must be able to reach; the first process listens
-        there.
-      job: the name of the common job; members that belong to another job are refused.
-      token: the token that members must send. There is no TLS: neither the token nor the arrays are encrypted.
+      address: the host and port at which the processes meet, which all of them must be able to reach; the first process
+        listens there.
+      job: the name of the common job; members that belong to another job are rejected.
+      token: the token that members must send. TLS is not used: neither the token nor the arrays are encrypted.
       meeting_timeout: the number of seconds within which all processes must connect.
       timeout: the number of seconds that a call waits for members that are alive.
       silence: the number of seconds without a message after which a process counts as lost; the exit of a process is
         detected at once.
 
     Raises:
-      ValueError: an argument that is out of range. relive.errors.UnavailableError: not all processes connected in time,
-      or this process cannot listen at the address. relive.errors.PermissionDeniedError: the meeting refuses this
-      process; the error gives the reason.
+      ValueError: an argument that is out of range.
+      relive.errors.UnavailableError: not all processes connected in time, or this process cannot listen at the address.
+      relive.errors.PermissionDeniedError: the meeting rejects this process; the error gives the reason.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class AllReduce:
         _write(several, data, bytes_each=True)
 
     def gather(self, numbers: Sequence[float]) -> list[list[float]]:
-        """Returns the numbers of all members, by rank; each member must pass the same count of numbers.
+        """Returns the numbers of all members, by rank; each member must pass the same number of them.
 
         Raises:
           Exception: as for :meth:`mean`.

@@ -33,7 +33,7 @@ class Part(Protocol):
 
 
 class Single:
-    """An environment with dm_env's interface, alone in its row."""
+    """A single environment with dm_env's interface, which occupies one row."""
 
     rows = 1
 

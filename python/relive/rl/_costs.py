@@ -67,8 +67,8 @@ class Costs:
 
     @classmethod
     def measure(cls, agent: Any, env: Any, *, seconds: float = 3.0) -> Costs:
-        """Runs an agent for some seconds, with one worker behind a connection, and measures the processor time of each
-        thread.
+        """Runs an agent for a few seconds, with one worker that is connected like a worker in another process, and
+        measures the processor time of each thread.
 
         Args:
           agent: as for :func:`relive.rl.run`.
@@ -77,7 +77,7 @@ class Costs:
 
         Raises:
           ValueError: the learner has not started within two minutes; the system does not report the processor time of
-            threads, as Linux does; or :func:`relive.rl.run` refuses an argument.
+            threads, as Linux does; or :func:`relive.rl.run` rejects an argument.
           Exception: the environment or the agent raised an exception.
         """
         if not seconds > 0.0:
@@ -112,12 +112,12 @@ class Costs:
         Args:
           nodes: the number of machines, including the learner's.
           actors: the number of workers on all machines together.
-          envs: the number of environments of all workers together; by default one each.
+          envs: the number of environments of all workers together; by default one for each worker.
           cpus: the number of processors of each machine; by default the same as the measured machine.
           network: the bandwidth to and from the learner's machine, in bytes per second.
 
         Raises:
-          ValueError: an impossible cluster.
+          ValueError: the arguments describe an impossible cluster.
         """
         actors = count("actors", actors, 1)
         size = (count("nodes", nodes, 1), actors, actors if envs is None else count("envs", envs, 1))

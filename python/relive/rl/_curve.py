@@ -29,7 +29,7 @@ class Curve:
 
     @classmethod
     def of(cls, training: EpisodeLog, evaluation: EpisodeLog) -> Curve:
-        """Returns the returns of a run."""
+        """Returns a curve of the returns of a run."""
         acts = _acts(training, evaluation)
         lines = {}
         if len(training):
@@ -40,7 +40,7 @@ class Curve:
 
     @classmethod
     def of_runs(cls, runs: Mapping[str, Sequence[EpisodeLog]], *, evaluations: bool) -> Curve:
-        """Returns the mean of each name's runs, and a band from the lowest to the highest run."""
+        """Returns a curve with the mean of each name's runs, and a band from the lowest to the highest run."""
         acts = all(_acts(log, log) for logs in runs.values() for log in logs)
         of = _evaluated if evaluations else _trained
         return cls(_drawn({name: _band([of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
@@ -55,7 +55,7 @@ class Curve:
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
-    """Values over steps; for the mean of several lines, also the lowest and the highest values."""
+    """Values over steps and, for the mean of several lines, the lowest and the highest values."""
 
     steps: Floats
     values: Floats

@@ -27,7 +27,7 @@ def read(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     """Returns the wanted arrays of a file, by its extension.
 
     Raises:
-      ValueError: the file is damaged, or has another extension.
+      ValueError: the file is damaged, or has an unknown extension.
       ImportError: the package that reads it is not installed.
       OSError: the file cannot be read.
     """

@@ -36,7 +36,7 @@ def transition(answer: Any) -> Any:
     """Checks the result of a Gymnasium step.
 
     Raises:
-      TypeError: the result is not five values.
+      TypeError: the result does not consist of five values.
     """
     return _values(answer, 5, "observation, reward, terminated, truncated and info")
 

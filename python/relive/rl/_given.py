@@ -29,7 +29,7 @@ class SourceBridge:
         self._source, self._is_saved = source, is_saved
 
     def next_batch(self) -> Any:
-        """Returns the next batch; ``None`` at the end."""
+        """Returns the next batch, or ``None`` at the end."""
         return next(self._source, None)
 
     def save(self) -> bytes:

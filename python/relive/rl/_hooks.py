@@ -14,7 +14,7 @@ OnStep = Callable[[Rollout], object]
 """Receives a worker's latest steps."""
 
 OnBatch = Callable[[Any, dict[str, float]], object]
-"""Receives the learner's batch and its figures."""
+"""Receives the learner's batch and its metrics."""
 
 
 class Hook:

@@ -19,7 +19,7 @@ class LiveCurve:
     """Redraws the returns of a run once a second, in the same place."""
 
     def __init__(self, display: Any) -> None:
-        """``display``: the module ``IPython.display``."""
+        """Takes the module ``IPython.display``."""
         self._display = display
         self._episodes: dict[str, list[Mapping[str, float]]] = {"actor": [], "evaluator": []}
         self._handle: Any = None

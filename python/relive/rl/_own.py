@@ -98,7 +98,7 @@ class PolicyBridge:
         self._policy.load(nested(weights))
 
     def save(self) -> bytes:
-        """Returns the state to resume from; empty if it has no state."""
+        """Returns the state to resume from, which is empty if there is none."""
         return _state.encode(self._policy.state()) if hasattr(self._policy, "state") else b""
 
     def restore(self, state: bytes) -> None:
@@ -165,7 +165,7 @@ class LearnerBridge:
             raise TypeError(f"{called(self._learner)}.learn() returned {value!r} for {name!r}, but it must be a number: {error}") from error
 
     def expect_shared(self) -> None:
-        """Raises an exception if the learner does not support several learners."""
+        """Raises an exception if the learner does not support runs of several learners."""
         if not callable(getattr(self._learner, "share", None)):
             raise TypeError(
                 f"{called(self._learner)} has no method share(rank, ranks, address), which several learners need to average their "
@@ -181,7 +181,7 @@ class LearnerBridge:
         return flattened(self._learner.weights(), called(self._learner))
 
     def save(self) -> bytes:
-        """Returns the state to resume from; empty if it has no state."""
+        """Returns the state to resume from, which is empty if there is none."""
         return _state.encode(self._learner.state()) if hasattr(self._learner, "state") else b""
 
     def restore(self, state: bytes) -> None:
@@ -219,5 +219,6 @@ def _settings(agent: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Returns a setting as JSON, the same in each process; other values are represented by their name or type."""
+    """Returns a setting as JSON, which is the same in each process; other values are represented by their name or
+    type."""
     return json.dumps(value, default=lambda other: getattr(other, "__qualname__", type(other).__qualname__))

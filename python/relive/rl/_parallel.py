@@ -13,7 +13,7 @@ from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, norm
 
 
 def is_parallel(value: Any) -> bool:
-    """Returns whether the value is a multi-agent environment, and not a class."""
+    """Returns whether the value is a multi-agent environment rather than a class."""
     return not isinstance(value, type) and hasattr(value, "possible_agents")
 
 
@@ -75,7 +75,7 @@ class Parallel:
                              f"agents are {self._environment.agents}")
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Takes one step for each present agent; resets if no agent is present."""
+        """Takes one step for each present agent, or resets if no agent is present."""
         if not any(self._present.values()):
             self.reset(answers)
             return

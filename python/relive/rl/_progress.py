@@ -1,4 +1,4 @@
-"""Displays of a run's progress: a line, a bar of tqdm or rich, and a curve in a notebook. Each is a logger."""
+"""Displays of a run's progress: a line, a tqdm or rich progress bar, and a curve in a notebook. Each is a logger."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def display_of(progress: object, steps: int, learner_steps: int | None) -> Logge
     """Returns the display for the option ``progress`` of a run, if any.
 
     Raises:
-      ValueError: there is no such display.
+      ValueError: the display does not exist.
       ImportError: the package of a display is not installed.
     """
     if progress is False or callable(progress):
@@ -131,7 +131,7 @@ class _Line:
 
 
 class _TqdmBar:
-    """A bar of tqdm, which also works in notebooks."""
+    """A tqdm progress bar, which also works in notebooks."""
 
     def __init__(self, total: int, unit: str) -> None:
         self._bar = _package("tqdm.auto", "tqdm").tqdm(total=total, unit=f" {unit}", unit_scale=True)
@@ -145,7 +145,7 @@ class _TqdmBar:
 
 
 class _RichBar:
-    """A bar of rich."""
+    """A rich progress bar."""
 
     def __init__(self, total: int, unit: str) -> None:
         bars = _package("rich.progress", "rich")

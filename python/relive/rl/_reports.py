@@ -31,7 +31,7 @@ class Reports:
             logger.cut_back({name.removeprefix(begin): size for name, size in sizes.items() if name.startswith(begin)})
 
     def _with_files(self) -> Iterator[tuple[str, Any]]:
-        """Loggers with files that can be truncated, by class and index."""
+        """Returns the loggers with files that can be truncated, by class and index."""
         numbers: dict[str, int] = {}
         for logger in self._loggers:
             if hasattr(logger, "mark") and hasattr(logger, "cut_back"):

@@ -77,17 +77,17 @@ def run(
     run, once per step of all its rows; Ctrl-C then ends the run at its next step. A second Ctrl-C ends the run without
     waiting for this step.
 
-    The agent determines the number of environments, which are divided among its workers. A vector of Gymnasium
+    The agent determines the number of environments, which are divided among its workers. A Gymnasium vector
     (``gymnasium.vector``, or :class:`relive.rl.vector.ProcessVectorEnv`) counts as one environment per row, and a
-    parallel environment of PettingZoo as one environment per agent.
+    PettingZoo parallel environment as one environment per agent.
 
     Args:
       agent: an agent in Rust, such as ``rl.DQN()``, or a custom agent: see ``relive.rl.contracts.Agent``.
-      env: a name, such as ``"catch/0"``; an environment of Gymnasium, or with dm_env's interface; a vector of
-        Gymnasium's environments; a parallel environment of PettingZoo (its agents have the same spaces and share the
-        policy); a class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter;
-        a function from a seed to one of these; or a list of functions without arguments, each of which creates one, as
-        for ``gymnasium.vector``. A ready-made environment is not closed, and only works with one worker and without
+      env: a name, such as ``"catch/0"``; an environment with Gymnasium's or dm_env's interface; a vector of Gymnasium
+        environments; a PettingZoo parallel environment (its agents must have the same spaces, and share the policy); a
+        class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter; a function
+        that takes a seed and returns one of these; or a list of functions without arguments, each of which creates one,
+        as for ``gymnasium.vector``. A ready-made environment is not closed, and only works with one worker and without
         evaluations; otherwise pass a function.
       steps: the number of environment steps of all actors together. The run ends with the rollout that reaches this
         number. Not available with ``data``.
@@ -95,18 +95,18 @@ def run(
         reproduces the same run. ``"threads"``: ``actors`` threads act alongside the learner thread. ``"processes"``:
         ``actors`` processes act. They start as in :mod:`multiprocessing`: the agent and the environment are pickled,
         and the program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`:
-        ``actors`` actors of a Ray cluster act. The default is threads if there are actors.
+        ``actors`` Ray actors act. The default is threads if there are actors.
       actors: the number of workers in addition to the learner thread; by default 2 with threads, processes and Ray.
       learners: the number of learners that share one set of weights, including this process; the other learners are
         processes on this machine, which start as with ``on="processes"``. With several learners, ``actors`` must be at
         least 1; it is then 2 by default. Rollouts are divided among the learners; with a replay table, each learner
         samples its own batches.
       seed: the seed of all randomness, except for the initial state of a given environment.
-      learner_steps: the number of learner steps after which the run ends, if it reaches this before ``steps``.
+      learner_steps: the number of learner steps after which the run ends, if it reaches this number before ``steps``.
       data: the data to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes
-        (``relive rl record``), a file in D4RL's layout as numpy's ``savez`` or HDF5 (with h5py), a data set of Minari,
-        or a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`.
-        A custom agent also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner gets each
+        (``relive rl record``), a file in D4RL's layout as numpy's ``savez`` or HDF5 (with h5py), a Minari data set, or
+        a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`. A
+        custom agent also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner receives each
         batch unchanged, and its ``Learnt.priorities`` are the new weights of the store's trajectories.
       timeout: the number of seconds after which the run ends early, with its current result.
       evaluate_every: the number of steps between evaluations without exploration.
@@ -116,21 +116,22 @@ def run(
         environments of threads and processes, reset when a run resumes, and after each checkpoint of a run in one
         thread; everything else continues unchanged.
       checkpoint_every: the number of steps between checkpoints.
-      loggers: loggers that get every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
+      loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
       progress: the display of the run's progress: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which
         require the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
         ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a
         terminal. ``False``: none. A function is called with the newest episode, up to twenty times per second.
-      on_step: a function that gets the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
+      on_step: a function that receives the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
         stored or learned from: one step in each of its environments if the agent has a replay table, otherwise a whole
-        rollout. It is called neither in evaluations nor with processes. Several threads call it one at a time.
-      on_batch: a function that gets each batch after the learner has learned from it, and a mapping of the learner's
-        figures. The batch is a :class:`relive.Batch`, or for agents without a replay table a
+        rollout. It is not called during evaluations, or if the workers are processes. Several threads call it one at a
+        time.
+      on_batch: a function that receives each batch after the learner has learned from it, and a mapping of the
+        learner's metrics. The batch is a :class:`relive.Batch`, or for agents without a replay table a
         :class:`relive.rl.Rollout`; with demonstrations it is a pair: the agent's own batch, and the demonstrations. Its
         arrays are copies. It is not called for A3C, because A3C's workers compute the gradients.
 
     Raises:
-      TypeError: the environment is of no supported kind, or has unsupported values; the error names their path. An
+      TypeError: the environment is of an unsupported kind, or has unsupported values; the error names their path. An
         agent, a policy or a learner lacks a method; the error names it.
       ValueError: a setting that is out of range, an unknown name, actions that the agent does not support, a checkpoint
         from another run, an observation or a reward that is NaN or infinite; or arrays from a policy with an unexpected

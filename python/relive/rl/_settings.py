@@ -37,8 +37,8 @@ class Settings:
 
     @classmethod
     def for_environment(cls: type[S], name: str) -> S:
-        """Returns tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise the defaults. ``relive
-        rl train`` uses the same settings by default."""
+        """Returns tuned settings for a known environment, such as ``"CartPole-v1"``, or the defaults for any other
+        environment. ``relive rl train`` uses the same settings by default."""
         settings = json.loads(_native.agent_for_environment(cls.agent, name))
         names = {rust: name for name, rust in cls._rust_names.items()}
         return cls(**{names.get(name, name): value for name, value in settings.items()})

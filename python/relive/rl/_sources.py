@@ -37,7 +37,8 @@ class Source:
         return Bridge([_part(made, [seed])]).specs
 
     def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
-        """Returns the environments for these seeds, each in its row; ``first`` is the number of the first environment.
+        """Returns the environments for these seeds, each in its own row; ``first`` is the number of the first
+        environment.
 
         Raises:
           ValueError: the environments are in one vector with too many rows, and the number must be exact.
@@ -86,14 +87,14 @@ def source_of(environment: Any) -> str | Source:
 
 
 def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
-    """Checks that a ready-made environment, or a list of functions, has the number of environments of a run.
+    """Checks that a ready-made environment, or a list of functions, provides as many environments as a run needs.
 
     Args:
       is_shared: whether all environments belong to a single worker and are needed nowhere else.
 
     Raises:
       TypeError: each worker needs its own environment.
-      ValueError: there are too many, or too few.
+      ValueError: there are too many or too few environments.
     """
     if isinstance(environment, (list, tuple)):
         if len(environment) != count:

@@ -34,7 +34,7 @@ def decode(data: bytes) -> Any:
     """Restores a state from the bytes of :func:`encode`; arrays are numpy arrays.
 
     Raises:
-      ValueError: damaged bytes.
+      ValueError: the bytes are damaged.
     """
     source = io.BytesIO(data)
     size = int.from_bytes(source.read(8), "little")

@@ -77,7 +77,8 @@ def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation
       runs: results by name, to compare agents or settings. A list of results under one name, such as runs with
         different seeds, is drawn as one line: the mean, with a band from the lowest to the highest result. Without
         names, all results form one line.
-      of: the returns to draw: of the episodes during training, as a mean over a hundred, or of the evaluations.
+      of: the returns to draw: the returns of episodes during training, averaged over a hundred, or the returns of
+        evaluations.
 
     Raises:
       ValueError: there are no runs, or a run lacks such episodes.

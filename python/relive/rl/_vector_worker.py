@@ -53,7 +53,7 @@ class _Worker:
         self._ended = {number: False for number, _ in self._environments}
 
     def reset(self, seeds: list[int | None], options: Any) -> Any:
-        """Starts an episode in each environment; returns the environments' infos by number."""
+        """Starts an episode in each environment, and returns the environments' infos by number."""
         self._memory.rewards[:], self._memory.terminated[:], self._memory.truncated[:] = 0.0, False, False
         infos = {}
         for (number, environment), seed in zip(self._environments, seeds, strict=True):
@@ -61,7 +61,7 @@ class _Worker:
         return {number: info for number, info in infos.items() if info}
 
     def step(self) -> Any:
-        """Takes one step in each environment; returns the environments' infos by number."""
+        """Takes one step in each environment, and returns the environments' infos by number."""
         memory, infos = self._memory, {}
         for number, environment in self._environments:
             if self._ended[number]:
@@ -93,7 +93,7 @@ class _Worker:
         return info
 
     def close(self) -> list[Any]:
-        """Closes all environments; returns the errors, with the names of the environments."""
+        """Closes all environments, and returns the errors, with the names of the environments."""
         failures = []
         for number, environment in self._environments:
             try:

@@ -17,7 +17,7 @@ _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
 
 def is_vector(value: Any) -> bool:
-    """Returns whether the value is a vector of environments, and not a class."""
+    """Returns whether the value is a vector of environments rather than a class."""
     return not isinstance(value, type) and hasattr(value, "single_observation_space") and hasattr(value, "num_envs")
 
 
@@ -88,7 +88,7 @@ class Vector:
         self._ended = last
 
     def _process_answer(self, answer: Any, answers: Answers) -> tuple[Any, Any, Any]:
-        """Writes a step's results except the observations; returns the observations, the infos, and the rows with
+        """Writes a step's results except the observations, and returns the observations, the infos, and the rows with
         finished episodes."""
         ended = self._ended
         observations, rewards, terminated, truncated, infos = _faults.transition(answer)

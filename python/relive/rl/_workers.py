@@ -27,8 +27,8 @@ class Worker(Protocol):
 
     @property
     def begun(self) -> float:
-        """The time at which the worker started to work, by ``time.monotonic()``; 0 before that. The time for starting
-        up is not counted, since it is unrelated to the work."""
+        """The time at which the worker started to work, by ``time.monotonic()``; 0 before that. Startup time is not
+        counted, since it is unrelated to the work."""
 
     def ended(self) -> str | None:
         """The reason why the worker ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it
@@ -38,7 +38,7 @@ class Worker(Protocol):
         """Raises the worker's error, if the worker reports one within the given time."""
 
     def end(self, seconds: float) -> None:
-        """Ends the worker, after the given time to end by itself."""
+        """Ends the worker, unless it ends by itself within the given time."""
 
 
 class Launcher(Protocol):

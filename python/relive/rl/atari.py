@@ -39,7 +39,7 @@ class Atari(EnvironmentWrapper):
       environment: an environment with frames of ``[height, width, 3]`` bytes as observations and one discrete action.
         It must not repeat actions itself.
       action_repeats: the number of frames in a step.
-      pooled_frames: the number of last frames of a step from which the pixelwise maximum is taken.
+      pooled_frames: the number of frames at the end of a step over which the pixelwise maximum is taken.
       size: the height and width of the agent's observation.
       stacked_frames: the number of steps that are stacked, along the last dimension.
       max_abs_reward: the bound on the absolute reward of a step.

@@ -25,12 +25,12 @@ def check_environment(make: Callable[[int], Any]) -> None:
     """Tests an environment against dm_env's contract, with a few thousand random actions.
 
     Episodes are FIRST, MID, …, LAST; a step before the first reset or after a LAST is a reset. Observations, rewards
-    and discounts match their specs. The same seed and actions give the same episodes, independently of other
+    and discounts match their specs. The same seed and actions produce the same episodes, independently of other
     environments.
 
     Args:
-      make: a function from a seed to a new environment of Gymnasium or with dm_env's interface; deterministic
-        environments can ignore the seed.
+      make: a function that takes a seed and returns a new environment with Gymnasium's or dm_env's interface;
+        deterministic environments can ignore the seed.
 
     Raises:
       ContractError: the environment violates a rule.

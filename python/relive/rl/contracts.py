@@ -44,7 +44,7 @@ class Policy(Protocol):
 
     A policy with outputs besides actions, such as log-probabilities or a recurrent state, declares them in an attribute
     ``extras``: a mapping from names to data types, or to pairs of a data type and a shape without rows. The learner
-    gets the extras with its batches.
+    receives the extras with its batches.
 
     A policy that draws random numbers or has memory needs ``state()`` and ``restore(state)`` to continue identically
     from a checkpoint. ``state()`` returns numbers, strings and arrays in nested dicts and lists.

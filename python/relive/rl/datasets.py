@@ -33,7 +33,7 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     are named like ``observations/camera``.
 
     Args:
-      data: a data set of Minari (``minari.load_dataset``); a mapping of arrays; a ``pyarrow.Table``; a
+      data: a Minari data set (``minari.load_dataset``); a mapping of arrays; a ``pyarrow.Table``; a
         :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names (trajectories with a weight
         of 0 are omitted); or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need pyarrow),
         or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as

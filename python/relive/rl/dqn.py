@@ -39,8 +39,8 @@ class DQNConfig(Settings):
       max_gradient_norm: the bound on the gradient's norm; ``None``: no bound.
       hidden: the sizes of the network's hidden layers.
       duelling: whether the network has a value head and an advantage head.
-      noisy: whether the weights of linear layers have noise of a learned size. The noise explores, so ``epsilon`` may
-        be 0.
+      noisy: whether noise of learned magnitude is added to the weights of linear layers. The noise explores, so
+        ``epsilon`` may be 0.
       loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same plus a tenth of the
         values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN
         (``"implicit-quantile"``).

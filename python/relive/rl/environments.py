@@ -28,10 +28,10 @@ class Environment(Protocol):
 
 
 def make(name: str, *, seed: int = 0) -> NativeEnvironment:
-    """Creates an environment in Rust by its name: bsuite's identifiers such as ``"catch/0"``, ``"CartPole-v1"``,
-    ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``.
+    """Creates a native environment, which runs in Rust, from its name: bsuite's identifiers such as ``"catch/0"``,
+    ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``.
 
-    The same seed and actions give the same episodes as in bsuite and Gymnasium.
+    The same seed and actions produce the same episodes as in bsuite and Gymnasium.
 
     Raises:
       ValueError: an unknown name; a seed of more than 64 bits, or more than 32 bits for bsuite's environments.

@@ -45,7 +45,7 @@ def evaluate(
       environment: as in ``train``; a function of a seed is called with ``seed``.
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment.
-      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a data set of Minari that
+      reference_scores: the mean returns of a random policy and of an expert, as a pair; or a Minari data set that
         contains them. For native environments except bsuite's, the scores are built in.
 
     Raises:

@@ -11,7 +11,7 @@ from relive.rl._settings import count
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rollouts:
-    """Fresh experience: ``steps`` steps in each environment, all with the same weights. The learner gets a
+    """Fresh experience: ``steps`` steps in each environment, all with the same weights. The learner receives a
     :class:`relive.rl.Rollout` of all environments; the next rollout starts when the learner has learned from it.
 
     Args:
@@ -28,7 +28,7 @@ class Rollouts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transitions:
-    """Transitions in a replay table. The learner gets a :class:`relive.Batch`; its ``data`` has ``observation``,
+    """Transitions in a replay table. The learner receives a :class:`relive.Batch`; its ``data`` has ``observation``,
     ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[batch_size, …]``, and ``extras`` if the
     policy has extras.
 
@@ -65,7 +65,7 @@ class Transitions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sequences:
-    """Sequences of steps in a replay table, for recurrent agents. The learner gets a :class:`relive.Batch`; its
+    """Sequences of steps in a replay table, for recurrent agents. The learner receives a :class:`relive.Batch`; its
     ``data`` has ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode`` and ``extras``, each
     ``[batch_size, length, …]``.
 
@@ -100,7 +100,7 @@ class Sequences:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Given:
-    """The batches of a run's ``data``, which the learner gets unchanged."""
+    """The batches of a run's ``data``, which the learner receives unchanged."""
 
     is_given: bool = True
     environments: int = 1
@@ -112,7 +112,7 @@ _MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_st
 
 
 def for_extension(experience: Experience | Given) -> dict[str, Any]:
-    """Returns all settings by name; ``None`` for settings that this kind of experience lacks."""
+    """Returns all settings by name, or ``None`` for settings that this kind of experience lacks."""
     return _MISSING | dataclasses.asdict(experience)
 
 

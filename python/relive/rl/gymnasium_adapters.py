@@ -58,7 +58,7 @@ class GymEnvironment:
         return restart(observed)
 
     def step(self, action: Any) -> TimeStep:
-        """Takes one step; acts as a reset if no episode is in progress."""
+        """Takes one step, or resets if no episode is in progress."""
         if self._over:
             return self.reset()
         answer = self.environment.step(self._acted(action))

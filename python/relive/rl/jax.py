@@ -15,8 +15,8 @@ __all__ = ["arrays", "load", "restored", "saved", "weights"]
 
 
 def weights(tree: Any) -> dict[str, Any]:
-    """Returns the leaves of a pytree by path, such as the parameters of Flax, Haiku or Equinox, for
-    ``Learner.weights``."""
+    """Returns the leaves of a pytree by path, for ``Learner.weights``. The pytree can be, for example, the parameters
+    of a Flax, Haiku or Equinox model."""
     return {_name(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
@@ -39,7 +39,7 @@ def load(like: Any, weights: Mapping[str, Any]) -> Any:
 
 
 def saved(tree: Any) -> list[Any]:
-    """Returns the leaves of any pytree, such as an optimizer's state, as a part of ``Learner.state``."""
+    """Returns the leaves of any pytree, such as an optimizer's state, for use in ``Learner.state``."""
     return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(tree)]
 
 
@@ -47,7 +47,7 @@ def restored(like: Any, leaves: list[Any]) -> Any:
     """Returns the pytree ``like`` with the leaves of :func:`saved`.
 
     Raises:
-      ValueError: another number of leaves.
+      ValueError: a different number of leaves.
     """
     own, tree = jax.tree_util.tree_flatten(like)
     if len(own) != len(leaves):

@@ -169,8 +169,8 @@ class WandB:
 class MLflow:
     """The active run of MLflow, or a new one. Needs the package ``mlflow``.
 
-    To continue the same MLflow run, a program calls ``mlflow.start_run(run_id="…")`` before it resumes the run. The
-    resumed run logs the steps after its last checkpoint again. Both entries remain, since MLflow cannot remove entries.
+    To continue the same MLflow run, call ``mlflow.start_run(run_id="…")`` before you resume the run. The resumed run
+    logs the steps after its last checkpoint again. Both entries remain, since MLflow cannot remove entries.
     """
 
     def __init__(self) -> None:

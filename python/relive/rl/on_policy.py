@@ -27,8 +27,8 @@ class PPOConfig(Settings):
       value_cost: the weight of the squared value error in the loss.
       entropy_cost: the weight of the policy's entropy in the loss.
       max_gradient_norm: the bound on the gradient's norm.
-      target_kl: learning from a rollout stops when the estimate of KL(old ‖ new) exceeds 1.5 times this; ``None``: no
-        bound.
+      target_kl: learning from a rollout stops when the estimate of KL(old ‖ new) exceeds 1.5 times this value;
+        ``None``: no bound.
       normalize_advantages: whether the advantages of a minibatch are normalized to mean 0 and standard deviation 1.
       normalize_observations: whether observations are normalized to mean 0 and standard deviation 1.
       normalize_rewards: whether rewards are scaled so that discounted returns have a standard deviation of 1.
@@ -62,7 +62,7 @@ class PPOConfig(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A2CConfig(Settings):
-    """The settings of an A2C agent. The defaults are Stable-Baselines3's, in 8 environments.
+    """The settings of an A2C agent. The defaults are Stable-Baselines3's, with 8 environments.
 
     Args:
       num_envs: the number of environments of all actors together.

@@ -28,13 +28,13 @@ class Policy:
         self._agent = agent
 
     def __call__(self, observation: Any) -> Any:
-        """Returns the action; among equally good actions, the first.
+        """Returns the action, or the first of several equally good actions.
 
         Args:
           observation: as in training: arrays with the same shapes, in any structure with the same order of leaves.
 
         Raises:
-          ValueError: other shapes, or a different number of leaves.
+          ValueError: different shapes, or a different number of leaves.
           TypeError: the values have the wrong type.
         """
         action = self._native.act(observation)
@@ -75,7 +75,7 @@ class Policy:
 
     @property
     def num_actions(self) -> int | None:
-        """The number of actions; ``None`` if actions are not discrete."""
+        """The number of actions, or ``None`` if actions are not discrete."""
         return self._native.num_actions()
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -88,8 +88,8 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, agent: Any = None) -> Policy:
-        """Loads the policy in a file. A policy of a custom agent needs that agent, which recreates it from the weights
-        in the file.
+        """Loads a policy from a file. A policy of a custom agent requires that agent, which recreates it from the
+        weights in the file.
 
         Raises:
           OSError: the file cannot be read.

@@ -56,7 +56,7 @@ class Episode:
 
 
 def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
-    """Plays an episode in an environment of Gymnasium, or with dm_env's interface, with the actions that ``act``
+    """Plays an episode in an environment with Gymnasium's or dm_env's interface, taking the actions that ``act``
     returns for the observations.
 
     ``act`` can be a :class:`relive.rl.Policy`; for a recurrent policy, call ``reset()`` before the episode.

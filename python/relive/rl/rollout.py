@@ -1,4 +1,4 @@
-"""Rollouts, and functions that operate on them."""
+"""Rollouts, and functions that operate on rollouts."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Rollout:
         return int(self.starts.size - self.starts.sum())
 
     def advantages(self, values: Any, *, discount: float = 0.99, gae_lambda: float = 0.95) -> tuple[Floats, Floats]:
-        """Returns advantages and returns ``[T, N]`` by generalized advantage estimation (Schulman et al., 2016,
-        equation 16).
+        """Returns the advantages and the returns, each ``[T, N]``, computed by generalized advantage estimation
+        (Schulman et al., 2016, equation 16).
 
         Args:
           values: the values of the observations, ``[T + 1, N]``. At a step that truncates an episode, the return

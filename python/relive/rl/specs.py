@@ -36,12 +36,12 @@ class DiscreteArraySpec(BoundedArraySpec):
         return f"DiscreteArraySpec(num_values={self.num_values}, dtype={self.dtype}, name={self.name!r})"
 
     def with_name(self, name: str | None) -> DiscreteArraySpec:
-        """Returns the same spec with another name."""
+        """Returns a copy of the spec with the given name."""
         return DiscreteArraySpec(self.num_values, self.dtype, name)
 
 
 class EnvironmentSpec(NamedTuple):
-    """The specs of an environment; observations and actions may be nests of specs."""
+    """The specs of an environment. The specs of observations and actions may be nests."""
 
     observations: Any
     actions: Any
@@ -54,7 +54,7 @@ DISCOUNTS = BoundedArraySpec((), np.float64, 0.0, 1.0, "discount")
 
 
 def make_environment_spec(environment: Any) -> EnvironmentSpec:
-    """Returns the specs of an environment of Gymnasium, or with dm_env's interface, as this package's own types.
+    """Returns the specs of an environment with Gymnasium's or dm_env's interface, as this package's own types.
 
     Raises:
       TypeError: the value is not an environment, or has values that are not supported; the error names their path.

@@ -17,7 +17,7 @@ class StepType(enum.IntEnum):
 class TimeStep(NamedTuple):
     """The result of one ``reset`` or ``step`` of an environment.
 
-    ``reward`` and ``discount`` of a FIRST are ``None``. A LAST with discount 0 terminates its episode; a LAST with
+    The ``reward`` and ``discount`` of a FIRST are ``None``. A LAST with discount 0 terminates its episode; a LAST with
     another discount truncates it.
     """
 

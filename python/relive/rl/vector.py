@@ -36,12 +36,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     """Environments in worker processes, which step in parallel.
 
     After the end of an episode, an environment starts a new episode at the next step, and the action is ignored
-    (Gymnasium's ``NEXT_STEP``). The same seeds and actions give the same episodes with any number of workers. As with
-    all unforked processes of :mod:`multiprocessing`, guard the program with ``if __name__ == "__main__":``; functions
-    can be lambdas.
+    (Gymnasium's ``NEXT_STEP``). The same seeds and actions produce the same episodes with any number of workers. As
+    with all :mod:`multiprocessing` processes that are not forked, guard the program with ``if __name__ ==
+    "__main__":``; functions can be lambdas.
 
     Args:
-      env_fns: functions that create one environment each, all with the same spaces.
+      env_fns: functions that each create one environment; all environments must have the same spaces.
       workers: the number of processes; by default the number of cores, but at most one for each environment.
       timeout: the number of seconds that a step or a reset may take; by default no bound.
       copy: whether observations are copied; otherwise the next step overwrites them.
@@ -99,7 +99,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observations(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
 
     def _together(self, command: int) -> dict[str, Any]:
-        """Sends the same command to all workers and waits for them; returns the environments' results."""
+        """Sends the same command to all workers and waits for them, and returns the environments' results."""
         for worker in self._workers:
             worker.begin(command)
         until = None if self._timeout is None else time.monotonic() + self._timeout
@@ -160,7 +160,7 @@ class _Process:
         self._go.release()
 
     def wait(self, until: float | None) -> Any:
-        """Waits until the worker is done; returns its answer.
+        """Waits until the worker is done, and returns its answer.
 
         Raises:
           RuntimeError: the worker has ended.
@@ -193,5 +193,5 @@ class _Process:
                     what, (error, text) = message
                     logging.getLogger("relive").warning("%s: %s: %s\n%s", what, type(error).__name__, error, text)
         except (EOFError, OSError):
-            # A process that ended otherwise sends nothing more.
+            # A process that ended in another way sends nothing more.
             return

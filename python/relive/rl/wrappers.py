@@ -16,7 +16,7 @@ _NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.
 
 
 class EnvironmentWrapper:
-    """A wrapper around ``environment``; all methods pass through."""
+    """A wrapper that passes all method calls through to ``environment``."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -134,7 +134,7 @@ class StepLimit(EnvironmentWrapper):
 
 
 class NoopStarts(EnvironmentWrapper):
-    """Starts each episode with 0 to ``noop_max`` no-op actions; each number is equally likely.
+    """Starts each episode with 0 to ``noop_max`` no-op actions, where each number is equally likely.
 
     If an episode ends during these actions, a new episode starts. ``reset`` returns a FIRST.
 

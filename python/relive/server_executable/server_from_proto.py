@@ -29,7 +29,7 @@ def selector_from_proto(options: Any) -> ItemSelector:
 def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
     """Returns the limiter that a ``RateLimiterCheckpoint`` message describes; omitted bounds are 0.
 
-    Raises ``ValueError`` for numbers out of range.
+    Raises ``ValueError`` for numbers that are out of range.
     """
     return rate_limiters.RateLimiter(
         samples_per_insert=proto.samples_per_insert,
@@ -43,7 +43,7 @@ def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
     """Creates empty tables from ``PriorityTableCheckpoint`` messages, with their signatures but without their counters.
 
     Raises:
-      ValueError: a number out of range, an empty name, or a selector that is switched off.
+      ValueError: a number that is out of range, an empty name, or a selector that is switched off.
       NotImplementedError: a selector is missing.
     """
     return [_table(config) for config in configs]

@@ -5,7 +5,7 @@ use relive_rl::Rollout;
 /// Advantages and returns of the cells of a rollout, `[steps · rows]`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Advantages {
-    /// Return of the action minus the value of the state in which it was taken.
+    /// The return of the action minus the value of the state in which it was taken.
     pub advantages: Vec<f32>,
     /// The targets of the values: advantage plus value.
     pub returns: Vec<f32>,
@@ -15,7 +15,8 @@ pub struct Advantages {
 /// V(s_t)` and `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the
 /// episode. If an episode is truncated, or the rollout ends first, the value of the last observation is the bootstrap.
 ///
-/// `rewards` and `values` are `[steps · rows]`, `last_values` `[rows]`. Cells in which an episode starts get 0.
+/// `rewards` and `values` are `[steps · rows]`, `last_values` is `[rows]`. Cells in which an episode starts are set to
+/// 0.
 ///
 /// # Panics
 /// If a slice has a different length.

@@ -14,7 +14,7 @@ pub(crate) enum Head {
     /// A discrete action: the outputs are logits.
     Categorical(Discrete),
     /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned in
-    /// addition to the network. Actions beyond the bounds are clipped before the environment gets them.
+    /// addition to the network. Actions beyond the bounds are clipped before they are passed to the environment.
     Normal { low: Vec<f32>, high: Vec<f32> },
 }
 

@@ -262,15 +262,15 @@ impl Learner for ActorCriticLearner {
         weights::published(&self.params)
     }
 
-    /// All learners get the whole rollout and divide it into the same minibatches, so that all learners take the same
-    /// steps and stop at the same step.
+    /// All learners receive the whole rollout and divide it into the same minibatches, so that all learners take the
+    /// same steps and stop at the same step.
     fn share(&mut self, peers: Peers) -> Result<()> {
         self.peers = peers;
         Ok(())
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a learner of policy and value";
 
 impl Saveable for ActorCriticLearner {

@@ -10,8 +10,8 @@ pub(crate) struct PolicyLoss<'a> {
     pub(crate) old: &'a [f32],
     /// `[batch]`
     pub(crate) advantages: &'a [f32],
-    /// Clip range of the probability ratio (ε of PPO): the ratio gains nothing beyond 1 ± ε; `None` for the plain
-    /// policy gradient.
+    /// The clip range of the probability ratio (ε of PPO): moving the ratio beyond 1 ± ε gains nothing. `None` for the
+    /// plain policy gradient.
     pub(crate) clip: Option<f32>,
     /// The weight of the entropy.
     pub(crate) entropy_cost: f32,

@@ -75,7 +75,7 @@ impl MetricSums {
     }
 }
 
-/// Normalizes numbers to mean 0 and standard deviation 1; a single number stays as it is.
+/// Normalizes numbers to mean 0 and standard deviation 1; a single number is left unchanged.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 pub(crate) fn standardize(numbers: &mut [f32]) {
     if numbers.len() < 2 {

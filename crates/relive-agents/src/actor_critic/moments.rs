@@ -48,7 +48,7 @@ impl Moments {
         Ok(())
     }
 
-    /// Returns the moments of only these rows.
+    /// Returns the moments of these rows alone.
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn of(&self, numbers: &[f32]) -> Moments {
         let width = self.mean.len();

@@ -20,7 +20,7 @@ pub(super) struct ActorCritic {
     pub(super) head: Head,
     pub(super) policy: Network,
     pub(super) value: Network,
-    /// Logarithms of the standard deviations, for a normal head.
+    /// The logarithms of the standard deviations, for a normal head.
     pub(super) log_std: Range<usize>,
     /// Means and inverse standard deviations of observations, if they are normalized.
     pub(super) moments: Option<[Range<usize>; 2]>,

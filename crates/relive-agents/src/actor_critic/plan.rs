@@ -10,7 +10,7 @@ use super::gradient::Gradient;
 use super::learner::ActorCriticLearner;
 use super::settings::Settings;
 
-/// Returns the synchronous plan: learns from the rollouts of all workers side by side.
+/// Returns the synchronous plan, which learns from the rollouts of all workers side by side.
 pub(crate) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = crew.learner(ActorCriticLearner::new(settings, crew)?)?;
     Ok(crew.rollouts(settings.num_steps)?.sync()?.learn(learner))
@@ -41,7 +41,8 @@ impl Saveable for Applied {
     }
 }
 
-/// Returns the asynchronous plan: applies the gradients of all workers as they arrive. No worker waits for another.
+/// Returns the asynchronous plan, which applies the gradients of all workers as they arrive. No worker waits for
+/// another.
 pub(crate) fn asynchronous(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = ActorCriticLearner::new(settings, crew)?;
     let differentiating = learner.clone();

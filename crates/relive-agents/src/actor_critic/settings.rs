@@ -12,7 +12,7 @@ pub struct Settings {
     pub num_envs: usize,
     /// The number of steps of a rollout in each environment.
     pub num_steps: usize,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
     /// The agent's discount γ.
     pub discount: f32,
@@ -36,12 +36,13 @@ pub struct Settings {
     pub anneal: bool,
     /// Whether the advantages of a minibatch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
-    /// Whether observations are normalized to mean 0 and standard deviation 1, by the statistics so far.
+    /// Whether observations are normalized to mean 0 and standard deviation 1, using the statistics so far.
     pub normalize_observations: bool,
-    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1, by the statistics so far.
+    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1, using the statistics so
+    /// far.
     pub normalize_rewards: bool,
-    /// Target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; `None` for no
-    /// bound.
+    /// The target for the estimate of KL(old ‖ new): learning from a rollout stops at 1.5 times this value; `None` for
+    /// no bound.
     pub target_kl: Option<f32>,
 }
 
@@ -65,7 +66,7 @@ impl Optimization {
     }
 }
 
-/// The maximum number of environments: each uses memory before the first step.
+/// The maximum number of environments, each of which uses memory before the first step.
 const MAX_ENVIRONMENTS: usize = 1 << 16;
 
 impl Settings {

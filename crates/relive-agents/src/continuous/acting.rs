@@ -37,11 +37,11 @@ pub(crate) struct ContinuousPolicy {
 
 impl ContinuousPolicy {
     /// Creates a policy with the network that `plan` describes, which has one or more outputs for each dimension of an
-    /// action. The first loaded weights replace the initial ones. `drawing` gets the number of dimensions. Exploration
-    /// noise is correlated over time.
+    /// action. The first loaded weights replace the initial ones. `drawing` is called with the number of dimensions.
+    /// Exploration noise is correlated over time.
     ///
     /// # Errors
-    /// Such agents do not support the spaces, or the network cannot be built.
+    /// Agents of this kind do not support the spaces, or the network cannot be built.
     pub(crate) fn create(
         context: &PolicyContext<'_>,
         plan: Plan<'_>,

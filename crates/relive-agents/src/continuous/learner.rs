@@ -13,13 +13,13 @@ pub(crate) type StepMetrics = Vec<(&'static str, f32)>;
 
 /// Takes a gradient step from a batch: the part of a learner that differs among agents.
 pub(crate) trait Improve: Send {
-    /// The name of the saved state's owner in error messages.
+    /// The name that error messages use for the owner of the saved state.
     const WHAT: &'static str;
 
     /// Takes one gradient step. The transitions' actions are scaled to −1..1.
     fn improve(&mut self, batch: &Transitions) -> Result<StepMetrics>;
 
-    /// Learns together with other learners from now on, with the mean of all gradients.
+    /// From now on, learns together with other learners, using the mean of all gradients.
     fn share(&mut self, peers: &Peers);
 
     /// Returns the parameters with which policies act.
@@ -101,7 +101,7 @@ impl<I: Improve> Saveable for TransitionLearner<I> {
     }
 }
 
-/// Returns the report on a gradient step on `samples` samples, which have no priorities.
+/// Returns the report on a gradient step over `samples` samples. The report contains no priorities.
 pub(crate) fn learnt(samples: usize, found: StepMetrics) -> Learnt {
     let metrics = found.into_iter().map(|(name, number)| (name, f64::from(number))).collect();
     Learnt { steps: 1, samples: samples as u64, metrics, priorities: Vec::new() }

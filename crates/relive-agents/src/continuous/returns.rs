@@ -12,7 +12,7 @@ pub(crate) enum Returns {
     Categorical(Support),
 }
 
-/// Creates a distribution over evenly spaced atoms; the settings have been checked before.
+/// Creates a distribution over evenly spaced atoms; the settings have already been checked.
 pub(crate) fn categorical([least, most]: [f32; 2], atoms: usize) -> Returns {
     Returns::Categorical(Support::new(least, most, atoms))
 }

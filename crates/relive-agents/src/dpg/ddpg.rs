@@ -29,25 +29,25 @@ pub struct DdpgConfig {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Step size of Adam for the policy.
+    /// The step size of Adam for the policy.
     pub policy_learning_rate: f32,
-    /// Step size of Adam for the critic.
+    /// The step size of Adam for the critic.
     pub critic_learning_rate: f32,
     /// The number of learner steps between copies to the target networks.
     pub target_update_period: u64,
     /// The standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
-    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
     /// The bound on the norm of ∂Q/∂a for each sample.
     pub max_action_gradient: Option<f32>,
-    /// The bound on the norm of the policy's gradient, and on the norm of the critic's.
+    /// The bound on the norm of the policy's gradient and, separately, on the norm of the critic's gradient.
     pub max_gradient_norm: Option<f32>,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of the policy.
+    /// The sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
-    /// Sizes of the hidden layers of the critic.
+    /// The sizes of the hidden layers of the critic.
     pub critic_hidden: Vec<usize>,
 }
 

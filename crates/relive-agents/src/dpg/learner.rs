@@ -24,7 +24,7 @@ impl Settings {
         crew.learner(TransitionLearner::new(crew, discount, normalizes, step)?)
     }
 
-    /// Returns the plan: workers write to the table, and the learner learns from it.
+    /// Returns the plan, in which workers write to the table and the learner learns from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let learning = self.off_policy.batches(crew)?.learn(self.learner(crew)?);
         self.off_policy.plan(crew, learning)

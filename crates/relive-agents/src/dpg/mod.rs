@@ -1,8 +1,8 @@
 //! Agents with a deterministic policy that ascends the value of its actions (Silver et al. 2014): DDPG, TD3 and D4PG,
 //! and TD3+BC, which learns offline.
 //!
-//! `settings.rs` has their differences, `learner.rs` the common plan and gradient step; each agent has its own file of
-//! settings.
+//! `settings.rs` defines their differences, and `learner.rs` the common plan and gradient step. Each agent has its own
+//! settings file.
 
 mod d4pg;
 mod ddpg;

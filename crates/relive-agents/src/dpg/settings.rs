@@ -12,14 +12,15 @@ pub(crate) struct Settings {
     pub(crate) off_policy: OffPolicy,
     pub(crate) policy_learning_rate: f32,
     pub(crate) critic_learning_rate: f32,
-    /// The number of critics. The target uses the lowest of their values; the policy ascends the value of the first.
+    /// The number of critics. The target uses the lowest of their values; the policy ascends the value of the first
+    /// critic.
     pub(crate) critics: usize,
     pub(crate) returns: Returns,
     pub(crate) target_update: TargetUpdate,
     pub(crate) policy: PolicyRule,
     /// The bound on the norm of ∂Q/∂a for each sample.
     pub(crate) max_action_gradient: Option<f32>,
-    /// Bounds on the norms of the gradients of policy and critics.
+    /// The bounds on the norms of the policy's and the critics' gradients.
     pub(crate) max_gradient_norm: Option<f32>,
     /// Exploration noise.
     pub(crate) noise: f32,

@@ -10,7 +10,7 @@ use crate::off_policy::OffPolicy;
 /// from Acme's agent.
 ///
 /// The target uses the lower value of two critics and adds noise to the next action; the policy ascends the value of
-/// the first critic and is updated less often. As in Acme, unlike in the paper, the first layer of each network is
+/// the first critic and is updated less often. As in Acme but unlike in the paper, the first layer of each network is
 /// normalized, and the run does not start with random actions. Unlike in Acme, each transition has its own noise, and
 /// the critics' loss has a factor of ½.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,9 +28,9 @@ pub struct Td3Config {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Step size of Adam for the policy.
+    /// The step size of Adam for the policy.
     pub policy_learning_rate: f32,
-    /// Step size of Adam for the critic.
+    /// The step size of Adam for the critic.
     pub critic_learning_rate: f32,
     /// The fraction by which the target networks move towards the online networks, τ.
     pub tau: f32,
@@ -42,13 +42,13 @@ pub struct Td3Config {
     pub target_noise_clip: f32,
     /// The standard deviation of the exploration noise, for actions scaled to −1..1.
     pub noise: f32,
-    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of the policy.
+    /// The sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
-    /// Sizes of the hidden layers of the critic.
+    /// The sizes of the hidden layers of the critic.
     pub critic_hidden: Vec<usize>,
 }
 

@@ -22,9 +22,9 @@ pub struct Td3BcConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam for the policy.
+    /// The step size of Adam for the policy.
     pub policy_learning_rate: f32,
-    /// Step size of Adam for the critics.
+    /// The step size of Adam for the critics.
     pub critic_learning_rate: f32,
     /// The fraction by which the target networks move towards the online networks, τ.
     pub tau: f32,
@@ -38,9 +38,9 @@ pub struct Td3BcConfig {
     pub alpha: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of the policy.
+    /// The sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
-    /// Sizes of the hidden layers of the critics.
+    /// The sizes of the hidden layers of the critics.
     pub critic_hidden: Vec<usize>,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::off_policy::{Demonstrations, OffPolicy};
 use crate::settings::{check, distribution, layers, positive, share};
 
-/// What the network outputs, and the targets of the outputs.
+/// The meaning of the network's outputs, and their targets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DqnLoss {
@@ -45,8 +45,8 @@ pub struct DqnConfig {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// The number of tables that share the transitions. Each contributes its part of a batch, sampled by its own
-    /// priorities.
+    /// The number of tables that share the transitions. Each contributes its part of a batch, sampled according to its
+    /// own priorities.
     pub replay_shards: usize,
     /// The exponent of the priorities when transitions are sampled; 0 samples uniformly.
     pub priority_exponent: f64,
@@ -67,20 +67,20 @@ pub struct DqnConfig {
     pub max_abs_reward: f32,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Sizes of the hidden layers.
+    /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Whether linear layers have noise of learned size on their weights; it explores, so `epsilon` may be 0 (Fortunato
-    /// et al. 2018).
+    /// Whether noise of learned magnitude is added to the weights of linear layers. The noise explores, so `epsilon`
+    /// may be 0 (Fortunato et al. 2018).
     pub noisy: bool,
-    /// What the network outputs, and the targets of the outputs.
+    /// The meaning of the network's outputs, and their targets.
     pub loss: DqnLoss,
     /// The number of atoms of a categorical distribution, or quantiles.
     pub atoms: usize,
     /// The number of fractions drawn for each transition to learn implicit quantiles; the targets use the same number.
     pub quantile_samples: usize,
-    /// The lowest and the highest atom of a categorical distribution.
+    /// The values of the lowest and the highest atom of a categorical distribution.
     pub value_range: [f32; 2],
     /// Demonstrations that the agent learns from besides its own experience; none by default.
     pub demonstrations: Demonstrations,
@@ -129,7 +129,7 @@ impl DqnConfig {
         }
     }
 
-    /// With values, the agent often learns to balance the pole, but the cart drifts out of bounds after some hundred
+    /// With values, the agent often learns to balance the pole, but the cart drifts out of bounds after a few hundred
     /// steps. Distributions, unclipped returns, and twice as many samples per insert solve the task.
     fn cart_pole() -> DqnConfig {
         DqnConfig {

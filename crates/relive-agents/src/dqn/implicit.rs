@@ -92,7 +92,7 @@ impl Implicit {
         outputs
     }
 
-    /// Returns the quantiles at the midpoints, for the policy: a row's result does not depend on the number of rows.
+    /// Returns the quantiles at the midpoints, for the policy. A row's result does not depend on the number of rows.
     pub(super) fn infer_each<'m>(
         &self,
         params: &Params,

@@ -166,7 +166,7 @@ impl Learner for DqnLearner {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a learner of DQN";
 
 impl Saveable for DqnLearner {

@@ -75,7 +75,7 @@ impl QNetwork {
         }
     }
 
-    /// Returns the outputs that choose actions: a row's outputs do not depend on the number of rows.
+    /// Returns the outputs that choose actions. A row's outputs do not depend on the number of rows.
     pub(super) fn infer_each<'s>(
         &self,
         params: &Params,

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use relive_nn::{Init, Layout, Params, Stream};
 
-/// Noise of learned size on the weights of linear layers: factorised Gaussian noise (Fortunato et al. 2018, equations
-/// 10 and 11).
+/// Noise of learned magnitude on the weights of linear layers: factorised Gaussian noise (Fortunato et al. 2018,
+/// equations 10 and 11).
 ///
 /// The standard deviations σ are leaves with the same layout, after the leaves of the network, one for each parameter
 /// of a layer.

@@ -92,7 +92,7 @@ impl DqnPolicy {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a policy of DQN";
 
 impl Saveable for DqnPolicy {

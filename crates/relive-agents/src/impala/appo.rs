@@ -30,7 +30,7 @@ pub struct AppoConfig {
     pub trace_decay: f32,
     /// The number of gradient steps for each batch.
     pub epochs: usize,
-    /// Clip range of the ratio of new to old probability, ε: the ratio gains nothing beyond 1 ± ε.
+    /// The clip range ε of the ratio of the new to the old probability. Moving the ratio beyond 1 ± ε gains nothing.
     pub clip: f32,
     /// Whether the advantages of a batch are normalized to mean 0 and standard deviation 1.
     pub normalize_advantages: bool,
@@ -48,7 +48,7 @@ pub struct AppoConfig {
     pub adam_epsilon: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
-    /// Sizes of the hidden layers.
+    /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
     /// The number of units in the LSTM after the hidden layers; 0 for no LSTM.
     pub lstm_units: usize,

@@ -43,7 +43,7 @@ pub struct ImpalaConfig {
     pub adam_epsilon: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
-    /// Sizes of the hidden layers.
+    /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
     /// The number of units of the LSTM after the hidden layers; 0 for no LSTM.
     pub lstm_units: usize,

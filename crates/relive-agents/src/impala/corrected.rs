@@ -11,7 +11,7 @@ use super::settings::Settings;
 use crate::actor_critic::Head;
 use crate::torso::ObservationInputs;
 
-/// A batch of fragments as rows of numbers, time first, in reused memory.
+/// A batch of fragments as rows of numbers, in time-major order and in reused memory.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     pub(super) steps: usize,

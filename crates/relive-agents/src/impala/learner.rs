@@ -190,7 +190,7 @@ impl Learner for VTraceLearner {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a learner by V-trace";
 
 impl Saveable for VTraceLearner {

@@ -20,7 +20,7 @@ pub(super) struct VTraceNetwork {
     pub(super) torso: Torso,
     pub(super) head: Head,
     pub(super) body: Body,
-    /// Logarithms of the standard deviations, for a normal head.
+    /// The logarithms of the standard deviations, for a normal head.
     pub(super) log_std: Range<usize>,
 }
 
@@ -76,7 +76,7 @@ impl VTraceNetwork {
 }
 
 impl Body {
-    /// Computes the gradient of a loss on the outputs, for rows in time-first order; a recurrent network starts from a
+    /// Computes the gradient of a loss on the outputs, for rows in time-major order; a recurrent network starts from a
     /// given state.
     pub(super) fn gradient_into<R>(
         &self,

@@ -7,7 +7,7 @@ use relive_rl::{Result, RlError, Rollout};
 use super::learner::VTraceLearner;
 use super::settings::Settings;
 
-/// Returns the plan: batches the fragments of all workers as they arrive, and learns from each batch.
+/// Returns the plan, which batches the fragments of all workers as they arrive and learns from each batch.
 pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let rows = (crew.environments() / crew.workers().max(1)).max(1);
     let fragments = settings.batch_size.div_ceil(rows);

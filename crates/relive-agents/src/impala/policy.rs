@@ -113,7 +113,7 @@ impl VTracePolicy {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a policy of IMPALA or APPO";
 
 impl Saveable for VTracePolicy {

@@ -19,8 +19,8 @@ pub(super) struct Settings {
     pub(super) discount: f32,
     /// λ of V-trace.
     pub(super) trace_decay: f32,
-    /// Clip range of the probability ratio: the ratio gains nothing beyond 1 ± this value; `None` for the plain policy
-    /// gradient.
+    /// The clip range of the probability ratio: moving the ratio beyond 1 ± this value gains nothing. `None` for the
+    /// plain policy gradient.
     pub(super) clip: Option<f32>,
     pub(super) value_cost: f32,
     pub(super) entropy_cost: f32,

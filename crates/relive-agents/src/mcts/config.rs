@@ -57,9 +57,9 @@ pub struct MctsConfig {
     pub learning_rate: f32,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Sizes of the hidden layers of the policy's and the value's networks.
+    /// The sizes of the hidden layers of the policy's and the value's networks.
     pub hidden: Vec<usize>,
-    /// Sizes of the hidden layers of a learned model.
+    /// The sizes of the hidden layers of a learned model.
     pub model_hidden: Vec<usize>,
 }
 

@@ -115,7 +115,7 @@ impl Learner for MctsLearner {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a learner of MCTS";
 
 impl Saveable for MctsLearner {

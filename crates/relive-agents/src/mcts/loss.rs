@@ -9,8 +9,8 @@ pub(super) struct Losses {
     pub(super) policy: f32,
 }
 
-/// Returns the mean over rows of `(target − V)² − Σ π ln p`, where an output row has the logits of `p`, then V; and its
-/// gradient with respect to the outputs. `policies` are the π, `[rows, actions]`.
+/// Returns the mean over rows of `(target − V)² − Σ π ln p`, and its gradient with respect to the outputs. An output
+/// row contains the logits of `p`, followed by V. `policies` are the π, `[rows, actions]`.
 pub(super) fn loss(outputs: &[f32], targets: &[f32], policies: &[f32], by_outputs: &mut [f32]) -> Losses {
     let width = outputs.len() / targets.len().max(1);
     let share = share_of(targets.len());

@@ -17,11 +17,11 @@ use crate::continuous::{
 use crate::saved::Saved;
 use crate::together;
 
-/// Lower bound on raw dual variables, as in Acme.
+/// A lower bound on the raw dual variables, as in Acme.
 const MIN_RAW_DUAL: f32 = -18.0;
 
 impl Settings {
-    /// Returns the plan: workers write to the table, and the learner learns from it.
+    /// Returns the plan, in which workers write to the table and the learner learns from it.
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (step, discount) =
             (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);

@@ -1,7 +1,7 @@
 //! Maximum a posteriori policy optimization: MPO, and DMPO, whose critic outputs distributions.
 //!
-//! `settings.rs` has the common settings, `learner.rs` the plan and the gradient step; each agent has its own file of
-//! settings.
+//! `settings.rs` defines the common settings, and `learner.rs` the plan and the gradient step. Each agent has its own
+//! settings file.
 
 mod dmpo;
 mod learner;

@@ -31,11 +31,11 @@ pub struct MpoConfig {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Step size of Adam for the policy.
+    /// The step size of Adam for the policy.
     pub policy_learning_rate: f32,
-    /// Step size of Adam for the critic.
+    /// The step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// Step size of Adam for the dual variables.
+    /// The step size of Adam for the dual variables.
     pub dual_learning_rate: f32,
     /// The number of learner steps between copies to the target policy, with which workers act.
     pub target_policy_period: u64,
@@ -45,23 +45,23 @@ pub struct MpoConfig {
     pub samples: usize,
     /// The bound on the KL divergence between the weighted actions and the target policy.
     pub epsilon: f32,
-    /// The bound on this divergence for the penalty on out-of-bounds actions.
+    /// The bound on the corresponding divergence for the penalty on out-of-bounds actions.
     pub epsilon_penalty: f32,
     /// The bound on the KL divergence of means, for each dimension of an action.
     pub epsilon_mean: f32,
     /// The bound on the KL divergence of standard deviations.
     pub epsilon_stddev: f32,
-    /// Initial standard deviation of the policy, for actions scaled to −1..1.
+    /// The initial standard deviation of the policy, for actions scaled to −1..1.
     pub initial_stddev: f32,
-    /// The bound on the norm of the policy's gradient, and on the norm of the critic's.
+    /// The bound on the norm of the policy's gradient and, separately, on the norm of the critic's gradient.
     pub max_gradient_norm: f32,
-    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of the policy.
+    /// The sizes of the hidden layers of the policy.
     pub hidden: Vec<usize>,
-    /// Sizes of the hidden layers of the critic.
+    /// The sizes of the hidden layers of the critic.
     pub critic_hidden: Vec<usize>,
 }
 

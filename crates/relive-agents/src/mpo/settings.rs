@@ -8,7 +8,7 @@ use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, Ta
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, positive};
 
-/// The limit on the actions sampled in a state; 20 are usual.
+/// The maximum number of actions sampled in a state; 20 is usual.
 const MAX_SAMPLES: usize = 1_024;
 
 /// Settings of MPO, with any kind of critic.

@@ -17,7 +17,7 @@ pub struct BcConfig {
     pub learning_rate: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1, for continuous actions.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers.
+    /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Default for BcConfig {
 }
 
 impl BcConfig {
-    /// Returns the settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment, which are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcConfig {
         BcConfig::default()

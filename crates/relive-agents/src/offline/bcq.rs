@@ -33,7 +33,7 @@ pub struct BcqConfig {
     /// The threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest one.
     /// 0 gives Q-learning, 1 gives imitation.
     pub threshold: f32,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ impl Default for BcqConfig {
 }
 
 impl BcqConfig {
-    /// Returns the settings for a named environment: always the defaults.
+    /// Returns the settings for a named environment, which are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcqConfig {
         BcqConfig::default()
@@ -84,7 +84,7 @@ impl Networks {
 }
 
 /// Sets the values of actions that are not permitted below all others. An action is permitted if its probability
-/// exceeds a share of the likeliest action's.
+/// exceeds the given share of the likeliest action's probability.
 pub(super) fn constrain(values: &mut [f32], logits: &[f32], actions: usize, threshold: f32) {
     let least = threshold.ln();
     for (values, logits) in values.chunks_exact_mut(actions).zip(logits.chunks_exact(actions)) {

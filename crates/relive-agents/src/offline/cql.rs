@@ -18,7 +18,7 @@ use crate::saved::Saved;
 use crate::settings::{check, layers, not_negative, positive, share};
 use crate::together;
 
-/// The limit on the actions of each kind sampled in a state.
+/// The maximum number of actions of each kind that are sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
 
 /// The settings of CQL (Kumar et al. 2020), for actions that are one bounded float32 array. The defaults are taken from
@@ -35,9 +35,9 @@ pub struct CqlConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam for the policy.
+    /// The step size of Adam for the policy.
     pub policy_learning_rate: f32,
-    /// Step size of Adam for the critics.
+    /// The step size of Adam for the critics.
     pub critic_learning_rate: f32,
     /// The fraction by which the target critics move towards the critics after each batch, τ.
     pub tau: f32,
@@ -52,7 +52,7 @@ pub struct CqlConfig {
     pub imitation_steps: u64,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
 }
 

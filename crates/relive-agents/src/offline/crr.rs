@@ -27,8 +27,8 @@ const MAX_SAMPLES: usize = 1_024;
 /// Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
 ///
 /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight w
-/// depends on A = q(s, a) − mean q(s, aᵢ), aᵢ from π (equations 2 to 4). As in Acme's newer agent, unlike in the paper,
-/// the critic outputs values and the networks are not recurrent.
+/// depends on A = q(s, a) − mean q(s, aᵢ), and the aᵢ are drawn from π (equations 2 to 4). As in Acme's newer agent but
+/// unlike in the paper, the critic outputs values and the networks are not recurrent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CrrConfig {
@@ -36,21 +36,21 @@ pub struct CrrConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam, for the policy and the critic.
+    /// The step size of Adam, for the policy and the critic.
     pub learning_rate: f32,
     /// The number of learner steps between copies to the target networks.
     pub target_update_period: u64,
     /// The number of actions of the policy with which an action is compared.
     pub samples: usize,
-    /// The weight of an action, by its advantage.
+    /// How an action is weighted by its advantage.
     pub weight: CrrWeight,
     /// β of `exp`.
     pub temperature: f32,
-    /// Upper bound on the weight of an action.
+    /// The upper bound on the weight of an action.
     pub max_weight: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
 }
 

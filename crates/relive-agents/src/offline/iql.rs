@@ -32,7 +32,7 @@ pub struct IqlConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam, for all networks.
+    /// The step size of Adam, for all networks.
     pub learning_rate: f32,
     /// The fraction by which the target critics move towards the critics after each batch, τ.
     pub tau: f32,
@@ -40,7 +40,7 @@ pub struct IqlConfig {
     pub expectile: f32,
     /// How strongly the weight of an action grows with its advantage, β.
     pub inverse_temperature: f32,
-    /// Upper bound on the weight of an action.
+    /// The upper bound on the weight of an action.
     pub max_weight: f32,
     /// The policy's standard deviation in all states; if unset, it is learned for each state. An action's weight in the
     /// loss is the inverse square of the deviation of its state, so with learned deviations, poorly fitted actions lose
@@ -48,7 +48,7 @@ pub struct IqlConfig {
     pub stddev: Option<f32>,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
 }
 

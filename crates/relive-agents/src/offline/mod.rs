@@ -1,8 +1,8 @@
 //! Agents that learn from a table without acting: they imitate the recorded actions, or improve on them while staying
 //! close to them.
 //!
-//! `replay.rs` has the table and the plan; `regression.rs` has the part that most of these agents share, which fits the
-//! policy to weighted actions from the table.
+//! `replay.rs` contains the table and the plan. `regression.rs` contains the part that most of these agents share,
+//! which fits the policy to weighted actions from the table.
 
 mod bc;
 mod bc_agent;

@@ -4,7 +4,7 @@ use relive_nn::heads::NormalHead;
 
 use crate::actor_critic::HALF_LOG_TWO_PI;
 
-/// Lower bound on the standard deviation: if all recorded actions of a state are equal, the density of a narrower
+/// A lower bound on the standard deviation: if all recorded actions of a state are equal, the density of a narrower
 /// policy grows without bound.
 const MIN_STDDEV: f32 = 0.03;
 

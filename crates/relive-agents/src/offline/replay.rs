@@ -8,7 +8,7 @@ use relive_table::TableConfig;
 use crate::continuous::{Improve, TransitionLearner};
 use crate::off_policy::{OffPolicy, TABLE};
 
-/// The limit on the transitions of a table.
+/// The maximum number of transitions in a table.
 const MAX_SIZE: u64 = 100_000_000;
 
 /// The settings for learning from recorded data.
@@ -37,7 +37,7 @@ impl Recorded {
         self.off_policy().validate()
     }
 
-    /// Returns the table: sampled uniformly and without limit, as soon as it has an item.
+    /// Returns the table, which is sampled uniformly and without limit as soon as it contains an item.
     pub(crate) fn table(self) -> Result<TableConfig> {
         unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
     }

@@ -9,9 +9,9 @@ use crate::settings::{bsuite_family, check, layers, not_negative, positive, shar
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
 /// rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
 ///
-/// Deviations from the paper: importance weights as in prioritized DQN; the squared error is summed over a sequence, as
-/// in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their initial state is
-/// known, so burn-in is unnecessary.
+/// Deviations from the paper: the importance weights are those of prioritized DQN; the squared error is summed over a
+/// sequence, as in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their
+/// initial state is known, so burn-in is unnecessary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct R2d2Config {
@@ -25,7 +25,7 @@ pub struct R2d2Config {
     pub trace_length: usize,
     /// The number of steps between the starts of consecutive sequences.
     pub replay_period: usize,
-    /// The number of steps of a return.
+    /// The number of steps that a return spans.
     pub n_step: usize,
     /// The agent's discount γ.
     pub discount: f32,
@@ -52,11 +52,11 @@ pub struct R2d2Config {
     pub target_update_period: u64,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Sizes of the hidden layers before the LSTM.
+    /// The sizes of the hidden layers before the LSTM.
     pub hidden: Vec<usize>,
     /// The number of units of the LSTM.
     pub lstm_units: usize,
-    /// Sizes of the hidden layers after the LSTM; with `duelling`, of both the value head and the advantage head.
+    /// The sizes of the hidden layers after the LSTM; with `duelling`, of both the value head and the advantage head.
     pub head: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,

@@ -162,7 +162,7 @@ impl Learner for R2d2Learner {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a learner of R2D2";
 
 impl Saveable for R2d2Learner {

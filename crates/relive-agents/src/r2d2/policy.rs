@@ -70,7 +70,7 @@ impl R2d2Policy {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "a policy of R2D2";
 
 impl Saveable for R2d2Policy {

@@ -10,7 +10,7 @@ use super::learner::SacStep;
 use crate::continuous::{ContinuousPolicy, Drawing, Role, TransitionLearner};
 use crate::settings::{check, correlation, layers, positive, share, whole};
 
-/// The limit on the number of critics; REDQ has ten.
+/// The maximum number of critics; REDQ uses ten.
 const MAX_CRITICS: usize = 100;
 
 impl Agent for SacConfig {

@@ -29,15 +29,15 @@ pub struct SacConfig {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Step size of Adam, for policy, critics and temperature.
+    /// The step size of Adam, for policy, critics and temperature.
     pub learning_rate: f32,
     /// The fraction by which the target critics move towards the critics after each batch, τ.
     pub tau: f32,
     /// The initial temperature, α.
     pub initial_temperature: f32,
-    /// The target entropy for the temperature; by default minus the number of an action's dimensions.
+    /// The target entropy for the temperature; by default, the negative of the number of dimensions of an action.
     pub target_entropy: Option<f32>,
-    /// Sizes of the hidden layers of each network.
+    /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
     /// Number of critics.
     pub critics: usize,
@@ -46,7 +46,7 @@ pub struct SacConfig {
     pub critics_of_target: usize,
     /// Whether observations are normalized to mean 0 and standard deviation 1.
     pub normalize_observations: bool,
-    /// Autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
     pub noise_correlation: f32,
 }
 

@@ -71,7 +71,7 @@ impl NextActionSampler {
 
 impl CriticGradient {
     /// Computes half the mean squared error, summed over all critics, and its gradient. `next` is called when the next
-    /// actions are needed; if it returns none, the result is `None`.
+    /// actions are needed; if it returns `None`, so does this function.
     pub(super) fn find<'n>(
         &mut self,
         seen: &GradientInputs<'_>,

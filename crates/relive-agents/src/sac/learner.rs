@@ -79,7 +79,7 @@ impl SacStep {
             temperature,
         };
         let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
-        // Both threads do about the same amount of work, and the results do not depend on their order: one thread and
+        // Both threads do about the same amount of work. The results do not depend on their order, so one thread and
         // two threads give the same numbers.
         let (criticized, directed) = if self.has_threads {
             std::thread::scope(|threads| {

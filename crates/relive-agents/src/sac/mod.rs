@@ -1,6 +1,6 @@
 //! Soft actor-critic.
 //!
-//! [`SacConfig`] has the settings, `agent.rs` the plan, `gradients.rs` the formulas for a batch, `learner.rs` a
+//! [`SacConfig`] defines the settings, `agent.rs` the plan, `gradients.rs` the formulas for a batch, and `learner.rs` a
 //! gradient step.
 
 mod agent;

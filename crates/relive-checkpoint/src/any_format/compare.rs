@@ -39,7 +39,7 @@ pub(super) fn compare(from: &Snapshot, to: &Snapshot, format: Format) -> Result<
 struct Comparison {
     format: Format,
     found: Compared,
-    /// Chunks that were already compared, as pairs of their addresses in the two snapshots.
+    /// Chunks that have already been compared, as pairs of their addresses in the two snapshots.
     chunks: HashSet<(*const Chunk, *const Chunk)>,
 }
 

@@ -9,7 +9,7 @@ use crate::{Catalog, Error, Format, Inspection, Report, reverb};
 /// counts items and bytes.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if the damage leaves nothing to report on. All other damage is
+/// `Location` if there is no checkpoint; `Damaged` if the damage leaves nothing to report on. Any other damage is
 /// listed in the report.
 pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> Result<Report, Error> {
     match chosen(location)? {

@@ -8,10 +8,10 @@ use crate::{Catalog, CheckpointInfo, Error};
 /// exist.
 ///
 /// Relive's newest checkpoint is the one with the highest number, and dm-reverb's newest is the one with the latest
-/// time. Between the two, the times decide; a Relive checkpoint with an unreadable time counts as newer.
+/// time. Between these two, the times decide; a Relive checkpoint with an unreadable time counts as newer.
 ///
 /// # Errors
-/// If the root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+/// The root cannot be listed. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
 pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
     let root = trimmed(root);
     let mut ours = Catalog::open(root)?.checkpoints()?.into_iter().peekable();

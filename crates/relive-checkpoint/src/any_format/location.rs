@@ -31,7 +31,8 @@ impl Location {
     }
 }
 
-/// Determines what the path or URL `location` refers to, by its name and, for paths, also by the files there.
+/// Determines what the path or URL `location` refers to, from its name and, for paths, also from the files that exist
+/// there.
 ///
 /// ```
 /// use relive_checkpoint::{Format, Location, locate};
@@ -44,7 +45,7 @@ impl Location {
 /// ```
 ///
 /// # Errors
-/// `Location` for a path at which nothing exists, or a file that is not a checkpoint.
+/// `Location` if nothing exists at the path, or if it is a file that is not a checkpoint.
 pub fn locate(location: &str) -> Result<Location, Error> {
     let location = trimmed(location);
     let (root, name) = location.rsplit_once('/').unwrap_or((".", location));

@@ -53,7 +53,7 @@ impl Root {
     }
 }
 
-/// Returns whether a checkpoint needs this file; an unreadable checkpoint is assumed to need it.
+/// Returns whether a checkpoint needs this file. An unreadable checkpoint is assumed to need it.
 fn needs(info: &CheckpointInfo, file: &str) -> bool {
     let refers = || Catalog::open(&info.location).and_then(|catalog| catalog.refers_to(file)).unwrap_or(true);
     file.starts_with(&info.location) || (info.format == Format::Relive && refers())

@@ -86,14 +86,14 @@ impl Root {
         }
     }
 
-    /// Sets the format to write. Default: Relive's. dm-reverb's format needs a folder on this machine.
+    /// Sets the format to write. Default: Relive's. dm-reverb's format requires a folder on this machine.
     #[must_use]
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Sets how many checkpoints of the format to keep; the newest is always kept. Default: 3. Checkpoints of the other
+    /// Sets how many checkpoints of the format to keep. The newest is always kept. Default: 3. Checkpoints of the other
     /// format are not removed.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
@@ -101,8 +101,8 @@ impl Root {
         self
     }
 
-    /// Sets a checkpoint, in either format, or a root, to load while this root has none. A missing or incomplete
-    /// fallback is ignored.
+    /// Sets a fallback, which is loaded as long as this root has no checkpoint: a checkpoint in either format, or
+    /// another root. A missing or incomplete fallback is ignored.
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
         self.fallback = Some(location.into());
@@ -127,12 +127,12 @@ impl Root {
     /// [`save`](Self::save) also takes the lock if it is not already held.
     ///
     /// # Errors
-    /// `InUse` if another server is writing there; `Location` if the format does not support the place; `Io`.
+    /// `InUse` if another server is writing there; `Location` if the format does not support the location; `Io`.
     pub fn lock(&self) -> Result<(), Error> {
         self.writer_of(&mut self.guard()).map(drop)
     }
 
-    /// Lets other processes write here. Later calls take the lock again.
+    /// Allows other processes to write here. Later calls take the lock again.
     pub fn release(&self) {
         *self.guard() = None;
     }
@@ -141,8 +141,8 @@ impl Root {
     /// neither.
     ///
     /// # Errors
-    /// `Damaged` if the newest one is damaged, with the file, place and table, because an older one is never loaded
-    /// silently; `Io`.
+    /// `Damaged` if the newest checkpoint is damaged, with the file, place and table, because an older one is never
+    /// loaded silently; `Io`.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         match newest(&self.location)? {
             Some(info) => self.load_listed(info.format, &info.location, options).map(Some),
@@ -153,7 +153,7 @@ impl Root {
     /// Loads the checkpoint at `location`, in this root or elsewhere, or the newest one if it is another root.
     ///
     /// # Errors
-    /// `Location` if there is none, and the errors of [`load_latest`](Self::load_latest).
+    /// `Location` if there is no checkpoint, and the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         let (format, checkpoint) = super::load::chosen(location)?;
         self.load_listed(format, &checkpoint, options)
@@ -191,7 +191,7 @@ impl Root {
         Ok(loaded)
     }
 
-    /// Later saves lack data that older checkpoints may contain, so no older checkpoint is removed.
+    /// Later saves lack data that older checkpoints may contain, so older checkpoints are not removed.
     fn keep_all(&self) {
         tracing::warn!(
             location = self.location,
@@ -230,7 +230,7 @@ impl Root {
     }
 
     fn guard(&self) -> MutexGuard<'_, Option<Writer>> {
-        // A writer that panicked left no published state behind.
+        // A writer that panicked has not published any state.
         self.writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -252,8 +252,8 @@ impl Root {
             }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
-        // The lock excludes servers that write either format: otherwise, the root could mix the checkpoints of two
-        // servers.
+        // The lock excludes servers that write either format. Otherwise, the checkpoints of two servers could be mixed
+        // in one root.
         let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
         Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }

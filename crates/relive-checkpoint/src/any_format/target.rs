@@ -21,7 +21,7 @@ impl Target {
     /// Opens the folder or bucket at `location`, which is created if necessary.
     ///
     /// # Errors
-    /// `Location` if it already has checkpoints, in either format.
+    /// `Location` if it already contains checkpoints in either format.
     pub fn new(location: &str, format: Format) -> Result<Self, Error> {
         if let Some(info) = list(location)?.first() {
             let text =
@@ -46,7 +46,7 @@ impl Target {
     /// Reads the written checkpoint, and compares it with its source.
     ///
     /// # Errors
-    /// `Damaged` if it cannot be read, or differs in more than what the format cannot represent.
+    /// `Damaged` if it cannot be read, or if it differs in more than the properties that the format cannot represent.
     pub fn check(
         &self,
         snapshot: &Snapshot,

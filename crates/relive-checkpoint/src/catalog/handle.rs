@@ -30,8 +30,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Returns the checkpoints at `location`, which is a path or the URL of a bucket and refers to a root or to one
-    /// checkpoint in it, which is a file named `checkpoint-….relive`.
+    /// Returns the checkpoints at `location`, a path or the URL of a bucket. It refers either to a root or to one
+    /// checkpoint in a root, which is a file named `checkpoint-….relive`.
     ///
     /// # Errors
     /// `Location` for an unknown kind of URL.
@@ -52,7 +52,7 @@ impl Catalog {
     /// Returns all checkpoints of the root, oldest first.
     ///
     /// # Errors
-    /// If the root cannot be listed. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+    /// The root cannot be listed. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
     pub fn checkpoints(&self) -> Result<Vec<CheckpointInfo>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         Ok(listing.checkpoints.iter().map(|(number, size)| self.info(*number, *size)).collect())
@@ -71,7 +71,7 @@ impl Catalog {
     /// refers. `progress` counts items and bytes.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if it has a later version or no part of it can be read. All
+    /// `Location` if there is no checkpoint; `Damaged` if it has a later version or no part of it can be read. Any
     /// other damage is listed in the report.
     pub fn verify(&self, progress: &CheckpointProgress) -> Result<Report, Error> {
         verify(self.storage.as_ref(), &self.required()?, progress)
@@ -87,7 +87,7 @@ impl Catalog {
     }
 
     /// Removes all checkpoints of the root except the newest `keep`, at least one, and all files to which no remaining
-    /// checkpoint refers. Other files stay. Always prunes the whole root, even if `location` names a checkpoint.
+    /// checkpoint refers. Other files are kept. The whole root is always pruned, even if `location` names a checkpoint.
     ///
     /// # Errors
     /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references

@@ -15,7 +15,7 @@ pub struct CheckpointInfo {
     pub location: String,
     /// The format of the checkpoint.
     pub format: Format,
-    /// When it was written, if that is known.
+    /// When the checkpoint was written, if that is known.
     pub written_at: Option<Timestamp>,
     /// The size of the files that belong only to this checkpoint. In Relive's format, this is its own file, without the
     /// segments.
@@ -30,15 +30,15 @@ pub struct CheckpointInfo {
 pub struct CheckpointSummary {
     /// When it was written.
     pub created_at: Timestamp,
-    /// The software that wrote it, such as `relive 0.1.0`; dm-reverb's format does not record it.
+    /// The software that wrote the checkpoint, such as `relive 0.1.0`. dm-reverb's format does not record it.
     pub software: Option<String>,
     /// The tables in the checkpoint, in the server's order.
     pub tables: Vec<TableSummary>,
     /// The number of items in all tables.
     pub items: u64,
-    /// The number of distinct chunks; in dm-reverb's format, only an inspection determines it.
+    /// The number of distinct chunks. In dm-reverb's format, only an inspection can determine it.
     pub chunks: Option<u64>,
-    /// The number of stored bytes of the chunks, which is known in the same cases.
+    /// The number of stored bytes of the chunks, which is known in the same cases as the number of chunks.
     pub chunk_bytes: Option<u64>,
     /// The number of segments; 0 in dm-reverb's format.
     pub segments: u64,

@@ -64,7 +64,7 @@ struct ItemPass<'a> {
     storage: &'a dyn Storage,
     file: &'a str,
     known: &'a KnownChunks,
-    /// Positions of the table's chunks.
+    /// The positions of the table's chunks.
     met: HashSet<u32>,
     chunk_bytes: u64,
 }
@@ -111,7 +111,7 @@ impl ItemPass<'_> {
     fn read(&self, positions: &BTreeSet<u32>) -> Result<BTreeMap<u32, Arc<Chunk>>, Error> {
         let place =
             |position: &u32| Some((*position, *self.known.places().get(self.known.index_of(*position)?)?));
-        // If a chunk's description is missing, the item is at fault, which is reported when the item is built.
+        // If a chunk's description is missing, the item is at fault, and this is reported when the item is built.
         let (positions, places): (Vec<u32>, Vec<Place>) = positions.iter().filter_map(place).unzip();
         let (options, progress) = (LoadOptions::new().threads(1), CheckpointProgress::default());
         let ReadChunks { chunks, losses } =

@@ -9,7 +9,7 @@ use crate::storage::Storage;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Pruned {
-    /// Paths or URLs of the removed checkpoints.
+    /// The paths or URLs of the removed checkpoints.
     pub checkpoints: Vec<String>,
     /// The number of removed segments.
     pub segments: usize,

@@ -21,13 +21,13 @@ pub struct Report {
     pub location: String,
     /// The number of files read.
     pub files: u64,
-    /// The number of bytes of these files.
+    /// The total size of these files in bytes.
     pub bytes: u64,
     /// The number of items that the checkpoint declares.
     pub items: u64,
     /// The number of described chunks.
     pub chunks: u64,
-    /// All damage. Damage that loses no items may be in chunks that only other checkpoints use.
+    /// All damage that was found. Damage that loses no items may be in chunks that only other checkpoints use.
     pub losses: Vec<Loss>,
 }
 

@@ -32,7 +32,7 @@ pub(crate) trait Put {
         self.put(&value.to_le_bytes());
     }
 
-    /// A number of elements, or a length.
+    /// Appends a number of elements, or a length.
     fn put_count(&mut self, count: usize) {
         self.put_u32(
             u32::try_from(count).expect("a list in memory of what a client sends has less than 2^32 parts"),

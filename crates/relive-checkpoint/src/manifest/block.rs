@@ -9,8 +9,8 @@ pub(crate) const HEAD_BYTES: usize = 40;
 
 const MAGIC: [u8; 4] = *b"BLCK";
 
-/// The limit on the decoded size of a block, in bytes. Blocks are a few MiB; one with a single item can be as large as
-/// the item's message.
+/// The limit on the decoded size of a block, in bytes. Blocks usually take a few MiB, but a block with a single item
+/// can be as large as the item's message.
 pub(crate) const MAX_BLOCK_BYTES: u32 = 1 << 30;
 
 const ENCODING_RAW: u32 = 0;
@@ -81,7 +81,7 @@ impl Kind {
 }
 
 impl BlockHead {
-    /// Encodes a block's content, and returns it with its head.
+    /// Encodes the content of a block, and returns it with the block's head.
     pub(super) fn encode(
         kind: Kind,
         number: u32,
@@ -132,7 +132,7 @@ impl BlockHead {
         if crc32c::crc32c(stored) == self.crc { Ok(()) } else { Err(BlockFault::Checksum) }
     }
 
-    /// Decodes stored bytes. Their checksum has already been checked.
+    /// Decodes stored bytes, whose checksum has already been verified.
     pub(crate) fn decode(&self, stored: Vec<u8>) -> Result<Vec<u8>, BlockFault> {
         if self.raw_bytes > MAX_BLOCK_BYTES {
             return Err(BlockFault::Large(self.raw_bytes.into()));
@@ -145,7 +145,7 @@ impl BlockHead {
                 Err(Malformed::Short { needed, left }.into())
             }
             ENCODING_ZSTD => {
-                // A first pass checks the lengths, so that memory is only allocated for existing bytes.
+                // A first pass checks the lengths, so that memory is allocated only for existing bytes.
                 Codec::Zstd.validate(&stored, length)?;
                 Ok(Codec::Zstd.decode(&stored, length)?)
             }

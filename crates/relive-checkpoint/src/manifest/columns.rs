@@ -4,7 +4,7 @@ use relive_table::StoredItem;
 
 use crate::layout::{Cursor, Malformed, planes};
 
-/// The columns of a block of items: one number per item, or per chunk, column or slice of each item.
+/// The columns of a block of items, with one number per item, or per chunk, column or slice of each item.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ItemColumns {
     pub(super) keys: Vec<u64>,
@@ -16,7 +16,7 @@ pub(crate) struct ItemColumns {
     pub(super) times_sampled: Vec<u32>,
     pub(super) chunk_counts: Vec<u32>,
     pub(super) column_counts: Vec<u32>,
-    /// Positions of chunks in the checkpoint.
+    /// The positions of the items' chunks in the checkpoint.
     pub(super) chunks: Vec<u32>,
     pub(super) slice_counts: Vec<u32>,
     pub(super) squeezed: Vec<u8>,
@@ -35,7 +35,7 @@ impl ItemColumns {
         self.keys.is_empty()
     }
 
-    /// Sequence numbers of the items.
+    /// The sequence numbers of the items.
     pub(crate) fn sequences(&self) -> &[u64] {
         &self.sequences
     }

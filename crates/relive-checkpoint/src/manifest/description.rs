@@ -15,7 +15,7 @@ pub(crate) struct Description {
     pub(crate) created_at: Timestamp,
     pub(crate) software: String,
     pub(crate) tables: Vec<TableDescription>,
-    /// The segments to which the checkpoint refers; empty in the description at the start of the file.
+    /// The segments to which the checkpoint refers. Empty in the description at the start of the file.
     pub(crate) segments: Vec<WrittenSegment>,
     /// `None` in the description at the start of the file.
     pub(crate) totals: Option<Totals>,

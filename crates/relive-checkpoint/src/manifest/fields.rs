@@ -2,7 +2,7 @@
 
 use crate::layout::{Cursor, Malformed, Put};
 
-/// Readers may skip unknown fields with tags from here on.
+/// The first tag of the fields that readers may skip if they do not know them.
 pub(super) const OPTIONAL: u16 = 1 << 15;
 
 /// Appends a field.
@@ -31,7 +31,7 @@ pub(super) fn unknown(tag: u16) -> Result<(), Malformed> {
     if tag >= OPTIONAL { Ok(()) } else { Err(Malformed::UnknownField { tag }) }
 }
 
-/// Stores the value of a field that may occur once; all its bytes must have been read.
+/// Stores the value of a field that may occur once. All of its bytes must have been read.
 pub(super) fn once<T>(
     slot: &mut Option<T>,
     field: &'static str,

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use crate::segment::Place;
 
-/// Places by position. Damaged files may lack positions, for which no memory is allocated.
+/// The places by position. Positions that a damaged file lacks are not stored, so that no memory is allocated for them.
 #[derive(Debug, Default)]
 pub(crate) struct KnownChunks {
     places: Vec<Place>,
     /// Contiguous runs of positions.
     runs: Vec<Run>,
-    /// Lost positions, with the number of the loss.
+    /// The lost positions, each with the number of its loss.
     lost: Vec<(Range<u64>, usize)>,
     /// The position after all runs.
     end: u64,
@@ -35,7 +35,7 @@ impl KnownChunks {
         self.end
     }
 
-    /// Adds chunks from the position `first` on, which must not be below [`end`](Self::end).
+    /// Adds chunks, starting at the position `first`, which must not be below [`end`](Self::end).
     pub(super) fn add(&mut self, first: u64, places: Vec<Place>) {
         if self.runs.is_empty()
             || first != self.end
@@ -47,7 +47,7 @@ impl KnownChunks {
         self.places.extend(places);
     }
 
-    /// Marks chunks as lost from the position `first` on, which must not be below [`end`](Self::end).
+    /// Marks chunks as lost, starting at the position `first`, which must not be below [`end`](Self::end).
     pub(super) fn record_loss(&mut self, first: u64, count: u64, loss: usize) {
         self.end = first + count;
         self.lost.push((first..self.end, loss));

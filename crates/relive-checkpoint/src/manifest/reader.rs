@@ -46,7 +46,7 @@ impl ItemBlock {
     }
 }
 
-/// Reads the named file. Reports damage to `losses`, which may turn it into an error.
+/// Reads the named file. Reports damage to `losses`, which may return it as an error.
 pub(crate) fn read_manifest(
     storage: &dyn Storage,
     name: &str,

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::ItemColumns;
 
-/// Why an item cannot be built.
+/// The reason why an item cannot be built.
 #[derive(Debug, PartialEq, Error)]
 pub(crate) enum ItemFault {
     /// The chunk at this position is missing.
@@ -28,7 +28,7 @@ pub(crate) fn rebuild<'a>(
     rebuild_some(columns, |_| true, chunk_at)
 }
 
-/// Like [`rebuild`], but for the items whose numbers are `wanted`.
+/// Like [`rebuild`], but only for the items whose numbers are in `wanted`.
 pub(crate) fn rebuild_some<'a>(
     columns: &'a ItemColumns,
     wanted: impl Fn(usize) -> bool + 'a,
@@ -82,7 +82,7 @@ struct Parts<'a> {
     slices: Slices<'a>,
 }
 
-/// Where the next item's part of each list starts.
+/// The positions at which the next item's part of each list starts.
 struct Lists<'a> {
     columns: &'a ItemColumns,
     chunks: usize,
@@ -90,7 +90,7 @@ struct Lists<'a> {
     slices: usize,
 }
 
-/// Slices from a position on.
+/// Iterates over slices from a position on.
 #[derive(Clone)]
 struct Slices<'a> {
     columns: &'a ItemColumns,

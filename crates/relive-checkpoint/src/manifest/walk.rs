@@ -13,10 +13,10 @@ const MAGIC: [u8; 8] = *b"RLVCHKPT";
 const END_MAGIC: [u8; 8] = *b"RLVCKEND";
 const VERSION: u32 = 1;
 
-/// The number of bytes searched at once for the next intact head after a damaged one.
+/// The number of bytes that are searched at once for the next intact head after a damaged one.
 const SCAN_BYTES: usize = 1 << 20;
 
-/// Why a file does not start or end like a checkpoint.
+/// The reason why a file does not start or end like a checkpoint.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(super) enum FrameFault {
     #[error("it does not start like a checkpoint")]
@@ -80,7 +80,7 @@ pub(super) fn read_end(bytes: &[u8; END_BYTES]) -> Result<End, FrameFault> {
     if cursor.u32()? == crc32c::crc32c(&bytes[..20]) { Ok(end) } else { Err(FrameFault::EndChecksum) }
 }
 
-/// Returns the offset of the next intact head, from `from` on.
+/// Returns the offset of the next intact head at or after `from`.
 pub(super) fn next_head(source: &dyn Source, from: u64, until: u64) -> std::io::Result<Option<u64>> {
     let mut window = vec![0; SCAN_BYTES];
     let mut at = from;

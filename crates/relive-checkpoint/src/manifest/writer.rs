@@ -7,8 +7,8 @@ use super::{Description, walk};
 use crate::storage::{Storage, Upload};
 use crate::{Error, ErrorKind};
 
-/// A checkpoint file under construction. If it is dropped before it is [finished](Self::finish), it leaves nothing
-/// behind.
+/// A checkpoint file under construction. If it is dropped before it has been [finished](Self::finish), it leaves
+/// nothing behind.
 pub(crate) struct ManifestWriter {
     upload: Box<dyn Upload>,
     /// The file's name in messages.

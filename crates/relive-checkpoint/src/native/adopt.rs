@@ -18,9 +18,9 @@ struct SegmentChunks<'a> {
     chunks: Vec<(&'a Arc<Chunk>, Place)>,
 }
 
-/// Makes segments of the tier that hold chunks of the snapshot into segments of the storage, without writing them
-/// again, and adds the chunks to `places`. Segments that cannot be taken over, or that are mostly waste, are skipped;
-/// their chunks are written like any other chunks.
+/// Turns segments of the tier that hold chunks of the snapshot into segments of the storage, without writing them
+/// again, and adds the chunks to `places`. Segments that cannot be taken over, or that consist mostly of waste, are
+/// skipped; their chunks are written like any other chunks.
 pub(super) fn adopt(
     storage: &dyn Storage,
     tier: &Tier,

@@ -80,7 +80,8 @@ impl Tables<'_> {
         let name = &table.config.name;
         if found.seen != table.items {
             let reason = format!("the count is {} items, but there are {}", table.items, found.seen);
-            // Blocks that were lost with their heads are only found here; other lost blocks are already counted.
+            // Blocks that were lost together with their heads are found only here; other lost blocks have already been
+            // counted.
             let charged = self.losses.items_of(name);
             let items = table.items.saturating_sub(found.whole).saturating_sub(charged);
             let offset = self.losses.first_offset().unwrap_or(0);
@@ -108,7 +109,7 @@ struct IntactItems {
     whole: u64,
     /// The number of items in the blocks found, including lost ones.
     seen: u64,
-    /// Sequence number of the last item.
+    /// The sequence number of the last item.
     last: Option<u64>,
 }
 

@@ -11,7 +11,7 @@ const CLASS_SEGMENTS: usize = 16;
 /// A segment to which a checkpoint would refer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SegmentUse {
-    /// The size of the file.
+    /// The size of the segment's file.
     pub(super) size_bytes: u64,
     /// The number of bytes of the chunks that the checkpoint needs.
     pub(super) live_bytes: u64,

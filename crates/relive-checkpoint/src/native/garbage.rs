@@ -14,9 +14,9 @@ use crate::{Error, names};
 /// All of Relive's files in a root.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {
-    /// Checkpoints by number, oldest first, with the sizes of their files.
+    /// The checkpoints by number, oldest first, with the sizes of their files.
     pub(crate) checkpoints: Vec<(u64, u64)>,
-    /// Segments with the sizes of their files.
+    /// The segments, with the sizes of their files.
     pub(crate) segments: FastMap<SegmentId, u64>,
     /// Unfinished files.
     pub(crate) leftovers: Vec<String>,

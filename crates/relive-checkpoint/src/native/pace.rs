@@ -3,21 +3,21 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The amount of work between two checks of the scheduler's clock.
+/// The amount of work that is done between two checks of the scheduler's clock.
 const PIECE: Duration = Duration::from_millis(5);
 
-/// If the thread has waited for a processor for at least this fraction (1/20) of a piece of work, other threads were
-/// also waiting for processors.
+/// If the thread has waited for a processor for at least this fraction (1/20) of a piece of work, it assumes that other
+/// threads were also waiting for processors.
 const WAITED_PART: u32 = 20;
 
-/// How long the thread rests after such a piece of work, as a multiple of the work. If other threads could use all
-/// processors, writing a checkpoint uses a third of one processor, and takes about three times as long as on an idle
-/// machine.
+/// How long the thread rests after such a piece of work, as a multiple of the time that the work took. If other threads
+/// can use all processors, writing a checkpoint uses a third of one processor, and takes about three times as long as
+/// on an idle machine.
 const REST: u32 = 2;
 
-/// Decides when the calling thread rests. A low priority alone does not suffice: threads that wait for each other
-/// briefly leave processors idle, and a thread that gets an idle processor does not yield it as soon as the other
-/// threads wake up.
+/// Decides when the calling thread rests. A low priority alone is not enough: threads that wait for each other briefly
+/// leave processors idle, and a thread that takes an idle processor does not yield it as soon as the other threads wake
+/// up.
 pub(super) struct Pace {
     since: Instant,
     waited: Duration,
@@ -45,7 +45,7 @@ fn rest(took: Duration, waited: Duration) -> Duration {
 }
 
 /// Returns how long the calling thread has been runnable but without a processor, or zero if the system does not report
-/// it.
+/// this time.
 #[cfg(target_os = "linux")]
 fn waited() -> Duration {
     let stats = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

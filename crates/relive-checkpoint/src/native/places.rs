@@ -8,11 +8,11 @@ use relive_tensor::Chunk;
 use crate::fast_map::FastMap;
 use crate::segment::{Place, SegmentId, record};
 
-/// Places of chunks by the chunks' addresses.
+/// The places of chunks by the chunks' addresses.
 ///
 /// A written chunk gets this table's tag after its entry has been added. A tagged chunk therefore never has the entry
-/// of another chunk, although addresses are reused: a chunk at a reused address has no tag until it is written itself.
-/// Entries take effect once their segment is [confirmed](Self::confirm).
+/// of another chunk, although addresses are reused: a chunk at a reused address has no tag until it has been written
+/// itself. Entries take effect once their segment is [confirmed](Self::confirm).
 pub(crate) struct Places {
     /// The tag, or 0 if all tags are in use. With 0, no places are recorded, and every chunk counts as new.
     tag: u8,
@@ -103,7 +103,7 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic can only leave a segment without entries.
+        // A panic can at most leave a segment without entries.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

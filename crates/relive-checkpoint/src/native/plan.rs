@@ -1,4 +1,4 @@
-//! The plan of a checkpoint to write.
+//! Plans the checkpoint that is to be written.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::segment::{Place, SegmentId, record};
 /// The distinct chunks of a snapshot, and which of them must be written.
 pub(super) struct Plan<'a> {
     places: &'a Places,
-    /// Sizes of the existing segments.
+    /// The sizes of the existing segments.
     present: &'a FastMap<SegmentId, u64>,
-    /// Positions of chunks by address, in order of first appearance.
+    /// The positions of chunks by address, in order of first appearance.
     positions: FastMap<usize, u32>,
     /// Segments whose chunks are rewritten.
     rewritten: FastSet<SegmentId>,

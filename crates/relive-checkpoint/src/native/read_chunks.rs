@@ -37,7 +37,7 @@ impl Cause {
     }
 }
 
-/// Chunks by their indices in the list of places, and the missing ones.
+/// The chunks by their indices in the list of places, and the missing chunks.
 pub(crate) struct ReadChunks {
     pub(crate) chunks: Vec<OnceLock<Arc<Chunk>>>,
     pub(crate) losses: Vec<ChunkLoss>,

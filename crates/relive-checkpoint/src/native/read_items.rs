@@ -24,7 +24,7 @@ pub(crate) struct ReadBlock {
     pub(super) is_sorted: bool,
     /// The number of items that lack a chunk, by the position of the first missing chunk.
     pub(super) missing_chunks: BTreeMap<u32, u64>,
-    /// Other reasons for missing items, with their numbers.
+    /// Other reasons why items are missing, with the number of items for each.
     pub(super) faults: Vec<(String, u64)>,
 }
 

@@ -58,7 +58,7 @@ pub(super) struct Target<'a> {
 }
 
 /// Writes a snapshot as the next checkpoint. Drops the snapshot's references to items as they are written. A failed
-/// save leaves no files behind, unless the storage prevents cleaning up.
+/// save leaves no files behind, unless the storage prevents the cleanup.
 pub(super) fn save(
     target: Target<'_>,
     mut snapshot: Snapshot,
@@ -102,9 +102,9 @@ pub(super) fn save(
     }
 }
 
-/// Removes the files of a failed checkpoint. Its own file is removed first: if only the final sync failed, the file may
-/// exist, and it must not exist without its segments. `own` is `None` if the file with that name belongs to another
-/// writer.
+/// Removes the files of a failed checkpoint. The checkpoint's own file is removed first, because it may exist if only
+/// the final sync failed, and it must not exist without its segments. `own` is `None` if the file with that name
+/// belongs to another writer.
 fn clean(storage: &dyn Storage, own: Option<String>, made: &[WrittenSegment]) {
     let segments = made.iter().map(|segment| segment.id.file_name());
     let removed = own.into_iter().chain(segments).try_for_each(|name| remove(storage, &name));
@@ -139,7 +139,8 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Returns the time of a new checkpoint: a clock that was set back must not make it older than existing checkpoints.
+/// Returns the time of a new checkpoint. If the clock was set back, the new checkpoint must nevertheless not appear
+/// older than existing checkpoints.
 fn time_after(latest: Option<Timestamp>) -> Timestamp {
     let next = |latest: Timestamp| Timestamp::from_nanos(latest.as_nanos().saturating_add(1));
     latest.map_or_else(now, |latest| next(latest).max(now()))
@@ -205,7 +206,7 @@ struct Window {
     first: u32,
     /// `None` for chunks that are waiting to be written.
     places: Vec<Option<Place>>,
-    /// Indices of the waiting chunks in the list of places, in the order of writing.
+    /// The indices of the waiting chunks in the list of places, in the order of writing.
     waiting: VecDeque<usize>,
 }
 
@@ -268,7 +269,7 @@ impl Writing<'_> {
         }
         // The chunk may leave memory before it is written.
         if let Some(tier) = self.tier.filter(|_| chunk.is_stored()) {
-            // Data that the disk has corrupted must not be written with a new checksum.
+            // Data that the disk has corrupted must not be written with a new, matching checksum.
             tier.check(chunk)?;
         }
         let Self { plan, segments, window, progress, .. } = self;

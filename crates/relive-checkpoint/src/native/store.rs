@@ -46,7 +46,8 @@ pub struct Store {
     sizes: Sizes,
     places: Places,
     tier: Option<Arc<Tier>>,
-    /// Excludes other writers. The mutex is held while a checkpoint is written. `None` if the place is read-only.
+    /// The lock, which excludes other writers. The mutex is held while a checkpoint is written. `None` if the location
+    /// is read-only.
     lock: Mutex<Option<Lock>>,
 }
 
@@ -55,7 +56,7 @@ type Lock = Box<dyn Send + Sync>;
 impl Store {
     /// Opens the checkpoints at `location`: a path, or the URL of a bucket. The folder is created if necessary.
     ///
-    /// A read-only folder can also be opened: its checkpoints can be loaded, but nothing can be saved.
+    /// A read-only folder can also be opened: its checkpoints can be loaded, but no checkpoint can be saved.
     ///
     /// # Errors
     /// `InUse` if another process is writing there; `Location` for an unknown kind of URL; `Io`.
@@ -86,8 +87,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Sets how many checkpoints to keep; the newest is always kept. Default: 3. Older ones are removed once a newer
-    /// one is complete.
+    /// Sets how many checkpoints to keep. The newest is always kept. Default: 3. Older checkpoints are removed once a
+    /// newer one is complete.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
@@ -117,11 +118,12 @@ impl Store {
         Ok(newest.map(|number| self.storage.describe(&names::checkpoint_name(number))))
     }
 
-    /// Loads the newest checkpoint. Returns `None` if there are none. The next [`save`](Self::save) does not rewrite
-    /// the data to which it refers.
+    /// Loads the newest checkpoint. Returns `None` if there are no checkpoints. The next [`save`](Self::save) does not
+    /// rewrite the data to which the loaded checkpoint refers.
     ///
     /// # Errors
-    /// `Damaged` if it is damaged, with the file, place and table, because an older one is never loaded silently; `Io`.
+    /// `Damaged` if the newest checkpoint is damaged, with the file, place and table, because an older one is never
+    /// loaded silently; `Io`.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         let Some(newest) = listing.newest() else { return Ok(None) };
@@ -129,7 +131,7 @@ impl Store {
     }
 
     /// Loads one of the checkpoints, identified by its path or URL, or by its name alone. The next [`save`](Self::save)
-    /// does not rewrite the data to which it refers.
+    /// does not rewrite the data to which the loaded checkpoint refers.
     ///
     /// # Errors
     /// `Location` if this is not the name of a checkpoint, and the errors of [`load_latest`](Self::load_latest).
@@ -181,7 +183,7 @@ impl Store {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes unneeded files; a failure is only logged as a warning.
+    /// Removes unneeded files. A failure is only logged as a warning.
     fn collect(&self, keep: usize) {
         let storage = self.storage.as_ref();
         let collected = Listing::read(storage).and_then(|listing| listing.collect(storage, keep));

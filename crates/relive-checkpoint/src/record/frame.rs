@@ -8,7 +8,7 @@ pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// Returns the length in a record's first bytes, if their checksum is correct.
+/// Returns the length in a record's first bytes if their checksum is correct.
 pub(super) fn announced(head: &[u8]) -> Option<u64> {
     let (length, rest) = head.split_first_chunk::<8>()?;
     let sum = u32::from_le_bytes(*rest.first_chunk()?);

@@ -70,7 +70,7 @@ mod tests {
 
     fn inflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
         let mut out = Vec::new();
-        // The buffer is small, so that the stream's parts arrive one by one.
+        // The buffer is small, so that the parts of the stream arrive one by one.
         Inflate::new(BufReader::with_capacity(3, bytes)).read_to_end(&mut out).map(|_| out)
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct RecordReader {
 const BUFFER_BYTES: usize = 256 << 10;
 
 impl RecordReader {
-    /// Opens a file of either kind: compressed, or uncompressed as in checkpoints before 2021.
+    /// Opens a file of either kind: compressed, or uncompressed as in checkpoints from before 2021.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let broken = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => Error::damaged(path, None, "the file is missing"),
@@ -88,7 +88,7 @@ impl RecordReader {
         Error::damaged(&self.path, Some(place), reason)
     }
 
-    /// Reads this many bytes, or as many as remain. The buffer grows as bytes arrive, and is reused.
+    /// Reads the given number of bytes, or as many as remain. The buffer grows as bytes arrive, and is reused.
     fn fill(&mut self, bytes: u64) -> Result<(), Error> {
         self.payload.clear();
         match (&mut self.content).take(bytes).read_to_end(&mut self.payload) {

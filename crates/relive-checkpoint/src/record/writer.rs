@@ -27,7 +27,7 @@ impl<W: Write> RecordWriter<W> {
         self.stream.write_all(&checksum(payload).to_le_bytes())
     }
 
-    /// Ends the stream and returns the file, to which everything has been written.
+    /// Ends the stream and returns the file to which everything has been written.
     pub(crate) fn finish(self) -> io::Result<W> {
         self.stream.finish()?.into_inner().map_err(io::IntoInnerError::into_error)
     }

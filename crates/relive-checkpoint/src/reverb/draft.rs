@@ -18,12 +18,13 @@ pub(super) struct Draft<'a> {
     root: PathBuf,
     folder: PathBuf,
     name: String,
-    /// The written files. They stay open, and therefore locked, until they can no longer be mistaken for leftovers.
+    /// The files written so far. They stay open, and therefore locked, until they can no longer be mistaken for
+    /// leftovers.
     files: Vec<Box<dyn DurableFile>>,
     is_published: bool,
 }
 
-/// A file of records of a [`Draft`].
+/// A file of records in a [`Draft`].
 pub(super) struct Records {
     path: PathBuf,
     writer: RecordWriter<Box<dyn DurableFile>>,

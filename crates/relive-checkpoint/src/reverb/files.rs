@@ -5,5 +5,5 @@ pub(super) const ITEMS: &str = "items.tfrecord";
 pub(super) const CHUNKS: &str = "chunks.tfrecord";
 pub(super) const DONE: &str = "DONE";
 
-/// The files of a checkpoint; without the last file, the checkpoint is incomplete.
+/// The files of a checkpoint. Without the last one, the checkpoint is incomplete.
 pub(super) const FILES: [&str; 4] = [TABLES, ITEMS, CHUNKS, DONE];

@@ -87,7 +87,7 @@ pub(super) fn remove_draft(disk: &dyn Disk, folder: &Path) {
     }
 }
 
-/// Removes a checkpoint, unless it contains foreign files. The first operation already makes it incomplete.
+/// Removes a checkpoint unless it contains foreign files. The first operation already makes the checkpoint incomplete.
 pub(super) fn remove_checkpoint(disk: &dyn Disk, folder: &Path) -> Result<(), Error> {
     let refused = |source| Error::io("remove the checkpoint", folder, source);
     match foreign_file(folder).map_err(refused)? {

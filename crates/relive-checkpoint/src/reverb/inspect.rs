@@ -17,7 +17,7 @@ impl Store {
     /// Reads and checks every byte of the checkpoint in `folder`.
     ///
     /// # Errors
-    /// `Damaged` if the rules of its tables, without which the rest cannot be interpreted, are damaged; `Io`.
+    /// `Damaged` if the rules of its tables are damaged, because the rest cannot be interpreted without them; `Io`.
     pub fn verify(folder: &Path, progress: &Arc<CheckpointProgress>) -> Result<Report, Error> {
         let options = LoadOptions::new().salvage(true).progress(Arc::clone(progress));
         let loaded = load::read(folder, &options)?;

@@ -16,7 +16,7 @@ impl Store {
     /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist.
     ///
     /// # Errors
-    /// If the folder cannot be read. An unreadable checkpoint is an error in its [`CheckpointInfo::summary`].
+    /// The folder cannot be read. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
     pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
         let found = Folders::list(root)?;
         Ok(found.whole.iter().map(|(time, folder)| info(*time, folder)).collect())
@@ -33,7 +33,7 @@ fn info(time: Time, folder: &Path) -> CheckpointInfo {
     }
 }
 
-/// Reads the summary from the records of the tables; the records of items and chunks are not read.
+/// Reads the summary from the records of the tables, without reading the records of items and chunks.
 pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Error> {
     if !is_whole(folder) {
         return Err(Error::damaged(
@@ -49,7 +49,7 @@ pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Er
         let (config, counters) =
             checkpoint::table_from_wire(&message).map_err(|error| records.damaged(error))?;
         let counted = counters.inserts.saturating_sub(counters.deletes);
-        // Checkpoints with items in the records of their tables are from versions that did not count deletes.
+        // Checkpoints with items in the records of their tables were written by versions that did not count deletes.
         let items = match message.deprecated_items.len() as u64 {
             0 => u64::try_from(counted).unwrap_or(0),
             old => old,

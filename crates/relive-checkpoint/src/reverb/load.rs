@@ -161,7 +161,7 @@ impl Loading {
                 let reason = format!("the count of table `{name}` is {counted} items, but there are {items}");
                 let missing = u64::try_from(counted.saturating_sub(items)).unwrap_or(0);
                 self.losses.tolerate_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
-                // Lost items count as deleted from the table.
+                // Lost items are counted as deleted from the table.
                 counters.inserts = counters.inserts.max(items);
                 counters.deletes = counters.inserts - items;
             }

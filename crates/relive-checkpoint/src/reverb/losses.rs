@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::Place;
 use crate::{Error, ErrorKind, Loss};
 
-/// Losses so far. Unless losses are accepted, the first one is an error.
+/// The losses so far. Unless losses are accepted, the first loss is an error.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     are_borne: bool,
@@ -26,7 +26,7 @@ impl Losses {
         self.add(file, None, 0, error)
     }
 
-    /// Records an item as lost. Consecutive items of one table are one loss.
+    /// Records an item as lost. Consecutive items of one table form one loss.
     pub(super) fn tolerate_item(&mut self, file: &Path, table: &str, error: Error) -> Result<(), Error> {
         let is_next = |last: &&mut Loss| last.items > 0 && last.table.as_deref() == Some(table);
         match self.list.last_mut().filter(is_next) {
@@ -36,7 +36,7 @@ impl Losses {
         Ok(())
     }
 
-    /// Records missing items as lost; some of them may already be recorded.
+    /// Records missing items as lost. Some of them may already have been recorded.
     pub(super) fn tolerate_missing(
         &mut self,
         file: &Path,

@@ -13,7 +13,7 @@
 //! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
 //!
 //! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is the
-//! time at which writing started, in RFC 3339. The newest checkpoint is the one with the latest time. dm-reverb
+//! time at which writing started, in RFC 3339 format. The newest checkpoint is the one with the latest time. dm-reverb
 //! compares the names as text, so Relive's names are in UTC with nine digits.
 //!
 //! Deliberate differences from dm-reverb: folders that are not checkpoints are never touched; a damaged or incomplete

@@ -1,4 +1,4 @@
-//! Names of checkpoints: times in RFC 3339.
+//! The names of checkpoints, which are times in RFC 3339 format.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use chrono::{DateTime, Local};
 use relive_table::Timestamp;
 
-/// Nanoseconds since 1970, UTC. All checkpoints are later than that.
+/// A time in nanoseconds since 1970, UTC. All checkpoints are later than 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Time(u64);
 
@@ -32,7 +32,7 @@ impl Time {
         })
     }
 
-    /// Returns the first representable time that is later.
+    /// Returns the first representable time that is later than this one.
     pub(super) fn after(time: Timestamp) -> Self {
         Self(u64::try_from(time.as_nanos()).unwrap_or_default()).next()
     }
@@ -117,7 +117,7 @@ fn nanoseconds(fraction: &str) -> Option<u64> {
     Some(digits(fraction, fraction.len())? * 10_u64.pow(missing))
 }
 
-/// Exactly this many decimal digits, at least one.
+/// Parses exactly this many decimal digits, at least one.
 fn digits(text: &str, count: usize) -> Option<u64> {
     let are_digits = text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit());
     if are_digits { text.parse().ok() } else { None }
@@ -143,7 +143,7 @@ fn days(year: u64, month: u64, day: u64) -> Option<u64> {
     let day_of_year = (153 * from_march.1 + 2) / 5 + day.checked_sub(1)?;
     let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
     let days = (era * 146_097 + day_of_era).checked_sub(719_468)?;
-    // A month or day that is out of range would give another date.
+    // A month or day that is out of range would result in a different date.
     (civil(days) == (year, month, day)).then_some(days)
 }
 

@@ -35,7 +35,7 @@ pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot) -> Result<(), Er
     draft.finish(chunks)
 }
 
-/// Writes items, and chunks at their first occurrence.
+/// Writes items, and writes chunks at their first occurrence.
 struct ItemWriter<'a> {
     items: Records,
     chunks: Records,

@@ -1,4 +1,4 @@
-//! Chunks that several items share, each of which is written once.
+//! Chunks shared by several items, each of which is written once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,7 +9,7 @@ use relive_tensor::Chunk;
 /// The chunks so far, by the keys under which they are written.
 ///
 /// A chunk keeps its own key, unless two chunks with different contents have the same key. Keys are drawn at random, so
-/// this only happens with clients that repeat random numbers, such as copies of one process. Even then, it must be
+/// this happens only with clients that repeat random numbers, such as copies of one process. Even then, it must be
 /// possible to load the checkpoint.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {

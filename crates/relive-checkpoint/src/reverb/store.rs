@@ -44,16 +44,16 @@ impl Store {
         Self { root, fallback: None, keep: 1, disk, writing: Mutex::new(()) }
     }
 
-    /// Sets a checkpoint to load while `root` has none. Unlike `root`, it is the folder of the checkpoint itself. An
-    /// incomplete checkpoint is ignored, as in dm-reverb.
+    /// Sets a checkpoint that is loaded as long as `root` has none. Unlike `root`, it is the folder of the checkpoint
+    /// itself. An incomplete checkpoint is ignored, as in dm-reverb.
     #[must_use]
     pub fn fallback(mut self, checkpoint: impl Into<PathBuf>) -> Self {
         self.fallback = Some(checkpoint.into());
         self
     }
 
-    /// Sets how many checkpoints to keep; the newest is always kept. Default: 1, as in dm-reverb. Older ones are
-    /// removed once a newer one is complete; other files and folders in `root` are never touched, nor is a checkpoint
+    /// Sets how many checkpoints to keep. The newest is always kept. Default: 1, as in dm-reverb. Older checkpoints are
+    /// removed once a newer one is complete. Other files and folders in `root` are never touched, nor is a checkpoint
     /// that contains a foreign file.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
@@ -106,7 +106,7 @@ impl Store {
     /// Reads the checkpoint in `folder`, or its intact part.
     ///
     /// # Errors
-    /// If the checkpoint cannot be read; or if it is damaged, and [salvaging](LoadOptions::salvage) is off, or
+    /// If the checkpoint cannot be read. Also if it is damaged, and [salvaging](LoadOptions::salvage) is off, or
     /// impossible because the tables' rules are damaged.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
@@ -134,7 +134,7 @@ impl Store {
         let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = Folders::list(&self.root)?;
         found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
-        // A clock that was set back must not make the new checkpoint older than existing ones.
+        // If the clock was set back, the new checkpoint must nevertheless not appear older than existing ones.
         let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));
         let time = beside.map_or_else(Time::now, |beside| beside.max(Time::now()));
         let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;
@@ -151,7 +151,7 @@ impl Store {
 }
 
 impl Store {
-    /// Calls [`save`](Self::save), for a server's checkpointer. This format writes everything each time.
+    /// Calls [`save`](Self::save) for a server's checkpointer. This format writes all data each time.
     ///
     /// # Errors
     /// The errors of [`save`](Self::save).

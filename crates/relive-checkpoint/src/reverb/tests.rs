@@ -246,7 +246,7 @@ impl Disk for BreakingDisk {
 impl Write for VolatileFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.disk.step()?;
-        // Small writes give more operations at which the disk can fail.
+        // Small writes result in more operations at which the disk can fail.
         self.file.write(bytes.get(..bytes.len().min(16)).unwrap_or_default())
     }
 

@@ -9,7 +9,7 @@ pub(crate) const HEADER_BYTES: usize = 32;
 const MAGIC: [u8; 8] = *b"RLVCHNKS";
 const VERSION: u32 = 1;
 
-/// Why the first bytes of a file are not the segment's header.
+/// The reason why the first bytes of a file are not the segment's header.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum HeaderFault {
     #[error("it does not start like a segment")]

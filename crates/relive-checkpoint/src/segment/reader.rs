@@ -5,15 +5,15 @@ use std::io;
 use super::{HEADER_BYTES, Place, SegmentId, check_header, record};
 use crate::storage::Source;
 
-/// The limit on the total size of adjacent records that are read together, in bytes: enough for a disk, and few enough
-/// to stay in the processor's cache until they are checked.
+/// The limit on the total size, in bytes, of adjacent records that are read together: large enough for a disk to be
+/// efficient, and small enough that the records stay in the processor's cache until they are checked.
 const READ_BYTES: u64 = 1 << 20;
 
 /// Gaps of up to this many bytes between requested records are read rather than skipped.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// The number of bytes prefetched after the bytes that are being checked. The disk then does not wait for the
-/// processor, and a completed read is available before the reader needs it.
+/// The number of bytes that are prefetched beyond the bytes that are being checked. The disk then does not have to wait
+/// for the processor, and a completed read is available before the reader needs it.
 const AHEAD_BYTES: u64 = 16 << 20;
 
 /// An open segment.
@@ -60,7 +60,7 @@ impl SegmentReader {
                 run.iter().for_each(|wanted| take(*wanted, Ok(part(&self.buffer, start, wanted.1))));
                 continue;
             }
-            // Reads them one by one, to determine which of them cannot be read.
+            // Reads the records one by one, to determine which of them cannot be read.
             for wanted in run {
                 let start = u64::from(wanted.1.offset);
                 let filled = self.fill(start, wanted.1.end());
@@ -70,7 +70,7 @@ impl SegmentReader {
     }
 
     /// Checks the records from `start` to `end` without a checkpoint that describes them. Returns the first fault and
-    /// its place.
+    /// its location.
     pub(crate) fn check_records(&mut self, start: u64, end: u64) -> Result<(), (u64, String)> {
         let mut at = start;
         while at < end {
@@ -91,7 +91,7 @@ impl SegmentReader {
     }
 
     fn fill(&mut self, start: u64, end: u64) -> io::Result<()> {
-        // Checked before memory is allocated for bytes that do not exist.
+        // This is checked before memory is allocated, in case the bytes do not exist.
         if end > self.source.size_bytes() {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
@@ -111,7 +111,7 @@ fn part(buffer: &[u8], start: u64, place: Place) -> &[u8] {
     range().and_then(|range| buffer.get(range)).unwrap_or_default()
 }
 
-/// How many records, at least one, are read together.
+/// Returns how many records, at least one, are read together.
 fn run_length(wanted: &[RecordRequest]) -> usize {
     let Some((_, first)) = wanted.first() else { return 0 };
     let (start, mut end) = (u64::from(first.offset), first.end());

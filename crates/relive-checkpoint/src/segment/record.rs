@@ -28,7 +28,7 @@ pub(crate) struct Head {
     pub(crate) crc: u32,
 }
 
-/// Why a record is not the expected chunk.
+/// The reason why a record is not the expected chunk.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub(crate) enum RecordFault {
     #[error("the record has {found} bytes, but the checkpoint expects {expected}")]

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use crate::Error;
 use crate::storage::Upload;
 
-/// The limit on the number of files that wait while another one is made durable: more of them would keep more memory
+/// The limit on the number of files that wait while another one is made durable. A higher limit would keep more memory
 /// dirty.
 const WAITING: usize = 1;
 
@@ -38,7 +38,7 @@ impl Sealer {
         };
         match queue.send(Job { upload, file }) {
             Ok(()) => Ok(()),
-            // The thread ends before its queue only after an error.
+            // The thread ends before its queue is empty only after an error.
             Err(_) => self.finish(),
         }
     }

@@ -11,11 +11,12 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// The number of pending bytes at which chunks are written, so that small chunks do not each need a call. This many
-/// bytes also stay in the processor's cache between checksum and copy.
+/// The number of pending bytes at which chunks are written, so that small chunks do not each need a call. This number
+/// of bytes also stays in the processor's cache between checksum and copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
-/// The limit on the number of chunks written together; each has two parts, and systems accept 1,024 parts.
+/// The limit on the number of chunks that are written together. Each chunk has two parts, and systems accept 1,024
+/// parts.
 const BATCH_CHUNKS: usize = 512;
 
 /// A segment that is being or has been written.
@@ -26,8 +27,8 @@ pub(crate) struct WrittenSegment {
     pub(crate) size_bytes: u64,
 }
 
-/// Writes chunks to segments, in order. While one segment is made durable, the next is written. If it is dropped before
-/// it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
+/// Writes chunks to segments, in order. While one segment is being made durable, the next one is written. If the writer
+/// is dropped before it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
 pub(crate) struct SegmentWriter {
     storage: Arc<dyn Storage>,
     /// The size at which a segment accepts no more chunks.
@@ -56,7 +57,7 @@ impl SegmentWriter {
         }
     }
 
-    /// Queues a chunk for writing. `placed` receives the places of written chunks, in order.
+    /// Queues a chunk for writing. `placed` receives the places of the chunks that have been written, in order.
     pub(crate) fn push(
         &mut self,
         chunk: Arc<Chunk>,

@@ -1,4 +1,4 @@
-//! The contract of storages. The tests of each implementation call [`check`] with its own factory.
+//! The contract of storages. The tests of each implementation call [`check`] with their own factory.
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;

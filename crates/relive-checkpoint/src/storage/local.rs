@@ -45,7 +45,7 @@ impl LocalStorage {
 
     fn create_file(&self, path: &Path) -> io::Result<Box<dyn DurableFile>> {
         match self.disk.create_file(path) {
-            // The file's writer is gone: only one writer has the lock, and it is not writing this file.
+            // The file's writer no longer exists: only one writer has the lock, and it is not writing this file.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.disk.remove_file(path)?;
                 self.disk.create_file(path)

@@ -8,7 +8,7 @@ use crate::Error;
 
 /// A storage of named files, such as `checkpoint-0000000042.relive` and `segments/00ff….chunks`.
 pub(crate) trait Storage: Send + Sync {
-    /// Starts a file. It appears under its name only when it is finished, and is then complete and durable.
+    /// Starts a file. The file appears under its name only when it is finished, and is then complete and durable.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload>>;
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;
@@ -17,7 +17,7 @@ pub(crate) trait Storage: Send + Sync {
     /// empty.
     fn list(&self, folder: &str) -> io::Result<Vec<Entry>>;
 
-    /// Removes a file; the removal is durable when this returns.
+    /// Removes a file. The removal is durable when this function returns.
     fn remove(&self, name: &str) -> io::Result<()>;
 
     /// Excludes all other writers until the result is dropped. Creates the root if necessary.
@@ -39,7 +39,7 @@ pub(crate) trait Storage: Send + Sync {
 /// A listed file of a [`Storage`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The whole name, as [`Storage::open`] takes it.
+    /// The whole name, as passed to [`Storage::open`].
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
 }
@@ -58,10 +58,10 @@ pub(crate) trait Source: Send + Sync {
     fn size_bytes(&self) -> u64;
 
     /// # Errors
-    /// `UnexpectedEof`, among others, if the file ends within the requested range.
+    /// `UnexpectedEof` if the file ends within the requested range, and other errors of the storage.
     fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Reads the range if this is certain not to wait for a disk. Otherwise, returns false and leaves unspecified
+    /// Reads the range if the read is certain not to wait for a disk. Otherwise, returns false and leaves unspecified
     /// contents in `into`.
     fn read_if_near(&self, _into: &mut [u8], _offset: u64) -> bool {
         false

@@ -46,7 +46,7 @@ impl Index {
         chunks.iter().filter_map(|chunk| Some((chunk, index.get(&address(chunk))?.clone()))).collect()
     }
 
-    /// Assigns the place `stored` to a chunk. Returns the frame there.
+    /// Assigns the place `stored` to a chunk. Returns the chunk's frame at that place.
     pub(super) fn insert(self: &Arc<Self>, chunk: &Chunk, stored: Stored) -> StoredFrame {
         let content = TierSegment::content(stored.place);
         let start = content.start + TierSegment::frame_start(stored.place, chunk);

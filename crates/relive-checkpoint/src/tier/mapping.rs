@@ -10,9 +10,9 @@ use crate::storage::Source;
 
 /// A mapping of a complete file that is no longer written to.
 ///
-/// The file must not change while it is mapped; its owner ensures this by keeping the folder locked. If another process
-/// has truncated the file, or the disk cannot be read, an access to the mapping kills this process with a bus error.
-/// The mapping is therefore only accessed where nothing else works.
+/// The file must not change while it is mapped, which its owner ensures by keeping the folder locked. If another
+/// process has truncated the file, or the disk cannot be read, an access to the mapping kills this process with a bus
+/// error. The mapping is therefore accessed only where there is no alternative.
 pub(super) struct Mapping(Mmap);
 
 impl Mapping {

@@ -46,12 +46,12 @@ impl Tier {
         Ok(frames)
     }
 
-    /// Checks that a chunk's place, if it has one, still contains the written bytes.
+    /// Checks that a chunk's place, if it has one, still contains the bytes that were written.
     pub(crate) fn check(&self, chunk: &Arc<Chunk>) -> Result<(), Error> {
         self.index.get(chunk).map_or(Ok(()), |stored| self.read(chunk, &stored).map(drop))
     }
 
-    /// Reads a chunk's frame, and leaves the chunk unchanged.
+    /// Reads a chunk's frame without changing the chunk.
     pub(super) fn read(&self, chunk: &Arc<Chunk>, stored: &Stored) -> Result<Bytes, Error> {
         let mut content = buffer(stored);
         read_into(&stored.segment.open(), chunk, stored, &mut content)?;

@@ -52,7 +52,7 @@ impl<'a> Deref for OpenFile<'a> {
     }
 }
 
-/// Waste up to this size does not make a tier sparse.
+/// The amount of waste up to which a tier does not count as sparse.
 const FREE_BYTES: u64 = 64 << 20;
 
 impl Segments {
@@ -78,7 +78,7 @@ impl Segments {
         segment
     }
 
-    /// Returns the file, if few enough files are open that it may stay open.
+    /// Returns the file if it may stay open, because few enough files are open.
     fn keep_open(&self, disk: &dyn Disk, path: &Path) -> Option<Box<dyn Source>> {
         let has_room = self.open_files.fetch_add(1, Ordering::Relaxed) < self.max_open_files;
         // If the file does not stay open, it is opened for each read.
@@ -104,7 +104,7 @@ impl Segments {
         self.alive().for_each(|segment| segment.mapping.release_pages());
     }
 
-    /// Removes the files' names. Mappings stay until their last user is gone.
+    /// Removes the files' names. Mappings remain until their last user is gone.
     pub(super) fn unlink(&self) {
         self.alive().for_each(|segment| segment.unlink());
     }
@@ -147,8 +147,8 @@ impl TierSegment {
         length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))
     }
 
-    /// Returns the file. If it cannot be opened, because it was removed or too many others are open, the mapping is
-    /// read.
+    /// Returns the file. If it cannot be opened, because it was removed or too many other files are open, the mapping
+    /// is read instead.
     pub(super) fn open(&self) -> OpenFile<'_> {
         match &self.file {
             Some(file) => OpenFile::Kept(file.as_ref()),

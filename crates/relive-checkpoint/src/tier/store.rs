@@ -75,8 +75,8 @@ impl Tier {
         self.segments.size_bytes()
     }
 
-    /// Removes the files when a server ends, and lets other processes use the folder. Chunks that are still held stay
-    /// unchanged; no more can be stored.
+    /// Removes the files when a server ends, and allows other processes to use the folder. Chunks that are still held
+    /// remain unchanged, and no more chunks can be stored.
     pub fn close(&self) {
         let lock = self.guard().take();
         self.segments.unlink();

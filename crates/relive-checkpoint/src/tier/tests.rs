@@ -157,7 +157,7 @@ fn a_truncated_file_is_an_error() {
         let error = tier.fetch(&chunks).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
         assert!(error.contains("the file ends inside the chunk 9"), "{error}");
-        // None of them is stored again, either.
+        // None of them is stored again either.
         tier.store(&chunks[9..]).unwrap();
         assert_eq!(chunks.iter().filter(|chunk| tier.check(chunk).is_ok()).count(), 9);
     }
@@ -307,7 +307,7 @@ fn a_changed_byte_is_detected_before_it_is_read() {
             let text = error.to_string();
             assert!(text.contains(path.to_str().unwrap()) && text.contains("is corrupt"), "{text}");
         } else {
-            // The bytes between the frames: the header, lengths, checksums.
+            // The bytes other than the frames: the header, lengths and checksums.
             chunks.iter().for_each(|chunk| assert_whole(chunk));
         }
         flip(&path, offset);

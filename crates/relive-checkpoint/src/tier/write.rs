@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind};
 /// even if only part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
 const WRITE_BYTES: u64 = 64 << 10;
 
-/// The limit on the number of chunks per write; each has two parts, and systems accept 1,024 parts.
+/// The limit on the number of chunks per write. Each chunk has two parts, and systems accept 1,024 parts.
 const CHUNKS_AT_ONCE: usize = 512;
 
 impl Tier {
@@ -33,7 +33,7 @@ impl Tier {
         if others.is_empty() {
             return Ok(());
         }
-        // Held until the file exists and is mapped, so that closing finds it.
+        // Held until the file exists and is mapped, so that closing the tier finds it.
         let lock = self.guard();
         if lock.is_none() {
             let text = format!("{}: the disk tier is closed", self.root.display());

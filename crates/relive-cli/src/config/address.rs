@@ -4,7 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Returns an IP address, in brackets or not, or `localhost`.
 ///
-/// Other names are refused: a name may stand for several addresses, and it would be unclear which one is open.
+/// Other names are rejected, because a name may stand for several addresses, and it would be unclear which of them is
+/// open.
 pub(crate) fn parse_bind(text: &str) -> Result<IpAddr, String> {
     if text == "localhost" {
         return Ok(Ipv4Addr::LOCALHOST.into());

@@ -7,13 +7,14 @@ use std::path::Path;
 use super::{Config, textproto, toml_format};
 use crate::failure::{Failure, Result, one_line};
 
-/// Maximum size of a configuration file; a table takes a few hundred bytes, and a signature of many columns some
+/// Maximum size of a configuration file; a table takes a few hundred bytes, and a signature of many columns a few
 /// kilobytes.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 
 /// Reads the configuration in `path`.
 ///
-/// The endings `.toml`, `.textproto`, `.pbtxt` and `.textpb` determine the format; otherwise, the content does.
+/// The extensions `.toml`, `.textproto`, `.pbtxt` and `.textpb` determine the format; for other files, the content
+/// does.
 pub(crate) fn load(path: &Path) -> Result<Config> {
     let source = path.display().to_string();
     let text = read(path)

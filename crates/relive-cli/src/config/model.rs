@@ -9,7 +9,7 @@ use relive_table::TableConfig;
 use crate::checkpoints::Keys;
 use crate::security::ServerSecurity;
 
-/// The default address to listen on: unreachable from other machines.
+/// The default address to listen on, which is unreachable from other machines.
 pub(crate) const DEFAULT_BIND: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// The default port.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Interval between checks whether a process has ended.
+/// Interval at which to check whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A process. Its id may be reused later; the start time distinguishes it from later processes.
@@ -35,7 +35,7 @@ impl Process {
         self.host == host_name()
     }
 
-    /// Returns whether the process has verifiably ended; unknown for processes on other machines.
+    /// Returns whether the process has verifiably ended; this is unknown for processes on other machines.
     pub(crate) fn has_ended(&self) -> bool {
         if !self.is_on_this_host() || self.started.is_none() {
             return false;
@@ -67,7 +67,7 @@ impl Process {
     }
 }
 
-/// Returns the state of a process, and the time of its start; `None` if the system does not report it.
+/// Returns the state of a process and the time of its start, or `None` if the system does not report them.
 fn stat(pid: u32) -> Option<(char, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The preceding name may contain any characters.

@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 /// Maximum length of a job's name.
 const MAX_NAME: usize = 64;
 
-/// Maximum size of a job's file, which usually has some hundred bytes.
+/// Maximum size of a job's file, which usually has a few hundred bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// The extension of the files.
@@ -71,7 +71,7 @@ pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
 }
 
 impl Job {
-    /// Returns whether all displayed fields are printable: the folder may contain foreign files.
+    /// Returns whether all displayed fields are printable, because the folder may contain foreign files.
     fn is_printable(&self) -> bool {
         let Job { name, agent, environment, address, http, token: _ } = self;
         let mut texts = [agent, environment, address].into_iter().chain(http);
@@ -143,7 +143,7 @@ pub(crate) fn all() -> Vec<Record> {
     found
 }
 
-/// Returns the job of a name, if there is one.
+/// Returns the job with the given name, if there is one.
 pub(crate) fn named(name: &str) -> Option<Record> {
     all().into_iter().find(|record| record.job.name == name)
 }
@@ -152,8 +152,8 @@ fn file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.{EXTENSION}"))
 }
 
-/// Reads a job's file; `None` if the file is not a job's. Other files in the folder, such as pipes or devices, do not
-/// block.
+/// Reads a job's file. Returns `None` if the file is not a job's. Other files in the folder, such as pipes or devices,
+/// do not block.
 fn read(path: &Path) -> Option<Record> {
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).ok()?;
     let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).ok()?;

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -27,9 +28,11 @@ fn node(address: &str, name: &str, actors: &str, more: &[&str]) -> Child {
 
 /// Returns the run's nodes, once they are as expected.
 pub(crate) fn nodes(address: &str, expected: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let begun = Instant::now();
     loop {
         let (code, stdout, stderr) = outcome(&["job", "top", address, "--once", "--json"]);
         assert_ne!(code, Some(2), "{stderr}");
+        assert!(begun.elapsed() < Duration::from_mins(3), "the nodes are not as expected: {stdout}{stderr}");
         let shown: Option<Value> = (code == Some(0)).then(|| serde_json::from_str(&stdout).unwrap());
         if let Some(nodes) = shown.as_ref().and_then(|shown| shown["nodes"].as_array())
             && expected(nodes)

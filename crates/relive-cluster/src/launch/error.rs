@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::io;
 
-/// The reason that a job, or one of its processes, cannot be started.
+/// The reason why a job, or one of its processes, cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::process::ExitStatus;
 use std::sync::Arc;
 
-/// The place of a process in a job; restarts keep it.
+/// The place of a process in a job, which it keeps when it is restarted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member {
     /// The name of the process's task.
@@ -46,7 +46,7 @@ pub enum Ended {
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// The process could not be started: the system's error.
+    /// The process could not be started. Contains the system's error.
     NotStarted(String),
 }
 
@@ -57,7 +57,7 @@ pub enum Next {
     StartsAgain,
     /// Nothing: the process has ended successfully, or was stopped.
     Stays,
-    /// The process has failed too often within the time of [`Restart`](super::Restart), and is not restarted.
+    /// The process has failed too often within the time given by [`Restart`](super::Restart), and is not restarted.
     GivenUp {
         /// The number of failures.
         times: u32,

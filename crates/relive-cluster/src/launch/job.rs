@@ -4,24 +4,24 @@ use std::time::Duration;
 
 use super::error::{LaunchError, Result};
 
-/// The environment variable with the token of the job. Relive's clients present this token.
+/// The environment variable that contains the token of the job. Relive's clients present this token.
 pub(super) const TOKEN_VARIABLE: &str = "RELIVE_TOKEN";
 
-/// The maximum number of processes of a task; the largest published runs have a few thousand.
+/// The maximum number of processes of a task. The largest published runs have a few thousand.
 pub(super) const MAX_MEMBERS: u32 = 65_536;
 
 /// The maximum length of the name of a job or a task. With a number appended, the name is a host name, which has at
 /// most 63 characters.
 const MAX_NAME: usize = 24;
 
-/// A group of tasks. The job ends with its first task.
+/// A group of tasks. The job ends when its first task ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The name: lowercase letters, digits and `-`, at most 24.
+    /// The name: at most 24 lowercase letters, digits and `-`.
     pub name: String,
     /// The tasks, at least one.
     pub tasks: Vec<Task>,
-    /// Environment variables of each process, in addition to the launching process's variables.
+    /// Environment variables of each process, in addition to those of the launching process.
     pub environment: Vec<(String, String)>,
     /// The token that processes present to each other, in the variable `RELIVE_TOKEN`. It is never part of a
     /// command line, which every user of a machine can read.
@@ -46,11 +46,11 @@ pub struct Task {
 /// A part of a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Word {
-    /// A part that is equal for each process.
+    /// A part that is the same for each process.
     Text(String),
     /// The number of the process in its task.
     Number,
-    /// The host of a task's first process, and a suffix, such as `:7000`.
+    /// The host of a task's first process, followed by a suffix such as `:7000`.
     HostOf(String, String),
 }
 
@@ -61,20 +61,21 @@ pub struct Resources {
     pub cpus: u32,
     /// GPUs.
     pub gpus: u32,
-    /// Memory to reserve, if any.
+    /// The memory to reserve, if any.
     pub memory_bytes: Option<u64>,
 }
 
 /// When to restart a process that ends without being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// How many failures within [`within`](Self::within) lead to a restart. After another failure, the launcher gives
-    /// up.
+    /// The number of failures within [`within`](Self::within) that lead to a restart. After a further failure, the
+    /// launcher gives up.
     pub most: u32,
     /// The time window for counting failures; Kubernetes counts them over the whole job.
     pub within: Duration,
-    /// A process that ends successfully has finished its work. If the job continues for this long afterwards, the
-    /// process is restarted; with `None`, it is never restarted. Only [`Processes`](super::Processes) supports this.
+    /// The time after which a process that has ended successfully, and has therefore finished its work, is restarted if
+    /// the job is still running; with `None`, it is never restarted. Only [`Processes`](super::Processes) supports
+    /// this.
     pub after_success: Option<Duration>,
 }
 
@@ -141,7 +142,7 @@ impl Job {
     }
 
     /// # Errors
-    /// A part of the job is invalid for every launcher.
+    /// A part of the job is invalid for all launchers.
     pub(super) fn validate(&self) -> Result<()> {
         expect_name("the name of the job", &self.name)?;
         if self.tasks.is_empty() {

@@ -9,14 +9,14 @@ use super::launcher::{File, Launched, Launcher, Written};
 /// Writes manifests: an Indexed Job per task, a headless Service that gives the processes host names, and a Secret with
 /// the token.
 ///
-/// Failures of a process are counted over the whole job. Requires Kubernetes 1.33 or later.
+/// The failures of a process are counted over the whole job. Requires Kubernetes 1.33 or later.
 #[derive(Debug, Clone)]
 pub struct Kubernetes {
     /// The container image, which contains the programs of the commands.
     pub image: String,
 }
 
-/// The user id of the containers: an arbitrary id that is not root's.
+/// The user id of the containers: an arbitrary id other than root's.
 const USER: u32 = 65_532;
 
 impl Launcher for Kubernetes {
@@ -119,7 +119,7 @@ stringData:
     )
 }
 
-/// A pod's host name is resolvable before the pod is ready, so the pod is reachable as soon as it listens.
+/// A pod's host name can be resolved before the pod is ready, so that the pod is reachable as soon as it listens.
 fn service(job: &Job) -> String {
     let (name, labels) = (&job.name, labels(job));
     format!(

@@ -13,7 +13,7 @@ pub trait Launcher {
     /// its token.
     ///
     /// # Errors
-    /// The launcher does not support a part of the job. No process runs then.
+    /// The launcher does not support a part of the job. In that case, no process runs.
     fn start(&self, job: &Job) -> Result<Launched>;
 }
 
@@ -21,7 +21,7 @@ pub trait Launcher {
 pub enum Launched {
     /// The job is running.
     Running(Box<dyn Members>),
-    /// Instructions for a person or a cluster manager. Nothing runs yet, and this program cannot observe the job.
+    /// Instructions for a person or a cluster manager. Nothing is running yet, and this program cannot observe the job.
     Written(Written),
 }
 
@@ -30,11 +30,11 @@ pub trait Members: Send {
     /// Returns the host of each process.
     fn addresses(&self) -> Vec<(Member, String)>;
 
-    /// Returns the next event; `None` if none arrives in time. Events of one process keep their order.
+    /// Returns the next event, or `None` if none arrives in time. Events of one process keep their order.
     fn watch(&mut self, timeout: Duration) -> Option<Event>;
 
-    /// Stops all processes; processes that do not end by themselves within `grace` are killed. Returns when all
-    /// processes have ended; [`watch`](Self::watch) reports their ends.
+    /// Stops all processes, and kills those that do not end by themselves within `grace`. Returns when all processes
+    /// have ended; [`watch`](Self::watch) reports their ends.
     fn stop(&mut self, grace: Duration);
 
     /// Changes the number of processes in a task: starts missing processes, or kills the processes with the highest
@@ -52,7 +52,7 @@ pub struct Written {
     pub files: Vec<File>,
     /// Commands that start the job, in any order.
     pub start: Vec<String>,
-    /// A command that shows the job's processes; `None` if there is no such command.
+    /// A command that shows the job's processes, or `None` if there is no such command.
     pub watch: Option<String>,
     /// A command that stops the job, if there is one.
     pub stop: Option<String>,

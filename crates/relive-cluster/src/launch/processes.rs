@@ -18,8 +18,8 @@ const HOST: &str = "127.0.0.1";
 /// Starts processes on this machine, and restarts those that fail.
 ///
 /// The standard input of a process closes when the process should end, and also when this program is killed. Each
-/// process leads its own process group: Ctrl-C in a terminal only reaches this program, and killing a process also
-/// kills its children.
+/// process leads its own process group, so that Ctrl-C in a terminal reaches only this program, and killing a process
+/// also kills its children.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 

@@ -21,7 +21,7 @@ pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> 
         Word::HostOf(task, after) if after.is_empty() => host_of(task),
         Word::HostOf(task, after) => format!("{}{}", host_of(task), quoted(after)),
     };
-    // The shell would parse a program name with a `=` as an assignment.
+    // The shell would interpret a program name that contains a `=` as an assignment.
     let begin = if matches!(task.command.first(), Some(Word::Text(name)) if name.contains('=')) {
         "env -- "
     } else {
@@ -31,7 +31,7 @@ pub(super) fn command_line(task: &Task, number: &str, host_of: impl Fn(&str) -> 
     format!("{begin}{}", words.join(" "))
 }
 
-/// Returns the job's environment variables, as assignments before a command.
+/// Returns the job's environment variables as assignments that precede a command.
 pub(super) fn assignments(job: &Job) -> Vec<String> {
     job.variables().map(|(name, value)| format!("{name}={}", quoted(value))).collect()
 }

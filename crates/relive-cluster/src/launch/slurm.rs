@@ -7,10 +7,10 @@ use super::job::{Job, TOKEN_VARIABLE, Task, Word};
 use super::launcher::{File, Launched, Launcher, Written};
 use super::shell::{assignments, command_line};
 
-/// Writes a script for `sbatch`: a heterogeneous job with one component per task. The job ends with its first
-/// task.
+/// Writes a script for `sbatch`: a heterogeneous job with one component per task. The job ends when its first task
+/// ends.
 ///
-/// Slurm allocates the machines of a job only once: for more processes, submit another job.
+/// Slurm allocates the machines of a job only once. For more processes, submit another job.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Slurm;
 

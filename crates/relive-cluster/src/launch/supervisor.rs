@@ -1,4 +1,4 @@
-//! Keeps one process running: starts it, waits for its end, and restarts it.
+//! Keeps one process running: starts it, waits for it to end, and restarts it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::events::{Ended, Event, EventKind, Member, Next};
 use super::job::Restart;
 
-/// A thread that starts a process, waits for its end, and restarts it.
+/// A thread that starts a process, waits for it to end, and restarts it.
 pub(super) struct Supervisor {
     shared: Arc<Supervised>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ struct Supervised {
 
 #[derive(Default)]
 struct SupervisedState {
-    /// The process, until its exit status is read from the system; its process id is valid until then.
+    /// The process, until its exit status is read from the system. Its process id is valid until then.
     running: Option<Pid>,
     /// The standard input of the process. It stays open while the process should run, and closes if this program is
     /// killed.
@@ -61,7 +61,7 @@ impl Supervisor {
         self.shared.changed.notify_all();
     }
 
-    /// Waits for the end of the process, and kills it at `kill_at`.
+    /// Waits for the process to end, and kills it at `kill_at`.
     pub(super) fn end(&mut self, kill_at: Instant) {
         self.stop();
         let mut state = self.shared.state.lock();
@@ -80,7 +80,7 @@ impl Supervisor {
 
 /// Kills a process and its children.
 fn kill(process: Pid) {
-    // The process may have ended at this moment, which is fine.
+    // The process may have ended just now, which is not an error.
     let _ = kill_process_group(process, Signal::KILL);
 }
 
@@ -110,7 +110,7 @@ impl SupervisorThread {
         self.shared.changed.notify_all();
     }
 
-    /// Starts a process, unless stopped.
+    /// Starts a process unless the supervisor was stopped.
     fn start(&mut self) -> Option<io::Result<Child>> {
         let mut state = self.shared.state.lock();
         if state.is_stopped {
@@ -126,8 +126,8 @@ impl SupervisorThread {
         }))
     }
 
-    /// Waits for the end of the process. The process id remains valid until the exit status is read, so no other
-    /// process can be killed instead.
+    /// Waits for the process to end. The process id remains valid until the exit status is read, so no other process
+    /// can be killed instead.
     fn wait(&self, mut child: Child) -> Ended {
         let process = Pid::from_child(&child);
         while let Err(error) = waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {

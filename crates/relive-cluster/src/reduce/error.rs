@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use thiserror::Error;
 
-/// The reason that members of a ring cannot continue.
+/// The reason why members of a ring cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RingError {
@@ -18,7 +18,7 @@ pub enum RingError {
         /// The accepted values.
         expected: String,
     },
-    /// The meeting cannot be opened or reached, or not all members have arrived.
+    /// The meeting cannot be opened or reached, or not all members have joined it.
     #[error("the meeting at {address}: {reason}")]
     Meeting {
         /// The address of the meeting.
@@ -50,7 +50,7 @@ pub enum RingError {
         /// The rank of the member.
         rank: u32,
     },
-    /// Some live members do not join a call.
+    /// Some live members have not joined a call.
     #[error(
         "call {call} of the ring has waited {seconds} s for {who}, which has made fewer calls: it is slower \
          than the timeout allows, or it hangs; raise the timeout if it is only slow"
@@ -63,7 +63,7 @@ pub enum RingError {
         /// The missing members.
         who: String,
     },
-    /// A call was cancelled while it waited.
+    /// A call was cancelled while it was waiting.
     #[error("the call of the ring was interrupted: {reason}")]
     Interrupted {
         /// The reason.

@@ -64,8 +64,8 @@ impl Greeting {
         Ok(Greeting { rank, ranks, job, token, place })
     }
 
-    /// Returns the reason for rejecting the member, if it does not belong to this ring. The token is checked first:
-    /// without it, a member gets no other information.
+    /// Returns the reason for rejecting the member if it does not belong to this ring. The token is checked first,
+    /// because a member without it must not get any other information.
     pub(super) fn refusal(&self, options: &RingOptions) -> Option<String> {
         let RingOptions { ranks, job, token, .. } = options;
         if !is_same_token(self.token.as_bytes(), token.as_bytes()) {
@@ -83,7 +83,7 @@ impl Greeting {
         None
     }
 
-    /// Returns whether this is the member of this ring with the given rank.
+    /// Returns whether this is the greeting of the member of this ring with the given rank.
     pub(super) fn is_of(&self, rank: u32, options: &RingOptions) -> bool {
         let RingOptions { ranks, job, token, .. } = options;
         is_same_token(self.token.as_bytes(), token.as_bytes())

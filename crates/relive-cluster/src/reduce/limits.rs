@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// The maximum number of members: with more members, passing a sum through the ring takes longer than computing most
-/// gradients.
+/// The maximum number of members. With more members, passing a sum through the ring would take longer than computing
+/// most gradients.
 pub(super) const MAX_RANKS: u32 = 1024;
 
-/// The maximum size of a greeting: a job, a token and addresses.
+/// The maximum size of a greeting, which contains a job, a token and addresses.
 pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 
 /// The maximum size of a text in a message.
 pub(super) const MAX_TEXT_BYTES: usize = 4096;
 
-/// The timeout for a greeting. A silent connection delays the meeting for this long.
+/// The timeout for a greeting, which is how long a silent connection can delay the meeting.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum number of concurrent connections to a complete meeting; further connections wait until one of these is
@@ -31,8 +31,8 @@ pub(super) const QUIET: Duration = Duration::from_secs(5);
 /// The number of heartbeats that a member sends within the allowed silence.
 pub(super) const HEARTBEATS_PER_SILENCE: u32 = 8;
 
-/// The maximum size of a read: the bytes are still in the processor's cache when they are added.
+/// The maximum size of a read, chosen so that the bytes are still in the processor's cache when they are added.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 
-/// The size of a connection's buffers in the system.
+/// The size of a connection's buffers in the operating system.
 pub(super) const SOCKET_BUFFER_BYTES: usize = 4 << 20;

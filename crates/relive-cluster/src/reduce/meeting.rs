@@ -23,12 +23,12 @@ pub struct Meeting {
 }
 
 impl Meeting {
-    /// Opens a meeting at an IP address and a port; port 0 selects a free one. Members on other machines must
-    /// be able to reach the address.
+    /// Opens a meeting at an IP address and a port; port 0 selects a free port. Members on other machines must be able
+    /// to reach the address.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options are out of range; [`Meeting`](RingError::Meeting): the
-    /// address cannot be listened on.
+    /// [`Setting`](RingError::Setting) if options are out of range; [`Meeting`](RingError::Meeting) if it is not
+    /// possible to listen on the address.
     pub fn open(address: &str, options: RingOptions) -> Result<Meeting, RingError> {
         options.validate(0)?;
         let opened = TcpListener::bind(address).and_then(|listener| {
@@ -51,7 +51,7 @@ impl Meeting {
     /// from `check` cancels the meeting.
     ///
     /// # Errors
-    /// [`Meeting`](RingError::Meeting): not all members have arrived in time; the error of `check`.
+    /// [`Meeting`](RingError::Meeting) if not all members have joined in time, or the error of `check`.
     pub fn ring(self, mut check: impl FnMut() -> Result<(), String>) -> Result<Ring, RingError> {
         let meeting_error = |reason: String| RingError::meeting(&self.address, reason);
         let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
@@ -122,8 +122,8 @@ impl Ring {
     /// member.
     ///
     /// # Errors
-    /// [`Setting`](RingError::Setting): options are out of range, or the rank is not between 1 and `ranks - 1`;
-    /// [`Meeting`](RingError::Meeting): no meeting is opened in time, or not all members arrive;
+    /// [`Setting`](RingError::Setting) if options are out of range, or the rank is not between 1 and `ranks - 1`;
+    /// [`Meeting`](RingError::Meeting) if no meeting is opened in time, or not all members join;
     /// [`Refused`](RingError::Refused).
     #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
     pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
@@ -139,7 +139,7 @@ impl Ring {
             let data = listen_beside(own.ip())?;
             let place = MemberAddress { address: data.address.clone(), process: std::process::id().into() };
             Greeting::new(rank, &options, place).written().send(&mut socket)?;
-            // The meeting's own deadline is slightly earlier.
+            // The meeting's own deadline is slightly earlier than this one.
             let answered = Reader::receive(&mut socket, until + GREETING_TIMEOUT)?;
             Ok((data, answer(answered, options.ranks)?, socket.peer_addr()?.ip()))
         });
@@ -147,7 +147,7 @@ impl Ring {
             .map_err(|error| meeting_error(format!("it ended before all members had joined: {error}")))?;
         let mut places =
             answered.map_err(|reason| RingError::Refused { address: address.to_owned(), reason })?;
-        // Member 0 is reachable at the address at which this member has joined.
+        // Member 0 is reachable at the address at which this member joined.
         if let Ok(mut own) = places[0].address.parse::<SocketAddr>() {
             own.set_ip(first);
             places[0].address = own.to_string();
@@ -197,7 +197,7 @@ fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Returns the ring, or the neighbor with the failed connection.
+/// Returns the ring, or the neighbor whose connection failed.
 fn linked(
     rank: u32,
     options: &RingOptions,

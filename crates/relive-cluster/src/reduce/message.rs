@@ -1,5 +1,5 @@
-//! Messages between members: a length of 4 bytes, then the content. Numbers are little endian; a text is its
-//! length (4 bytes) and its bytes.
+//! Messages between members: a length of 4 bytes, followed by the content. Numbers are little endian; a text consists
+//! of its length (4 bytes) and its bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

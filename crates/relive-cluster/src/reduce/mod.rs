@@ -1,4 +1,4 @@
-//! Collective operations of several processes, such as sums and means of their arrays, in a ring.
+//! Collective operations of several processes in a ring, such as sums and means of their arrays.
 //!
 //! Each process is a *member* with a *rank*, counted from 0. Member 0 opens a [`Meeting`], the other members
 //! [join](Ring::join) it, and all of them get a [`Ring`]. All members must make the same calls on the ring, in the same
@@ -26,11 +26,11 @@
 //! ```
 //!
 //! A sum of 32-bit floats depends on the order of its terms. The ranks determine this order, and each sum is computed
-//! once and then copied: all members get the same bits in every run.
+//! once and then copied, so all members get the same bits in every run.
 //!
 //! Every call ends. If a member dies or is suspended, all other members get an error that names it within
 //! [`RingOptions::silence`]. They also get an error if a live member does not join a call within
-//! [`RingOptions::timeout`]. Arrays with different lengths and members that belong to another job are rejected.
+//! [`RingOptions::timeout`]. Arrays of different lengths, and members that belong to another job, are rejected.
 
 mod error;
 mod greeting;

@@ -5,27 +5,27 @@ use std::time::Duration;
 use super::RingError;
 use super::limits::{MAX_RANKS, MAX_TEXT_BYTES};
 
-/// The common options of a ring's members. `ranks`, `job` and `token` must be equal for all members.
+/// The common options of a ring's members. `ranks`, `job` and `token` must be the same for all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RingOptions {
     /// The number of members.
     pub ranks: u32,
-    /// The common work, such as a run's name: members that belong to another job are rejected.
+    /// The name of the common work, such as a run. Members that belong to another job are rejected.
     pub job: String,
-    /// The token that members present. It is sent in plain text: anyone who can read the network traffic can
-    /// read it.
+    /// The token that members present. It is sent in plain text, so anyone who can read the network traffic can read
+    /// it.
     pub token: String,
     /// How long the meeting waits for all members.
     pub meeting: Duration,
     /// How long a call waits for live members.
     pub timeout: Duration,
-    /// A member that sends nothing for this long counts as lost. The end of a process is detected at once.
+    /// The time after which a member that sends nothing counts as lost. If its process ends, this is detected at once.
     pub silence: Duration,
 }
 
 impl Default for RingOptions {
-    /// A single member, an empty job, an empty token, a minute for the meeting, ten minutes for a call, and ten seconds
-    /// of silence.
+    /// Returns options for a single member, with an empty job, an empty token, a minute for the meeting, ten minutes
+    /// for a call, and ten seconds of silence.
     fn default() -> RingOptions {
         RingOptions {
             ranks: 1,

@@ -11,8 +11,8 @@ use super::transfer::{FailedLink, Head, Links, Transfer};
 use super::watch::Watch;
 use super::{RingError, RingOptions};
 
-/// A ring, as seen by one of its members. All members make the same calls in the same order; each call waits for the
-/// other members.
+/// A ring, as seen by one of its members. All members make the same calls in the same order, and each call waits for
+/// the other members.
 ///
 /// Dropping a ring without [`leave`](Self::leave) also makes it fail for the other members.
 #[derive(Debug)]
@@ -89,9 +89,9 @@ impl Ring {
     /// Replaces the array of each member with the sum or the mean over all members. All members get the same bits.
     ///
     /// # Errors
-    /// [`Mismatch`](RingError::Mismatch): another member makes a different call, or passes a different length;
-    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). The numbers are then undefined,
-    /// and the ring is unusable.
+    /// [`Mismatch`](RingError::Mismatch) if another member makes a different call, or passes a different length;
+    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). After an error, the numbers are
+    /// undefined, and the ring is unusable.
     pub fn all_reduce(&self, numbers: &mut [f32], reduction: Reduction) -> Result<(), RingError> {
         let kind = match reduction {
             Reduction::Sum => Call::Sum,
@@ -114,10 +114,10 @@ impl Ring {
         Ok((0..self.ranks as usize).map(|rank| all[rank * count..(rank + 1) * count].to_vec()).collect())
     }
 
-    /// Replaces the bytes of all members with the bytes of member 0; lengths may differ.
+    /// Replaces the bytes of all members with the bytes of member 0. The lengths may differ.
     ///
     /// # Errors
-    /// The errors of [`all_reduce`](Self::all_reduce), except for lengths.
+    /// The errors of [`all_reduce`](Self::all_reduce), except those due to different lengths.
     pub fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), RingError> {
         let mut length = (bytes.len() as u64).to_le_bytes();
         let schedule = |len| Schedule::broadcast(self.rank, self.ranks, len);
@@ -130,18 +130,18 @@ impl Ring {
     /// Checks, without waiting, that all members are alive.
     ///
     /// # Errors
-    /// A member is lost: the error has its rank and the reason.
+    /// A member is lost. The error contains its rank and the reason.
     pub fn check(&self) -> Result<(), RingError> {
         self.connected.as_ref().map_or(Ok(()), |connected| connected.watch.check(None))
     }
 
-    /// Leaves normally. The other members complete the calls in which this member took part; their later calls return
-    /// [`Left`](RingError::Left).
+    /// Leaves the ring normally. The other members complete the calls in which this member took part; their later calls
+    /// return [`Left`](RingError::Left).
     pub fn leave(&self) {
         self.end(None);
     }
 
-    /// Leaves because this member has failed. The other members receive the reason.
+    /// Leaves the ring because this member has failed. The other members receive the reason.
     pub fn fail(&self, reason: &str) {
         self.end(Some(reason));
     }
@@ -154,7 +154,7 @@ impl Ring {
         }
     }
 
-    /// Makes a call. If this member stops, it notifies the other members at once.
+    /// Makes a call. If this member stops during the call, it notifies the other members at once.
     fn call(
         &self,
         call: Call,

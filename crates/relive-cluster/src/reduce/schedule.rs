@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// How to combine the arrays of all members.
+/// How the arrays of all members are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reduction {
     /// Their sum.
@@ -11,7 +11,7 @@ pub enum Reduction {
     Mean,
 }
 
-/// How to combine received bytes with a member's own.
+/// How received bytes are combined with a member's own.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Combine {
     /// Replace one's own.

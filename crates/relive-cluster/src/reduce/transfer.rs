@@ -17,7 +17,8 @@ pub(super) type Head = [u8; 24];
 pub(super) struct Links {
     pub(super) next: TcpStream,
     pub(super) before: TcpStream,
-    /// Memory for received numbers before they are added; float32 for its alignment.
+    /// Memory for received numbers before they are added. It consists of float32 numbers so that it is aligned for
+    /// them.
     scratch: Vec<f32>,
 }
 
@@ -27,7 +28,7 @@ impl Links {
     }
 }
 
-/// The neighbor at which a call has failed.
+/// The neighbor at which a call failed.
 #[derive(Debug)]
 pub(super) enum FailedLink {
     Next(io::Error),
@@ -71,7 +72,7 @@ impl<'a> Transfer<'a> {
         (self.head_received == self.head.len()).then_some(&self.their_head)
     }
 
-    /// Returns whether everything was sent and received.
+    /// Returns whether everything has been sent and received.
     pub(super) fn is_done(&self) -> bool {
         self.is_sent() && self.is_received()
     }
@@ -86,13 +87,13 @@ impl<'a> Transfer<'a> {
 
     /// Sends and receives as much as possible without blocking. Returns whether there was any progress.
     pub(super) fn advance(&mut self, links: &mut Links) -> Result<bool, FailedLink> {
-        // Receives first: the data may be forwarded.
+        // Receives first, because received data may have to be forwarded.
         let received = self.receive(links).map_err(FailedLink::Before)?;
         let sent = self.send(&mut links.next).map_err(FailedLink::Next)?;
         Ok(received || sent)
     }
 
-    /// Waits until sending or receiving is possible, or until the timeout.
+    /// Waits until it is possible to send or receive, or until the timeout.
     pub(super) fn wait(&self, links: &Links, most: Duration) -> io::Result<()> {
         let mut fds = Vec::with_capacity(2);
         if !self.is_received() {
@@ -213,7 +214,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-/// Returns the number of written bytes; `None` if the buffer is full.
+/// Returns the number of written bytes, or `None` if the buffer is full.
 fn none_if_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     match written {
         Ok(count) => Ok(Some(count)),
@@ -222,7 +223,7 @@ fn none_if_full(written: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Returns the number of read bytes; `None` if there is no data.
+/// Returns the number of read bytes, or `None` if there is no data.
 fn none_if_empty(read: io::Result<usize>) -> io::Result<Option<usize>> {
     match none_if_full(read)? {
         Some(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),

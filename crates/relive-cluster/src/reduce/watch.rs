@@ -1,7 +1,7 @@
-//! Detects which members of the ring are alive: each sends heartbeats to member 0.
+//! Detects which members of the ring are alive by means of heartbeats that each member sends to member 0.
 //!
-//! A member has a connection to member 0, in addition to its connections in the ring. Both sides send messages on it
-//! several times within the permitted silence. A message has four fields (see [`message`](super::message)): kind, rank,
+//! A member has a connection to member 0, in addition to its connections in the ring. Within the permitted silence,
+//! both sides send several messages on it. A message has four fields (see [`message`](super::message)): kind, rank,
 //! calls, text.
 //!
 //! | kind | meaning |
@@ -107,14 +107,14 @@ impl Watch {
     }
 
     /// # Errors
-    /// The reason that this call will not complete; without a call, the reason that any call will not.
+    /// The reason why this call will not complete or, without a call, why no call will.
     pub(super) fn check(&self, call: Option<u64>) -> Result<(), RingError> {
         let state = self.0.state.lock();
         state.error_for(call).map_or(Ok(()), Err)
     }
 
-    /// Returns the reason that the connection to a neighbor has broken: the neighbor's message, if one arrives within
-    /// the permitted silence, otherwise `reason`.
+    /// Returns the reason why the connection to a neighbor has broken: the neighbor's message, if one arrives within
+    /// the permitted silence, and `reason` otherwise.
     pub(super) fn failure_of(&self, rank: u32, call: u64, reason: &str) -> RingError {
         let until = Instant::now() + self.0.silence;
         let mut state = self.0.state.lock();
@@ -136,12 +136,12 @@ impl Watch {
         if names.is_empty() { "members that do not continue".to_owned() } else { names.join(" and ") }
     }
 
-    /// Notifies the other members that this member has finished, or of the reason for its failure.
+    /// Notifies the other members that this member has finished, or why it has failed.
     pub(super) fn end(&self, calls: u64, failure: Option<&str>) {
         let kind = if failure.is_some() { IS_LOST } else { HAS_LEFT };
         self.0.broadcast(kind, self.0.rank, calls, failure.unwrap_or_default(), None);
         for (_, peer) in &*self.0.peers.lock() {
-            // The connection may be closed already.
+            // The connection may already be closed.
             let _ = peer.shutdown(std::net::Shutdown::Write);
         }
         self.0.is_done.store(true, Ordering::Relaxed);
@@ -176,7 +176,7 @@ impl WatchState {
     fn broadcast(&self, kind: u64, rank: u32, calls: u64, text: &str, but: Option<u32>) {
         for (peer, socket) in &mut *self.peers.lock() {
             if Some(*peer) != but {
-                // A member that cannot be reached is gone, which the listening thread detects.
+                // A member that cannot be reached is gone, and the listening thread detects this.
                 let _ =
                     Writer::default().number(kind).number(rank.into()).number(calls).text(text).send(socket);
             }

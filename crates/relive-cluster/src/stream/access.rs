@@ -6,7 +6,8 @@ use bytes::Bytes;
 use relive_transport::is_same_token;
 use relive_transport::tls::{ClientTls, ServerTls};
 
-/// The access control of a port: writers with its token, or all writers, may connect. TLS encrypts the connection.
+/// The access control of a port: either writers with its token, or all writers, may connect. TLS encrypts the
+/// connection.
 #[derive(Clone, Default)]
 pub struct PortAccess {
     pub(super) token: Option<Bytes>,

@@ -11,7 +11,7 @@ use super::limits::SILENCE;
 /// The read size for small messages.
 const READ_BYTES: usize = 256 << 10;
 
-/// The maximum memory that is allocated for an announced message; more is allocated as data arrives.
+/// The maximum amount of memory that is allocated for an announced message. More is allocated as data arrives.
 const TRUSTED_BYTES: usize = 16 << 20;
 
 /// Reads messages. A cancelled read continues with the next call.
@@ -28,7 +28,7 @@ impl Messages {
     /// Reads the next message, up to a maximum size.
     ///
     /// # Errors
-    /// The connection has ended or is dead; the message exceeds the maximum size.
+    /// The connection has ended or is dead, or the message exceeds the maximum size.
     pub(super) async fn next(&mut self, most: usize) -> io::Result<Bytes> {
         let length = loop {
             match self.buffer.first_chunk::<4>() {
@@ -68,7 +68,8 @@ impl Messages {
 /// The connection has ended, or the peer does not read.
 pub(super) async fn write(socket: &mut WriteHalf<Socket>, parts: &[Bytes]) -> io::Result<()> {
     for part in parts {
-        // A message is written in pieces, since a whole one may take longer than the permitted silence of a live peer.
+        // A message is written in pieces, because writing a whole message may take longer than the permitted silence of
+        // a live peer.
         for piece in part.chunks(TRUSTED_BYTES) {
             tokio::time::timeout(SILENCE, socket.write_all(piece)).await.map_err(|_| {
                 io::Error::new(

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// The reason that a stream cannot continue.
+/// The reason why a stream cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StreamError {
-    /// The address does not exist, or cannot be listened on.
+    /// The address does not exist, or it is not possible to listen on it.
     #[error("{address}: {reason}")]
     Address {
         /// The address.

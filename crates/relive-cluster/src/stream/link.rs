@@ -19,7 +19,7 @@ use super::wire::{Answer, Join};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The maximum size of a reader's message: a rejection with a text.
+/// The maximum size of a message from a reader, which is that of a rejection with a text.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Keeps a connection to the reader until the stream is over.
@@ -117,7 +117,7 @@ async fn connection(
                 Some(message) => write(&mut socket, &message.to_parts()).await?,
                 None => {
                     let wait = wake_at.saturating_sub(shared.now());
-                    // Woken by pushed items, received messages, or the time of the next question.
+                    // Woken when items are pushed, when messages are received, and at the time of the next question.
                     let _ = tokio::time::timeout(wait, pushed).await;
                 }
             }

@@ -9,7 +9,7 @@ use super::limits::ITEM_OVERHEAD;
 pub enum Item {
     /// An item.
     Data(Bytes),
-    /// The reason that the shard could not produce an item; the shard may continue afterwards.
+    /// The reason why the shard could not produce an item. The shard may continue afterwards.
     Failed(String),
     /// The last element: the shard has ended.
     End,
@@ -30,12 +30,12 @@ impl Item {
 /// A message from a shard to its reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FromShard {
-    /// Requests the reader's position: when a connection begins, when no answer arrived, and periodically as a
+    /// Requests the reader's position: when a connection begins, when no answer has arrived, and periodically as a
     /// heartbeat.
     Hello {
         /// The epoch of the shard.
         epoch: u64,
-        /// The number of the question, by which answers to older questions are recognized.
+        /// The number of the question, which makes it possible to recognize answers to older questions.
         question: u32,
         /// The first item that the reader has not confirmed; the writer still holds it.
         first: u64,
@@ -64,7 +64,7 @@ pub enum ToShard {
         question: u32,
         /// The next item that the reader expects.
         next: u64,
-        /// The number of taken items, which are confirmed and never sent again.
+        /// The number of items that have been taken. They are confirmed and never sent again.
         taken: u64,
         /// The shard may only send items with numbers below this one.
         items: u64,

@@ -2,13 +2,13 @@
 //!
 //! A shard has a [`ShardWriter`], and produces an item when the reader has room for one ([credit](Window)). The
 //! reader's [`Port`] listens; its [`ShardReader`]s return the items of each shard in order, each exactly once. An item
-//! is confirmed once it was taken from its reader. Until then, the writer keeps the item, and resends it after a
-//! connection has broken. A shard that is restarted elsewhere has a higher epoch; the reader orders the shard's
+//! is confirmed once it has been taken from its reader. Until then, the writer keeps the item, and resends it if a
+//! connection breaks. A shard that is restarted elsewhere has a higher epoch, and the reader orders the shard's
 //! predecessor to end.
 //!
-//! Confirmed items are never sent again, since they were taken. A shard that dies may lose items that it has produced
-//! but not sent. If a reader dies, its confirmed items are lost with it; its successor gets the unconfirmed items, some
-//! of which the dead reader may have returned.
+//! Confirmed items are never sent again, because they have been taken. A shard that dies may lose items that it has
+//! produced but not sent. If a reader dies, its confirmed items are lost with it. Its successor receives the
+//! unconfirmed items, some of which the dead reader may have returned.
 //!
 //! The two ends are [`Sending`] and [`Receiving`], which use no sockets, threads or clock.
 

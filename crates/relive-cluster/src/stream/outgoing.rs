@@ -15,7 +15,7 @@ use super::sending::Sending;
 pub struct WriterOptions {
     /// The number of the writer's shard.
     pub shard: u32,
-    /// How many times the shard was started: 1, 2, …
+    /// The number of times that the shard has been started: 1, 2, …
     pub epoch: u64,
     /// The token and the TLS settings for the port.
     pub access: WriterAccess,
@@ -35,7 +35,7 @@ pub(super) struct Outgoing {
     pub(super) options: WriterOptions,
     begun: Instant,
     state: Mutex<OutgoingState>,
-    /// Notified when the reader has taken items or granted credit, or the stream is over.
+    /// Notified when the reader has taken items or granted credit, or when the stream is over.
     changed: Condvar,
     /// Notified when there is something to send while the connection is idle.
     pub(super) pushed: Notify,
@@ -44,7 +44,7 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 pub(super) struct OutgoingState {
     pub(super) sending: Sending,
-    /// Whether the connection waits for something to send.
+    /// Whether the connection is waiting for something to send.
     is_idle: bool,
     is_left: bool,
     pub(super) has_joined: bool,
@@ -140,7 +140,7 @@ impl Outgoing {
             }
             ToShard::Closed | ToShard::Credit { .. } => {}
         }
-        // The granted credit may permit sending: items were pushed before, or must be sent again.
+        // The granted credit may permit sending items that were pushed before, or that must be sent again.
         self.pushed.notify_one();
         self.changed.notify_all();
     }

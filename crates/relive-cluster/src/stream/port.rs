@@ -22,7 +22,7 @@ use super::reader::{ShardReader, ShardStatus, Slot};
 use super::receiving::Window;
 use super::wire::{Answer, Join, MAX_JOIN_BYTES, MAX_MESSAGE_BYTES};
 
-/// How long a writer may take to identify itself, and then to wait for a reader of its shard.
+/// How long a writer may take to identify itself, and how long it may then wait for a reader of its shard.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long to wait at the end until writers have received the notice that the port has closed.
@@ -47,10 +47,10 @@ struct Listening {
 }
 
 impl Port {
-    /// Listens on `address`; port 0 selects a free one.
+    /// Listens on `address`; port 0 selects a free port.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// It is not possible to listen on the address.
     pub fn bind(address: SocketAddr, access: PortAccess) -> Result<Port, StreamError> {
         let broken = |error: io::Error| StreamError::Address {
             address: address.to_string(),
@@ -80,7 +80,7 @@ impl Port {
         self.address
     }
 
-    /// Creates the reader of a shard; the shard's writer may connect before or afterwards.
+    /// Creates the reader of a shard. The shard's writer may connect before or afterwards.
     ///
     /// # Errors
     /// The shard already has a reader.
@@ -104,8 +104,8 @@ impl Port {
         shards
     }
 
-    /// Marks a shard as failed, for a supervisor that has determined that the shard will not return: after the received
-    /// items, its reader returns this error and ends.
+    /// Marks a shard as failed, for a supervisor that has determined that the shard will not return. After the items
+    /// that have been received, the shard's reader returns this error and ends.
     pub fn fail(&self, shard: u32, reason: &str) {
         if let Some(slot) = self.shared.slots.lock().get(&shard) {
             slot.fail(reason);
@@ -120,7 +120,7 @@ impl Drop for Port {
         if let Some(runtime) = self.runtime.take() {
             let closing = async {
                 for connection in connections {
-                    // The writer notices by itself that a failed connection is gone.
+                    // The writer itself notices that a failed connection is gone.
                     let _ = connection.await;
                 }
             };
@@ -235,8 +235,8 @@ async fn slot_connection(
     ended
 }
 
-/// Waits until the writer has received the last message and disconnected: closing a connection with unread input would
-/// discard sent data.
+/// Waits until the writer has received the last message and disconnected, because closing a connection with unread
+/// input would discard sent data.
 async fn leave(mut messages: Messages, mut socket: WriteHalf<Socket>) -> io::Result<()> {
     socket.shutdown().await?;
     let left = async { while messages.next(MAX_MESSAGE_BYTES).await.is_ok() {} };

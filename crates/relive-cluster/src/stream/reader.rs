@@ -16,17 +16,17 @@ use super::receiving::{Receiving, Window};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStatus {
-    /// How many times the shard was started; 0 before it has connected.
+    /// The number of times that the shard has been started; 0 before it has connected.
     pub epoch: u64,
     /// Whether the shard's writer is connected.
     pub is_connected: bool,
-    /// How many times a writer has connected.
+    /// The number of times that a writer has connected.
     pub connections: u64,
     /// The number of items that are waiting to be taken.
     pub waiting: usize,
-    /// The number of items taken in all epochs.
+    /// The number of items that have been taken in all epochs.
     pub taken: u64,
-    /// The bytes of these items.
+    /// The total size of these items in bytes.
     pub bytes: u64,
     /// Whether the shard has ended.
     pub has_ended: bool,

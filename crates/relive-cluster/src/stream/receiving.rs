@@ -1,4 +1,4 @@
-//! The receiving end of a stream, as a state machine: no sockets, no threads, no clock.
+//! The receiving end of a stream, as a state machine without sockets, threads or a clock.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,11 @@ use super::message::{FromShard, Item, ToShard};
 /// How far a shard may be ahead of its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// The maximum number of items that are produced before they are taken; with 1, the shard begins the next item when
+    /// The maximum number of items that are produced before they are taken. With 1, the shard begins the next item when
     /// it is requested.
     pub items: u64,
-    /// The maximum size of all items in transit or waiting for the reader. The last item may begin below this limit and
-    /// end beyond it.
+    /// The maximum total size of the items in transit or waiting for the reader. The last item may begin below this
+    /// limit and end beyond it.
     pub bytes: u64,
 }
 
@@ -27,7 +27,7 @@ pub struct Receiving {
     window: Window,
     epoch: u64,
     queue: VecDeque<Item>,
-    /// The number and the cost of queued items of a previous epoch, which count in the current window.
+    /// The number and the cost of queued items from a previous epoch, which count toward the current window.
     older: u64,
     older_cost: u64,
     /// In this epoch: the next expected item, with the cost of all items before it; and the number of taken items, with
@@ -36,7 +36,7 @@ pub struct Receiving {
     next_cost: u64,
     taken: u64,
     taken_cost: u64,
-    /// The granted credit, and the credit that was sent.
+    /// The credit that has been granted, and the credit that has been sent.
     items_granted: u64,
     cost_granted: u64,
     items_announced: u64,
@@ -96,7 +96,7 @@ impl Receiving {
         }
     }
 
-    /// Handles a shard that was restarted or is new: items that it has already produced and that were confirmed are not
+    /// Handles a shard that is new or was restarted. Items that it has already produced and that were confirmed are not
     /// sent again.
     fn begin(&mut self, epoch: u64, first: u64, cost: u64) {
         self.epoch = epoch;
@@ -147,7 +147,7 @@ impl Receiving {
         } else {
             self.taken = self.taken.saturating_add(1);
             self.taken_cost = self.taken_cost.saturating_add(item.cost());
-            // The end is confirmed at once, since nothing requests items after it.
+            // The end is confirmed at once, because nothing requests items after it.
             self.has_ended = item == Item::End;
             if self.has_ended {
                 self.owes = Some(self.credit());
@@ -185,7 +185,7 @@ impl Receiving {
         self.owes.is_some() || (is_due && self.epoch > 0 && !self.has_ended)
     }
 
-    /// Returns the next message to send; call it until it returns `None`.
+    /// Returns the next message to send. Call this repeatedly until it returns `None`.
     pub fn transmit(&mut self) -> Option<ToShard> {
         if !self.has_new_credit() {
             return None;
@@ -197,7 +197,7 @@ impl Receiving {
         Some(self.credit())
     }
 
-    /// Returns how many times the shard was started; 0 before it has connected.
+    /// Returns the number of times that the shard has been started, or 0 before it has connected.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch

@@ -1,4 +1,4 @@
-//! The sending end of a stream, as a state machine: no sockets, no threads, no clock.
+//! The sending end of a stream, as a state machine without sockets, threads or a clock.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub struct Sending {
     items_granted: u64,
     cost_granted: u64,
     question: u32,
-    /// Whether the last question was answered.
+    /// Whether the last question has been answered.
     is_answered: bool,
     /// The times of the last question, of the last message, and of the last progress of the reader.
     asked: Option<Duration>,
@@ -36,8 +36,8 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Creates the sending end of a shard that was started `epoch` times (1, 2, …). The reader only accepts items of
-    /// the newest epoch.
+    /// Creates the sending end of a shard that has been started `epoch` times (1, 2, …). The reader accepts only items
+    /// of the newest epoch.
     #[must_use]
     pub fn new(epoch: u64, now: Duration) -> Sending {
         Sending {
@@ -119,7 +119,8 @@ impl Sending {
         now.saturating_sub(self.last_heard)
     }
 
-    /// Records a new connection, over which nothing has been received: the reader's position is requested.
+    /// Records a new connection, over which nothing has been received yet. The reader's position is therefore
+    /// requested.
     pub fn connected(&mut self, now: Duration) {
         self.last_heard = now;
         self.next_question();
@@ -144,8 +145,8 @@ impl Sending {
                     self.progressed = now;
                 }
                 if is_answer {
-                    // Items beyond the reader's position are sent again; a restarted reader's credit replaces
-                    // the previous one.
+                    // Items beyond the reader's position are sent again. The credit of a restarted reader replaces the
+                    // previous credit.
                     self.is_answered = true;
                     self.next = next.clamp(self.first, self.pushed());
                     (self.received, self.items_granted, self.cost_granted) = (next, items, cost);
@@ -166,7 +167,7 @@ impl Sending {
         self.next = self.next.max(self.first);
     }
 
-    /// Returns the next message to send; call it until it returns `None`.
+    /// Returns the next message to send. Call this repeatedly until it returns `None`.
     pub fn transmit(&mut self, now: Duration) -> Option<FromShard> {
         if self.is_over() {
             return None;
@@ -194,7 +195,7 @@ impl Sending {
         self.items()
     }
 
-    /// Returns the time of the next question; `None` if it is due now.
+    /// Returns the time of the next question, or `None` if it is due now.
     fn next_question_at(&self) -> Option<Duration> {
         self.asked.map(|asked| asked + if self.is_answered { HEARTBEAT } else { RETRY_AFTER })
     }

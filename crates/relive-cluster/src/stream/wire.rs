@@ -25,10 +25,10 @@ const MAX_TOKEN_BYTES: usize = 1024;
 /// The maximum size of the first message, a join, while the peer is unknown.
 pub(super) const MAX_JOIN_BYTES: usize = 1 + 4 + 2 + 4 + 8 + MAX_TOKEN_BYTES;
 
-/// The maximum size of a message: one with the largest item, or with the maximum number of items.
+/// The maximum size of a message: that of a message with the largest item, or with the maximum number of items.
 pub(super) const MAX_MESSAGE_BYTES: usize = MAX_ITEM_BYTES + 5 * MAX_ITEMS + 64;
 
-/// Items up to this size are copied into one buffer; larger ones are sent without copying.
+/// The size up to which items are copied into one buffer. Larger items are sent without copying.
 const COPIED_BYTES: usize = 16 << 10;
 
 /// The first message from a writer.
@@ -273,7 +273,7 @@ mod tests {
         ]
     }
 
-    /// Checks the length of a message, and returns the rest.
+    /// Checks the length of a message, and returns the rest of the message.
     fn body(parts: &[Bytes]) -> Bytes {
         let mut bytes = Bytes::from(parts.concat());
         assert_eq!(bytes.get_u32_le() as usize, bytes.len());

@@ -42,8 +42,8 @@ impl ShardWriter {
         Ok(ShardWriter { shared, thread: Some(thread.map_err(broken)?) })
     }
 
-    /// Waits until the reader has room for another item, which the shard should then produce. Returns whether the
-    /// reader has room before the timeout.
+    /// Waits until the reader has room for another item, which the shard should then produce. Returns whether there was
+    /// room before the timeout.
     ///
     /// # Errors
     /// The stream is over: the reader is gone, accepts no more items, or rejects this writer, or the shard was
@@ -52,11 +52,11 @@ impl ShardWriter {
         self.shared.wait(timeout, Sending::has_room)
     }
 
-    /// Accepts an item without waiting: call [`wait_for_room`](Self::wait_for_room) first, to stay within the reader's
-    /// window.
+    /// Accepts an item without waiting. To stay within the reader's window, call [`wait_for_room`](Self::wait_for_room)
+    /// first.
     ///
     /// # Errors
-    /// The item is too large; the stream is over.
+    /// The item is too large. The stream is then over.
     pub fn send(&self, item: Bytes) -> Result<(), StreamError> {
         if item.len() > MAX_ITEM_BYTES {
             let (shard, bytes) = (self.shared.options.shard, item.len());

@@ -34,7 +34,7 @@ impl TableHandle {
     /// Returns a table without items.
     ///
     /// # Errors
-    /// Rules that are out of range, or extensions for a table in shards.
+    /// Rules are out of range, or a table in shards has extensions.
     pub(crate) fn empty(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -49,8 +49,8 @@ impl TableHandle {
         Ok(Self::of_one(TableCore::new(table, rng, memory)))
     }
 
-    /// Returns a table with the state of another one, and the number of items that were evicted because the rules allow
-    /// fewer items.
+    /// Returns a table with the state of the given snapshot, and the number of items that were evicted because the
+    /// rules allow fewer items.
     ///
     /// # Errors
     /// The errors of [`empty`](Self::empty), or an impossible state.
@@ -92,10 +92,10 @@ impl TableHandle {
         }
     }
 
-    /// Serves the requests that are waiting for changes in a core.
+    /// Serves the requests that are waiting for changes to a core.
     pub(crate) fn serve_waiters(&self) {
         match &self.cores {
-            // A single core has served its own waiters.
+            // A single core has already served its own waiters.
             Cores::One(_) => {}
             Cores::Many(shards) => shards.serve_waiters(),
         }
@@ -190,12 +190,12 @@ impl TableHandle {
 
     /// Inserts `items` in order.
     ///
-    /// Adds to `confirmed` the keys of the items that the table now holds. The other items wait in the queue; their
-    /// outcomes are reported to `confirmations`, even after the caller stops listening.
+    /// Inserts items, and adds to `confirmed` the keys of those that the table holds when the call returns. The other
+    /// items wait in the queue; their outcomes are reported to `confirmations`, even after the caller stops listening.
     ///
     /// # Errors
-    /// The first item that the table refuses ends the call. The reasons are an unusable priority, a closed table or a
-    /// full queue. Earlier items are inserted or waiting; later items are dropped.
+    /// The error of the first item that the table refuses, because of an unusable priority, a closed table or a full
+    /// queue. Earlier items are inserted or waiting; later items are dropped.
     pub fn insert(
         &self,
         items: impl IntoIterator<Item = NewItem>,
@@ -212,8 +212,8 @@ impl TableHandle {
     /// Applies `mutations` in order and ignores unknown keys.
     ///
     /// # Errors
-    /// The first priority that the table refuses ends the call. This update is not applied; the mutations before it
-    /// are. A closed table refuses all mutations.
+    /// The error of the first mutation that the table refuses. The mutations before it are applied; it and the later
+    /// ones are not. A closed table refuses all mutations.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         match &self.cores {
             Cores::One(core) => core.mutate(mutations),
@@ -221,7 +221,7 @@ impl TableHandle {
         }
     }
 
-    /// Removes all items and sets all counters to zero. Waiting operations keep waiting and may now be served.
+    /// Removes all items and sets all counters to zero. Waiting operations keep waiting, and may be served as a result.
     ///
     /// # Errors
     /// The table is closed.
@@ -232,7 +232,7 @@ impl TableHandle {
         }
     }
 
-    /// Closes the table: waiting operations fail now, and later ones fail at once. The items stay readable.
+    /// Closes the table: waiting operations fail immediately, as do all later ones. The items stay readable.
     pub fn close(&self) {
         match &self.cores {
             Cores::One(core) => core.close(),
@@ -262,7 +262,7 @@ impl TableHandle {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument` for a structure without columns, or one that exceeds one of the [limits](crate::limits).
+    /// `InvalidArgument` if the structure has no columns, or exceeds one of the [limits](crate::limits).
     pub fn name_columns(&self, structure: Nest<()>) -> Result<bool, EngineError> {
         self.front().shared.columns.propose(self.name(), structure)
     }
@@ -369,7 +369,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the items with these keys, and `None` for each key without an item. The items are returned as samples
+    /// Returns the items with these keys, or `None` for each key without an item. The items are returned as samples
     /// with a probability of 0.
     ///
     /// # Errors
@@ -390,7 +390,7 @@ impl TableHandle {
     }
 }
 
-/// Extensions need access to the whole table; a shard is only a part of it.
+/// Extensions need access to the whole table, and a shard is only a part of it.
 fn check_extensions(config: &TableConfig, extensions: &[Box<dyn Extension>]) -> Result<(), ConfigError> {
     match extensions.len() {
         0 => Ok(()),

@@ -1,4 +1,4 @@
-//! Peeks at some items of a table as a cheap overview of all of them.
+//! Peeks at some of a table's items, which gives a cheap overview of all of them.
 
 use relive_table::Timestamp;
 
@@ -14,7 +14,7 @@ pub struct PeekedItem {
     pub priority: f64,
     /// When the item was inserted, by this machine's clock.
     pub inserted_at: Timestamp,
-    /// How often the item has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
 }
 

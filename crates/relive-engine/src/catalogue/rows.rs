@@ -21,8 +21,8 @@ impl TableHandle {
     /// are known to have those columns.
     ///
     /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Nothing is copied from
-    /// a table that is in shards, has a disk tier or extensions, or removes items when they are sampled. One call
-    /// copies at most [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
+    /// a table that is in shards, has a disk tier or extensions, or removes items when they are sampled. A call copies
+    /// at most [`MAX_COPIED_BYTES`](crate::limits::MAX_COPIED_BYTES).
     pub fn sample_rows(
         &self,
         columns: &Arc<[ColumnLayout]>,

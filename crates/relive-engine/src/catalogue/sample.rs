@@ -21,9 +21,9 @@ impl TableHandle {
     }
 }
 
-/// A pending batch of samples: at least one, at most the limit.
+/// A pending batch of samples: at least one sample, and at most as many as were requested.
 ///
-/// The first poll makes the request. Dropping the future withdraws the request, which then takes no more samples.
+/// The first poll makes the request. Dropping the future withdraws the request, so that it takes no more samples.
 /// Samples that were taken but not delivered are counted as undelivered in the table's status.
 #[derive(Debug)]
 #[must_use = "nothing is sampled until the future is polled"]
@@ -80,7 +80,7 @@ impl SampleFuture {
 }
 
 impl SampleFuture {
-    /// Returns the samples after reading any of their data that is on disk into memory.
+    /// Reads any of the samples' data that is on disk into memory, and then returns the samples.
     fn hand_over(&mut self, result: SampleResult, cx: &mut Context<'_>) -> Poll<SampleResult> {
         let Some(tier) = self.table.disk_tier() else { return Poll::Ready(result) };
         match tier.fetch(self.table.name(), result?) {

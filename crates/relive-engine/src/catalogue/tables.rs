@@ -42,7 +42,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Gives a table access to the other tables. Must be called only once for each table.
+    /// Gives a table access to the other tables. Must be called exactly once for each table.
     fn connect_peers(self: &Arc<Self>, table: &TableHandle) {
         for core in table.cores() {
             let peers: Weak<Self> = Arc::downgrade(self);
@@ -64,7 +64,7 @@ impl Catalogue {
         Arc::clone(&self.listed.read().order)
     }
 
-    /// Returns how often this list has changed.
+    /// Returns the number of times that this list has changed.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Checkpoints {
     pub(crate) save: Box<Save>,
     pub(crate) turns: Mutex<Turns>,
     clock: Option<Clock>,
-    /// Whether to write a checkpoint when the tables are closed, which happens once.
+    /// Whether to write a checkpoint when the tables are closed. Tables are closed only once.
     pub(crate) at_close: AtomicBool,
 }
 

@@ -23,7 +23,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    /// `None` if the time is beyond the range of this system's clock.
+    /// `None` if the time is outside the range of the system's clock.
     due: Option<Instant>,
     stopped: bool,
 }
@@ -34,8 +34,8 @@ impl Clock {
         Self { shared: Arc::new(Shared { every, state, stopping: Condvar::new() }) }
     }
 
-    /// Starts the thread, which calls `begin` for each checkpoint and waits for the result. The thread ends when
-    /// `begin` returns `None`.
+    /// Starts the thread, which for each scheduled checkpoint calls `begin` and waits for the result. The thread ends
+    /// when `begin` returns `None`.
     pub(crate) fn start(
         &self,
         begin: impl Fn() -> Option<Option<PendingCheckpoint>> + Send + 'static,

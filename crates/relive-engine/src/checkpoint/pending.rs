@@ -16,7 +16,8 @@ pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 
 /// A requested checkpoint, which contains everything that was in the tables at the time of the request.
 ///
-/// The checkpoint is written by its own thread, whether or not a caller waits: dropping this value does not cancel it.
+/// The checkpoint is written by its own thread, whether or not a caller waits for it. Dropping this value does not
+/// cancel it.
 ///
 /// # Errors
 /// The checkpointer's error, or an error if the checkpointer panicked.

@@ -1,8 +1,9 @@
 //! Threads of low priority.
 
 /// The increment of a checkpoint thread's nice value. If another thread competes for the processor, the checkpoint
-/// thread gets a tenth of the time; otherwise, it gets all of the time. On a busy machine, a much higher value would
-/// slow checkpoints down so much that the retained memory of items removed in the meantime would be the greater cost.
+/// thread gets a tenth of the time; otherwise, it gets all of it. On a busy machine, a much higher value would slow
+/// down checkpoints so much that the memory of items that are removed in the meantime, and retained for the checkpoint,
+/// would be the greater cost.
 #[cfg(target_os = "linux")]
 const NICE_INCREMENT: i32 = 10;
 

@@ -1,7 +1,7 @@
-//! Decides which callers share which checkpoint: plain data, changed under one lock.
+//! Decides which callers share which checkpoint. This module consists of plain data that is changed under one lock.
 //!
-//! One checkpoint runs at a time. A request that arrives during a checkpoint joins the next one: the running one may
-//! already have captured the tables, without the caller's latest writes.
+//! One checkpoint runs at a time. A request that arrives during a checkpoint joins the next one, because the running
+//! one may already have captured the tables without the caller's latest writes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ struct Next {
 }
 
 impl Turns {
-    /// Joins the next checkpoint. If none is running, begins it, and the caller must then run the returned job.
+    /// Joins the next checkpoint. If none is running, also begins it; the caller must then run the returned job.
     pub(crate) fn join(
         &mut self,
         trigger: CheckpointTrigger,
@@ -61,7 +61,7 @@ impl Turns {
         (run, job)
     }
 
-    /// Records that the running checkpoint has collected all references to items and now writes them.
+    /// Records that the running checkpoint has collected all references to items and is now writing them.
     pub(crate) fn captured(&mut self, longest_pause: Duration) {
         if let Some(running) = &mut self.running {
             running.phase = CheckpointPhase::Writing;

@@ -89,20 +89,20 @@ impl EngineBuilder {
         self
     }
 
-    /// Derives every random choice from `seed`, the tables, and the order of operations on each table. A table's own
-    /// [`seed`](TableConfig::seed) takes precedence. By default, the operating system provides the seed.
+    /// Makes every random choice depend only on `seed`, the tables, and the order of operations on each table. A
+    /// table's own [`seed`](TableConfig::seed) takes precedence. By default, the operating system provides the seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to reach it, those that have not
+    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to exceed it, those that have not
     /// been read recently move to `store`, and sampling reads them from there. Writers wait only while the disk cannot
-    /// keep up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not count;
-    /// neither do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    /// keep up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not count toward
+    /// the budget, as do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
-    /// An engine built from a snapshot can move only the chunks that are in a [ledger of movable
+    /// If the engine is built from a snapshot, it can move only chunks that are in a [ledger of movable
     /// chunks](Ledger::of_movable_chunks).
     #[must_use]
     pub fn cold_store(mut self, store: Arc<dyn ColdStore>) -> Self {
@@ -118,15 +118,15 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the location of the snapshot that the engine is [built from](Self::build_from), for
-    /// [`checkpoint_status`](Engine::checkpoint_status).
+    /// Sets the location of the snapshot from which the engine is [built](Self::build_from).
+    /// [`checkpoint_status`](Engine::checkpoint_status) reports it.
     #[must_use]
     pub fn loaded_from(mut self, location: impl Into<String>) -> Self {
         self.loaded = Some(location.into());
         self
     }
 
-    /// Sets how long writers wait for memory before they fail; [`MEMORY_WAIT`] by default.
+    /// Sets how long writers wait for memory before they fail. The default is [`MEMORY_WAIT`].
     #[must_use]
     pub fn max_bytes_wait(mut self, longest_wait: Duration) -> Self {
         self.max_bytes_wait = Some(longest_wait);
@@ -136,9 +136,9 @@ impl EngineBuilder {
     /// Builds the engine.
     ///
     /// # Errors
-    /// For tables: there are none or too many, two have the same name, or a configuration is out of range. For the
-    /// engine: the bound is 0 bytes, a disk tier has no bound, or checkpoints are requested without a checkpointer or
-    /// at too short an interval. Also returned if the system cannot start a thread.
+    /// The errors concern tables (there are none or too many, two have the same name, or a configuration is out of
+    /// range) or the engine (the bound is 0 bytes, a disk tier has no bound, or checkpoints are requested without a
+    /// checkpointer or at too short an interval). An error is also returned if the system cannot start a thread.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {

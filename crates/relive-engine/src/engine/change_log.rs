@@ -1,4 +1,4 @@
-//! The log of operators' changes.
+//! The log of changes made by operators.
 
 use std::collections::VecDeque;
 

@@ -11,15 +11,15 @@ use crate::checkpoint::{CheckpointOutcome, Checkpoints, Job, lower_priority};
 use crate::error::EngineError;
 use crate::sync::{self, wall_clock};
 
-/// The error that a panic of the checkpointer causes.
+/// The error returned when the checkpointer panics.
 #[derive(Debug, thiserror::Error)]
 #[error("the checkpointer panicked: {message}")]
 struct Panicked {
     message: String,
 }
 
-/// Runs a job on a new thread, which starts new threads for subsequent jobs. A thread writes only one checkpoint,
-/// because its priority, once lowered, cannot be raised to capture the next one.
+/// Runs a job on a new thread, which starts another thread for each subsequent job. A thread writes only one
+/// checkpoint, because its priority, once lowered, cannot be raised to capture the next one.
 pub(super) fn launch(engine: &Engine, mut job: Job) {
     loop {
         let (of_thread, its_job) = (engine.clone(), job.clone());

@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// Creates a gate for one writer, which the list of waiters calls `who`.
+    /// Creates a gate for one writer. The list of waiters shows the writer as `who`.
     #[must_use]
     pub fn memory_gate(&self, who: &Arc<str>) -> MemoryGate {
         MemoryGate { engine: self.clone(), who: Arc::clone(who), waiting: None, reserved: None }
@@ -70,11 +70,11 @@ impl Engine {
 /// each writer sends at once.
 ///
 /// A writer passes the size of the chunks that it has already sent and that no table holds yet. These chunks do not
-/// block it, because only its own items could free them.
+/// block the writer, because only its own items could free them.
 ///
-/// A waiting writer checks again when a change to a table has freed chunks, and also every few milliseconds, because
-/// readers free chunks, too. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without a
-/// bound, and once the engine is closed, the gate is always open. Dropping the gate ends the wait.
+/// A waiting writer checks again when a change to a table has freed chunks. It also checks every few milliseconds,
+/// because readers free chunks, too. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without
+/// a bound, and once the engine is closed, the gate is always open. Dropping the gate ends the wait.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -108,13 +108,13 @@ impl MemoryGate {
         self.engine.bound().is_open()
     }
 
-    /// Returns whether a writer that has sent `own_bytes` of chunks that are in no table may proceed now.
+    /// Returns whether a writer may proceed now if it has sent `own_bytes` of chunks that are not yet in a table.
     #[must_use]
     pub fn is_open_beside(&self, own_bytes: u64) -> bool {
         self.engine.bound().is_open_beside(own_bytes)
     }
 
-    /// Waits until the gate is open for a writer that has sent `own_bytes` of chunks that are in no table. Calls
+    /// Waits until the gate is open for a writer that has sent `own_bytes` of chunks that are not yet in a table. Calls
     /// `own_bytes` only if the gate would be closed without this allowance.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl MemoryGate {
                 return Poll::Ready(Err(self.engine.memory_exhausted(waited)));
             }
             memory.set_waker(waiting.id, cx.waker());
-            // Chunks that are not yet in a table have not triggered a budget check.
+            // Chunks that are not yet in a table have not caused the budget to be checked.
             if let Some(tier) = self.engine.disk_tier() {
                 tier.check_budget();
             }
@@ -163,9 +163,9 @@ impl MemoryGate {
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
     }
 
-    /// Reserves room for `bytes` that the writer is about to send, until [`unreserve`](Self::unreserve) or another
-    /// call. From then on, other writers' gates count these bytes, so that concurrent writers together do not exceed
-    /// the bound.
+    /// Reserves room for `bytes` that the writer is about to send, until the next call to this function or to
+    /// [`unreserve`](Self::unreserve). In the meantime, other writers' gates count these bytes, so that concurrent
+    /// writers together do not exceed the bound.
     pub fn reserve(&mut self, bytes: u64) {
         self.unreserve();
         self.engine.bound().reserve(bytes);

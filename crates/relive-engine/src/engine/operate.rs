@@ -15,10 +15,11 @@ use crate::table::TableCore;
 
 impl Engine {
     /// Changes the rules of the table `name` while it is in use, either all of them or none, and serves the waiters
-    /// that may now proceed. The rate limiter's cursor stays unchanged.
+    /// that can proceed as a result. The rate limiter's cursor stays unchanged.
     ///
-    /// If bounds shrink, the remover evicts the excess items before this function returns: a thousand under each lock,
-    /// so that other operations can run in between. Logs and [`changes`](Self::changes) name `who`.
+    /// If bounds shrink, the remover evicts the excess items before this function returns, a thousand under each lock,
+    /// so that other operations can run in between. The log and [`changes`](Self::changes) name `who` as the author of
+    /// the change.
     ///
     /// ```
     /// use relive_engine::Engine;

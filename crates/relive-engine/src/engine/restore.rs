@@ -13,7 +13,7 @@ use crate::catalogue::TableHandle;
 use crate::error::BuildError;
 use crate::memory::Memory;
 
-/// Which rules a restored table uses.
+/// Selects the rules that a restored table uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
     /// The rules of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep
@@ -22,7 +22,8 @@ pub enum Rules {
     /// `allow_never_sampled`.
     #[default]
     Stored,
-    /// The rules of the builder. The remover evicts the items in excess of a smaller `max_size` or `max_bytes`.
+    /// The rules of the builder. If `max_size` or `max_bytes` is smaller than in the snapshot, the remover evicts the
+    /// excess items.
     Given,
 }
 
@@ -36,11 +37,11 @@ pub struct Restored {
 }
 
 impl EngineBuilder {
-    /// Builds the engine with the state that `snapshot` has for each table. Tables that are not in the snapshot are
-    /// empty.
+    /// Builds the engine; each table has the state that `snapshot` contains for it. Tables that are not in the snapshot
+    /// are empty.
     ///
-    /// Keys, priorities, counts of samples, times of insertion and the counters are preserved. The rate limiters do not
-    /// apply. Extensions are notified through [`Extension::on_restore`].
+    /// Keys, priorities, sample counts, insertion times and the counters are preserved. The rate limiters do not apply.
+    /// Extensions are notified through [`Extension::on_restore`].
     ///
     /// ```
     /// use relive_engine::{Engine, Rules};
@@ -56,8 +57,8 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`build`](Self::build); also if the snapshot has a table that the builder does not have, or
-    /// contains an impossible state.
+    /// The errors of [`build`](Self::build). An error is also returned if the snapshot has a table that the builder
+    /// does not have, or contains an impossible state.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
         let Snapshot { tables, ledger } = snapshot;
         self.check_known(&tables)?;

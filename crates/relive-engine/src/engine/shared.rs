@@ -58,7 +58,7 @@ impl Engine {
         self.inner.tables.all()
     }
 
-    /// Returns how often a table has been added or dropped.
+    /// Returns the number of times that a table has been added or dropped.
     #[must_use]
     pub fn tables_version(&self) -> u64 {
         self.inner.tables.version()

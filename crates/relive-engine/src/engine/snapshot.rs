@@ -19,12 +19,12 @@ pub(crate) struct Captured {
 }
 
 impl Engine {
-    /// Returns all tables as of one moment, with items in insertion order.
+    /// Returns the state of all tables at a single moment, with items in insertion order.
     ///
     /// The tables stay in use. All tables are locked together only while their positions are recorded, which takes the
     /// same time regardless of their content. References to their items are then collected, about a thousand under each
-    /// lock. A snapshot does not contain waiting inserts and sample requests, or unfinished operations that an
-    /// extension requested in another table. Of two concurrent calls, the second waits for the first.
+    /// lock. A snapshot contains neither waiting inserts and sample requests, nor unfinished operations that an
+    /// extension requested in another table. If two calls are concurrent, the second waits for the first.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.capture().snapshot;
@@ -125,7 +125,8 @@ impl Pauses {
         self.longest = self.longest.max(since.map_or(Duration::ZERO, |since| since.elapsed()));
     }
 
-    /// Yields the processor while no lock is held, so that the system does not preempt the thread while it holds one.
+    /// Yields the processor while no lock is held, so that the system does not preempt the thread while it holds a
+    /// lock.
     fn make_room(&mut self) {
         if self.yielded.elapsed() >= CAPTURE_BEFORE_YIELD {
             std::thread::yield_now();

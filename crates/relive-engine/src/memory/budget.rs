@@ -120,7 +120,7 @@ impl Memory {
         self.is_open_beside(0)
     }
 
-    /// Returns whether a writer that has sent `own_bytes` that are in no table may proceed.
+    /// Returns whether a writer may proceed if it has sent `own_bytes` that are not yet in a table.
     pub(crate) fn is_open_beside(&self, own_bytes: u64) -> bool {
         let taken = || self.ledger.snapshot().resident_bytes() + self.reserved_bytes.load(Ordering::Relaxed);
         let within = |max| taken().saturating_sub(own_bytes) <= max;

@@ -17,7 +17,7 @@ pub(crate) struct DiskTier {
     pub(crate) returned: Returned,
     pub(crate) marks: Marks,
     ledger: Arc<Ledger>,
-    /// Why the last attempt to store chunks failed.
+    /// The reason why the last attempt to store chunks failed.
     failure: Mutex<Option<String>>,
     is_asked: AtomicBool,
     is_ended: AtomicBool,
@@ -68,7 +68,7 @@ impl DiskTier {
         }
     }
 
-    /// Returns why chunks that should move stay in memory.
+    /// Returns the reason why chunks that should move to disk stay in memory.
     pub(crate) fn failure(&self) -> Option<String> {
         self.failure.lock().clone()
     }
@@ -84,7 +84,7 @@ impl DiskTier {
         let beyond = resident.saturating_sub(self.marks.begin_bytes);
         let share = match resident > self.marks.gate_bytes {
             true => beyond,
-            // The thread does the rest; it also moves chunks that were never on disk.
+            // The thread frees the rest; it also moves chunks that were never on disk.
             false => part(beyond, self.returned.size_bytes(), resident),
         };
         if share > 0 {
@@ -93,7 +93,7 @@ impl DiskTier {
         }
     }
 
-    /// Moves chunks to disk; returns false and records the failure if the store fails.
+    /// Moves chunks to disk. Returns false and records the failure if the store fails.
     pub(crate) fn store_all(&self, chunks: &[Arc<Chunk>]) -> bool {
         if chunks.is_empty() {
             return true;
@@ -109,7 +109,7 @@ impl DiskTier {
                 true
             }
             Err(error) => {
-                // The comparison prevents each further attempt from logging the same message.
+                // The comparison prevents repeated attempts from logging the same message each time.
                 if self.failure.lock().replace(error.to_string()).is_none() {
                     tracing::error!(%error, "chunks cannot be moved to disk and stay in memory");
                 }
@@ -119,7 +119,7 @@ impl DiskTier {
     }
 }
 
-/// Returns the share of `whole` that corresponds to `of` out of `all`.
+/// Returns `whole * of / all`, limited to `whole`.
 pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
     let part = u128::from(whole) * u128::from(of) / u128::from(all.max(1));
     u64::try_from(part).unwrap_or(whole).min(whole)

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::disk_tier::DiskTier;
 use crate::error::EngineError;
 
-/// Samples whose data is being read from disk, on a thread that may block.
+/// Samples whose data is being read from disk on a thread that is allowed to block.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     table: String,
@@ -22,10 +22,10 @@ pub(crate) struct Fetch {
 }
 
 impl DiskTier {
-    /// Returns the samples if all their data is in memory; it stays there while the samples exist.
+    /// Returns the samples if all their data is in memory, where it stays as long as the samples exist.
     ///
     /// # Errors
-    /// If any data is on disk, returns the read of that data, which has already begun.
+    /// If any data is on disk, returns a handle to the read, which has already begun.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         table: &str,
@@ -51,7 +51,7 @@ impl DiskTier {
     }
 }
 
-/// Keeps the samples' data in memory, and returns the chunks that are not there.
+/// Keeps the samples' data in memory, and returns the chunks that are not in memory.
 fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
     let mut all_away = Vec::new();
     for sample in samples {
@@ -83,7 +83,7 @@ impl Future for Fetch {
         Poll::Ready(match read {
             Ok(frames) => {
                 // While the frames are held, all data that was read stays in memory. Chunks that the store does not
-                // have are read from their place.
+                // contain are read from their current location.
                 keep(&mut self.samples);
                 drop(frames);
                 Ok(std::mem::take(&mut self.samples))

@@ -10,9 +10,9 @@
 pub(crate) struct Marks {
     /// The size above which chunks move to disk.
     pub(crate) begin_bytes: u64,
-    /// The size at which chunks stop moving. The gap prevents the clock hand from starting for every insert.
+    /// The size at which chunks stop moving. The gap prevents every insert from starting the clock hand.
     pub(crate) end_bytes: u64,
-    /// The size above which writers wait, and reads from disk free all the memory that they need.
+    /// The size above which writers wait, and above which reads from disk free all the memory that they need.
     pub(crate) gate_bytes: u64,
 }
 

@@ -49,13 +49,13 @@ impl Returned {
         }
     }
 
-    /// Takes up to `bytes` of chunks that were not read recently and that no reader holds.
+    /// Takes up to `bytes` of chunks that have not been read recently and that no reader holds.
     pub(crate) fn take(&self, bytes: u64) -> Vec<Arc<Chunk>> {
         let (mut taken, mut taken_bytes) = (Vec::new(), 0);
         // Two passes: the first may only clear the marks of recent reads.
         let mut left = 2 * self.0.lock().entries.len();
         while left > 0 && taken_bytes < bytes {
-            // Dropped after the lock is released: these may be the last references.
+            // These are dropped after the lock is released, because they may be the last references.
             let mut passed = Vec::with_capacity(EXAMINED_PER_LOCK);
             let mut queue = self.0.lock();
             for _ in 0..EXAMINED_PER_LOCK.min(left) {

@@ -12,7 +12,7 @@ pub struct MemoryStatus {
     pub chunks: LedgerSnapshot,
     /// The bound on the bytes that are in memory.
     pub max_bytes: Option<u64>,
-    /// The bytes in memory at which writers wait: the bound, or a sixteenth less with a disk tier.
+    /// The number of bytes in memory at which writers wait: the bound, or 15/16 of it with a disk tier.
     pub gate_bytes: Option<u64>,
     /// The number of bytes that writers are about to send, which already count against the bound.
     pub reserved_bytes: u64,
@@ -20,7 +20,7 @@ pub struct MemoryStatus {
     pub waiters: Vec<MemoryWaiter>,
     /// The number of waiters beyond those listed.
     pub waiters_not_listed: usize,
-    /// Why the last attempt to move chunks to disk failed; the chunks stay in memory.
+    /// The reason why the last attempt to move chunks to disk failed; the chunks stay in memory.
     pub spill_error: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub struct MemoryWaiter {
 }
 
 impl MemoryStatus {
-    /// Returns the condition that the waiters are waiting for, as text.
+    /// Returns, as text, the condition that the waiters are waiting for.
     #[must_use]
     pub fn reason(&self) -> String {
         let limit = limit(self.max_bytes, self.gate_bytes);

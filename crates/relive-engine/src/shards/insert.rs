@@ -13,7 +13,7 @@ use crate::table::{Accepted, Confirmations};
 /// their items under one lock.
 const STAGE_PER_SHARD: usize = 32;
 
-/// Items that are collected for their shards.
+/// Items collected for insertion into their shards.
 type Stage = SmallVec<[Option<NewItem>; 1]>;
 
 impl ShardedTable {
@@ -57,8 +57,8 @@ impl ShardedTable {
         accepted
     }
 
-    /// Returns the items that can be inserted in any order. An item with a refused priority forms its own stage, so
-    /// that the items before it are inserted and those after it are not.
+    /// Returns the next stage: items that can be inserted in any order. An item whose priority is refused forms its own
+    /// stage, so that the items before it are inserted and those after it are not.
     fn stage(&self, first: NewItem, items: &mut std::iter::Peekable<impl Iterator<Item = NewItem>>) -> Stage {
         let is_first_accepted = self.accepts(first.priority);
         let mut stage = Stage::new();

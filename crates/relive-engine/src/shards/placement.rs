@@ -1,6 +1,6 @@
 //! Maps items to shards, and bounds the items of each shard.
 
-/// Returns to which of the `shards` shards an item belongs.
+/// Returns which of the `shards` shards an item belongs to.
 ///
 /// Keys are usually random, but a writer may also use consecutive numbers. All bits are therefore mixed (as in the last
 /// step of MurmurHash3), with a function that differs from that of the shards' own hash tables.
@@ -13,8 +13,8 @@ pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     usize::try_from(place).expect("the product's upper half is below the number of shards")
 }
 
-/// Divides `max_size` evenly among shards that hold `held` items, except that a shard that holds more than its share
-/// keeps its items if the other shards need less. An uneven placement of keys alone therefore evicts nothing. Each
+/// Divides `max_size` evenly among shards that hold `held` items. A shard that holds more than its share nevertheless
+/// keeps its items if the other shards need less. An uneven distribution of keys alone therefore evicts nothing. Each
 /// shard gets at least 1.
 pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     let least = least_sizes(max_size, held);
@@ -76,7 +76,7 @@ mod tests {
         for key in kinds {
             let mut counts = [0_i32; 7];
             (0..70_000).for_each(|n| counts[shard_of(key(n), 7)] += 1);
-            // 10,000 each with a standard deviation of 93.
+            // The expected number is 10,000 for each shard, with a standard deviation of 93.
             assert!(counts.iter().all(|count| (count - 10_000).abs() < 600), "{counts:?}");
         }
         assert!((0..100).all(|key| shard_of(key, 1) == 0));

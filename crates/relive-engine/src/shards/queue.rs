@@ -32,7 +32,7 @@ impl RequestQueue {
         self.waiting.lock()
     }
 
-    /// Returns whether no request waits, as seen without the lock.
+    /// Returns whether no request is waiting, without taking the lock.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }

@@ -12,8 +12,8 @@ use super::sharded::{ShardedTable, rules_of_shard};
 use crate::memory::Memory;
 
 impl ShardedTable {
-    /// Returns a table with this content, and the number of items that were evicted because they exceed `max_size`; the
-    /// removers choose them.
+    /// Returns a table with this content, and the number of items that the removers evicted because they exceeded
+    /// `max_size`.
     ///
     /// # Errors
     /// The errors of [`Table::restored`].
@@ -39,7 +39,7 @@ impl ShardedTable {
     }
 }
 
-/// Checks the order of the items. This is done here because each shard receives only its own items.
+/// Checks the order of the items here, because each shard receives only its own items.
 fn check_order(config: &TableConfig, items: &[StoredItem]) -> Result<(), RestoreError> {
     let sequence = |item: &StoredItem| item.data.sequence;
     match items.windows(2).find(|two| matches!(two, [a, b] if sequence(a) >= sequence(b))) {

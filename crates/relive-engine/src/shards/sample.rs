@@ -10,7 +10,7 @@ use super::weights::Weights;
 use crate::error::EngineError;
 use crate::table::{AfterUnlock, TableCore, WaitingSample, cost_bytes};
 
-/// Where the shards' sizes are read from.
+/// The source of the shards' sizes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SizesFrom {
     /// The published values, which may be slightly stale. Nothing is sampled if no shard reports items.
@@ -142,7 +142,7 @@ impl ShardedTable {
         }
     }
 
-    /// Returns the number of samples that the rate limiter allows in a row while the table holds `size` items: each
+    /// Returns the number of samples that the rate limiter allows in a row while the table holds `size` items. Each
     /// sample may be its item's last, so the table may shrink by one item after each sample.
     fn allowed(&self, size: u64) -> usize {
         let required = u64::try_from(self.config.rate_limiter.min_size_to_sample).unwrap_or(0).max(1);

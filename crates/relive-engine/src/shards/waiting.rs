@@ -36,7 +36,7 @@ impl ShardedTable {
         if waiter.taken.is_empty() {
             return self.wait(waiter).map(|id| (id, slot));
         }
-        // No task polls it yet.
+        // No task has polled it yet.
         drop(slot.fill(Ok(waiter.taken)));
         Ok((NEVER_WAITED, slot))
     }
@@ -65,14 +65,14 @@ impl ShardedTable {
         if self.queue.is_empty() {
             return;
         }
-        // If two threads change different shards at once, at least one sees both changes.
+        // If two threads change different shards at the same time, at least one of them sees both changes.
         fence(Ordering::SeqCst);
         if self.published_shortfall().is_none() {
             self.serve(self.queue.lock(), None);
         }
     }
 
-    /// Serves requests in order while samples are available; `new` has not waited yet.
+    /// Serves requests in order while samples are available; the request `new` has not waited yet.
     fn serve(&self, mut waiting: MutexGuard<'_, WaitingRequests>, new: Option<u64>) {
         let (mut left, mut wakers) = (Unsettled::default(), Vec::<Waker>::new());
         while let Some(head) = waiting.requests.front_mut() {
@@ -130,7 +130,7 @@ impl ShardedTable {
         wakers.for_each(Waker::wake);
     }
 
-    /// Returns the condition that blocks one sample, by the latest published values.
+    /// Returns the condition that blocks one sample, according to the latest published values.
     pub(super) fn published_shortfall(&self) -> Option<Shortfall> {
         self.shortfall(self.published().map(Published::items).sum())
     }

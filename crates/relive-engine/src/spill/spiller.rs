@@ -15,15 +15,15 @@ const MAX_STEP_BYTES: u64 = 32 << 20;
 /// The minimum number of bytes that are stored at once.
 const MIN_STEP_BYTES: u64 = 1 << 20;
 
-/// The number of slots that the clock hand passes in a step if most chunks in memory were read back from disk; those
-/// chunks are found without the hand.
+/// The number of slots that the clock hand passes in one step if most chunks in memory were read back from disk, since
+/// those chunks are found without the hand.
 const FEW_PLACES: usize = 2_048;
 
 /// How many rounds of the hand may find nothing before the thread waits: the first round only clears the marks of
 /// recent reads.
 const IDLE_ROUNDS: u32 = 2;
 
-/// The pause before the next attempt when no chunk could move because the disk is full, or because writers and readers
+/// The pause before the next attempt if no chunk could move because the disk is full, or because writers and readers
 /// are using all chunks in memory.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -91,7 +91,7 @@ impl Spiller<'_> {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
         let share = part(self.step_bytes, returned, resident);
         let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
-        // The hand skips chunks that were read back, which are found without it, unless another thread read them.
+        // The hand skips chunks that were read back, which are found without it, unless another thread has read them.
         let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
         let mut step = sweep.step(&self.tables.cores(), self.step_bytes - share, places, is_cold);
         step.extend(self.tier.returned.take(self.step_bytes.saturating_sub(step.bytes)));
@@ -116,7 +116,7 @@ impl Spiller<'_> {
     }
 }
 
-/// Returns whether a chunk can move and was not read recently.
+/// Returns whether a chunk can move and has not been read recently.
 fn is_cold(chunk: &Chunk) -> bool {
     chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_frame_in_use()
 }

@@ -10,7 +10,7 @@ use crate::table::TableCore;
 const SLOTS_PER_LOCK: usize = 256;
 
 /// The position of the hand. The hand passes items in the order of their slots, which is roughly insertion order. A
-/// chunk that was read since the last pass stays for another round.
+/// chunk that has been read since the last pass stays in memory for another round.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     table: usize,
@@ -84,5 +84,5 @@ impl Step {
     }
 }
 
-/// How far back to search for duplicates. If a chunk is stored twice nevertheless, this only costs disk space.
+/// How far back to search for duplicates. Storing a chunk twice only costs disk space.
 const SHARED_WITHIN: usize = 16;

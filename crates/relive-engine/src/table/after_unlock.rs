@@ -11,7 +11,7 @@ use super::confirmations::{Confirmations, Outcome};
 #[derive(Debug, Default)]
 pub(crate) struct AfterUnlock {
     pub(crate) freed: Freed,
-    /// Encoded bytes to which new items refer.
+    /// The number of encoded bytes to which new items refer.
     pub(crate) added_bytes: u64,
     pub(crate) abandoned: Vec<NewItem>,
     pub(crate) settled: Vec<(Arc<Confirmations>, Outcome)>,

@@ -92,7 +92,7 @@ impl Change<'_> {
         Ok((id, slot))
     }
 
-    /// Samples up to `count` items for a caller that does not wait; returns the number of items left.
+    /// Samples up to `count` items for a caller that does not wait. Returns the number of items left in the table.
     pub(crate) fn take_samples(&mut self, count: usize, out: &mut Vec<Sampled>) -> Result<u64, EngineError> {
         self.check_open()?;
         let State { table, rng, .. } = &mut *self.state;

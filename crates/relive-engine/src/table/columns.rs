@@ -1,6 +1,6 @@
 //! The structure of a table's items, if the signature or a writer has declared it.
 //!
-//! An item is a list of columns. The structure around them, above all the names, is stored once per table.
+//! An item is a list of columns. The structure around them, in particular their names, is stored once per table.
 
 use std::sync::Arc;
 

@@ -46,7 +46,7 @@ impl Confirmations {
         out.append(&mut self.state.lock().settled);
     }
 
-    /// Adds outcomes, and returns the waker that the caller must wake once no lock is held.
+    /// Adds outcomes, and returns the waker that the caller must wake once it holds no lock.
     pub(crate) fn settle(&self, outcomes: impl IntoIterator<Item = Outcome>) -> Option<Waker> {
         let mut state = self.state.lock();
         state.settled.extend(outcomes);

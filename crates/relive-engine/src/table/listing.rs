@@ -16,7 +16,7 @@ pub struct ListedItem {
     pub data: Arc<ItemData>,
     /// Its priority.
     pub priority: f64,
-    /// How often the item has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
 }
 

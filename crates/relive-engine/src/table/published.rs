@@ -4,7 +4,8 @@ use relive_table::Table;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Numbers of a shard that can be read without its lock. Each is from a recent state, not necessarily the same one.
+/// The numbers of a shard that can be read without its lock. Each is from a recent state, but not necessarily from the
+/// same one.
 #[derive(Debug)]
 pub(crate) struct Published {
     items: AtomicU64,

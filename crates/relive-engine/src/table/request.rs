@@ -13,9 +13,9 @@ use crate::limits::MAX_SAMPLES_PER_REQUEST;
 pub struct SampleRequest {
     /// The maximum number of samples, at least 1.
     pub limit: usize,
-    /// The batch ends once the encoded chunks of its samples reach this many bytes.
+    /// The batch ends once the encoded chunks of its samples reach this number of bytes.
     pub max_bytes: u64,
-    /// The maximum time to wait for the first sample, or `None` to wait until the table is closed.
+    /// The maximum time to wait for the first sample. `None` means to wait until the table is closed.
     pub timeout: Option<Duration>,
     /// The caller, as shown in the list of waiters.
     pub who: Arc<str>,
@@ -46,7 +46,7 @@ pub struct Accepted {
     /// The number of inserts that are still waiting; their outcomes are reported to the
     /// [`Confirmations`](crate::Confirmations).
     pub deferred: usize,
-    /// Whether so many inserts are waiting in the table that the server should stop reading its streams.
+    /// Whether the number of waiting inserts in the table is so large that the server should stop reading its streams.
     pub saturated: bool,
 }
 

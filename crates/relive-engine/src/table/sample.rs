@@ -44,7 +44,7 @@ impl TableCore {
         }
     }
 
-    /// Counts samples that were taken for a caller that is gone.
+    /// Counts samples that were taken for a caller that no longer exists.
     pub(crate) fn count_undelivered(&self, samples: usize) {
         if samples > 0 {
             self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);

@@ -22,7 +22,7 @@ impl<T> Slot<T> {
         Self { state: Mutex::new(State::Empty(None)) }
     }
 
-    /// Stores the result. The caller must wake the returned waker once no lock is held.
+    /// Stores the result. The caller must wake the returned waker once it holds no lock.
     pub(crate) fn fill(&self, value: T) -> Option<Waker> {
         let mut state = self.state.lock();
         match std::mem::replace(&mut *state, State::Full(value)) {

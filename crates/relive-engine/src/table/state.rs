@@ -23,7 +23,7 @@ pub(crate) struct State {
     pub(crate) inserts: VecDeque<WaitingInsert>,
     pub(crate) samples: VecDeque<WaitingSample>,
     pub(crate) next_sample_id: u64,
-    /// Why the table has ended.
+    /// The reason why the table has ended.
     pub(crate) ended: Option<EngineError>,
     /// Whether a sample request had to wait since the last new request arrived; samples report this.
     pub(crate) rate_limited: bool,
@@ -55,7 +55,7 @@ pub(crate) struct WaitingSample {
     pub(crate) slot: Arc<Slot<SampleResult>>,
 }
 
-/// The number of samples that are taken before their sizes are checked: as many as a table draws together.
+/// The number of samples that are taken before their sizes are checked: as many as a table draws in one step.
 const MAX_STAGE: usize = 32;
 
 impl WaitingSample {
@@ -105,10 +105,10 @@ impl State {
     /// Releases the lock of a table.
     ///
     /// After an ordinary unlock, the first thread to request the lock gets it, usually the thread that just held it, so
-    /// no thread has to sleep and wake up. But a thread that relocks continuously could block others indefinitely, so
-    /// from time to time the lock is passed to the thread that has waited longest.
+    /// no thread has to sleep and wake up. However, a thread that relocks continuously could block others indefinitely.
+    /// From time to time, the lock is therefore passed to the thread that has waited longest.
     pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
-        // Setting the clock back also triggers a handover.
+        // A handover also happens when the clock is set back.
         let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());
         if since.unsigned_abs() < UNFAIR_FOR_NANOS {
             return drop(state);

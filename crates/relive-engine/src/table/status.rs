@@ -40,7 +40,8 @@ pub struct WaiterInfo {
 pub struct TableStatus {
     /// Configuration, sizes and counters.
     pub info: TableInfo,
-    /// `inserts * samples_per_insert - samples`, where each insert counts with the ratio that applied when it was made.
+    /// `inserts * samples_per_insert - samples`, where each insert is weighted with the ratio that applied when it was
+    /// made.
     pub limiter_cursor: f64,
     /// The chunks to which the items refer, each counted once.
     pub bytes: AccountSnapshot,
@@ -54,7 +55,7 @@ pub struct TableStatus {
     pub insert_shortfall: Option<Shortfall>,
     /// The condition that would block a sample now.
     pub sample_shortfall: Option<Shortfall>,
-    /// The number of samples that were taken for callers that no longer exist.
+    /// The number of samples that were taken for callers that had gone by then.
     pub undelivered_samples: u64,
     /// The number of waiting inserts.
     pub waiting_inserts: usize,

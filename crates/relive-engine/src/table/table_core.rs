@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) undelivered: AtomicU64,
     /// The state that can be read without the lock, if the table is a shard.
     pub(crate) published: Option<Published>,
-    /// The bound on memory. Its waiters need the memory that this table frees.
+    /// The bound on memory. Callers that wait at this bound need the memory that this table frees.
     pub(crate) memory: Arc<Memory>,
     pub(crate) columns: Columns,
     /// The disk tier, if the engine has one; set once the engine is complete.
@@ -100,7 +100,7 @@ impl TableCore {
         self.end(&EngineError::Closed { table: self.name().to_owned() });
     }
 
-    /// Fails all waiting and later operations with `why`.
+    /// Fails all waiting and later operations with the error `why`.
     pub(crate) fn end(&self, why: &EngineError) {
         self.change(|change: &mut Change<'_>| change.end(why));
     }

@@ -25,7 +25,7 @@ pub struct BanditTask {
 }
 
 impl Bandit {
-    /// Creates arms in the order that the seed determines.
+    /// Creates arms in the order determined by the seed.
     #[must_use]
     pub fn new(mapping_seed: u32) -> Self {
         let order = RandomState::new(mapping_seed).permutation(ARMS as usize);

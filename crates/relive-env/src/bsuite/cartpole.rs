@@ -15,9 +15,9 @@ const MIN_HEIGHT: f64 = 0.8;
 
 /// A pole balanced on a cart that is pushed left (0), not at all (1) or right (2), a hundred times a second.
 ///
-/// Observations are position / 3, speed / 3, sine and cosine of the angle, angular velocity, and time / 10 s, `[1, 6]`.
-/// A step earns 1 while the pole is up and the cart is within 3. The episode ends when either fails, or after 10 s,
-/// with discount 0 in both cases.
+/// Observations are position / 3, speed / 3, the sine and cosine of the angle, the angular velocity, and time / 10 s,
+/// `[1, 6]`. A step earns 1 while the pole is up and the cart is within 3. The episode ends when either condition
+/// fails, or after 10 s, with discount 0 in both cases.
 pub type Cartpole = Native<CartpoleTask>;
 
 /// The task of [`Cartpole`].
@@ -31,7 +31,7 @@ pub struct CartpoleTask {
 }
 
 impl Cartpole {
-    /// Draws the start of each episode from the seed's stream.
+    /// Creates an environment whose episodes start as drawn from the seed's stream.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self::from(CartpoleTask {

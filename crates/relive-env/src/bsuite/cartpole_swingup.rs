@@ -18,11 +18,11 @@ const MOVE_COST: f64 = 0.1;
 const FIRST_FLAG: usize = 6;
 
 /// The pole of [`Cartpole`](super::Cartpole), initially hanging. Pushing costs 0.1. A step earns 1 while the tip is
-/// higher than a threshold, the pole turns slower than 1 and the cart is near the center.
+/// higher than a threshold, the pole turns more slowly than 1, and the cart is near the center.
 ///
-/// Observations are the same as for [`Cartpole`](super::Cartpole), and two flags, 1 or -1: whether the cart is near
-/// enough, and whether the pole is slow enough; `[1, 8]`. The episode ends after 10 s or beyond 3, with discount 0 in
-/// both cases.
+/// Observations are those of [`Cartpole`](super::Cartpole), followed by two flags, each 1 or -1, `[1, 8]`: whether the
+/// cart is near enough, and whether the pole is slow enough. The episode ends after 10 s or beyond 3, with discount 0
+/// in both cases.
 pub type CartpoleSwingup = Native<CartpoleSwingupTask>;
 
 /// The task of [`CartpoleSwingup`].

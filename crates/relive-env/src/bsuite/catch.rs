@@ -9,7 +9,7 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// A ball falls one row per step, in a column drawn at the start; the paddle below moves left (0), stays (1) or moves
+/// A ball falls one row per step, in a column drawn at the start. The paddle below moves left (0), stays (1) or moves
 /// right (2).
 ///
 /// Observations are the board, `[10, 5]`, with 1 at the places of the ball and the paddle. The last of nine steps earns

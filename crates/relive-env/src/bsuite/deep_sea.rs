@@ -11,15 +11,15 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// The cost of a move to the right, times the size.
+/// The cost of a move to the right, multiplied by the size.
 const MOVE_COST: f64 = 0.01;
 
-/// A grid in which each step moves down one row, to the left or right; the meaning of the two actions is drawn for
-/// every cell. Moving right costs 0.01 / size; moving right in the last column of the last row earns 1.
+/// A grid in which each step moves down one row, to the left or to the right. The meaning of the two actions is drawn
+/// for every cell. Moving right costs 0.01 / size; moving right in the last column of the last row earns 1.
 ///
-/// Observations are the grid, `[size, size]`, with 1 at the diver, and all 0 at the end. An episode has one step per
-/// row. In the stochastic variant a move to the right fails with probability 1 / `size`, and the rewards at both ends
-/// of the last row are noisy.
+/// Observations are the grid, `[size, size]`, with 1 at the diver's position, and all 0 at the end. An episode has one
+/// step per row. In the stochastic variant, a move to the right fails with probability 1 / `size`, and the rewards at
+/// both ends of the last row are noisy.
 pub type DeepSea = Native<DeepSeaTask>;
 
 /// The task of [`DeepSea`].
@@ -41,7 +41,7 @@ impl DeepSea {
     /// Creates the deterministic variant. `mapping_seed` determines the action that moves right in each cell.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for a size of 0, or beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
+    /// [`EnvError::Setting`] if the size is 0 or exceeds [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
     pub fn new(size: u32, mapping_seed: u32, seed: u32) -> Result<Self, EnvError> {
         Ok(Self::from(DeepSeaTask::with_kind(size, true, mapping_seed, seed)?))
     }
@@ -85,7 +85,7 @@ impl DeepSeaTask {
         }
     }
 
-    /// The noise is drawn before the move; the outcome of the move is drawn even if it cannot fail.
+    /// The noise is drawn before the move, and the outcome of the move is drawn even if it cannot fail.
     fn move_down(&mut self, right: bool) -> f64 {
         let (mut reward, last) = (0.0, self.size - 1);
         if right && self.column == last {

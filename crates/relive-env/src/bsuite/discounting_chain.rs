@@ -28,7 +28,7 @@ pub struct DiscountingChainTask {
 }
 
 impl DiscountingChain {
-    /// The chain with the bonus is number `mapping_seed` modulo 5.
+    /// The chain with the bonus has the number `mapping_seed` modulo 5.
     #[must_use]
     pub fn new(mapping_seed: u32) -> Self {
         Self::from(DiscountingChainTask { bonus: mapping_seed % 5, chain: None, steps: 0 })

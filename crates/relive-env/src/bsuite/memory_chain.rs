@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// The chain shows bits at the start, and requests one of them at the end.
+/// A chain that shows bits at the start, and asks for one of them at the end.
 ///
 /// Observations are 1 - time / length, the number of the requested bit (shown one step before the answer, 0 otherwise),
 /// and the bits as ±1 (shown at time 0, 0 otherwise), `[1, bits + 2]`. The first step shows the first observation
@@ -35,7 +35,7 @@ impl MemoryChain {
     /// Creates a chain of `memory_length` with `num_bits` bits, drawn from a seed's stream.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for sizes of 0 or beyond [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
+    /// [`EnvError::Setting`] if a size is 0 or exceeds [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
     pub fn new(memory_length: u32, num_bits: u32, seed: u32) -> Result<Self, EnvError> {
         let num_bits = checked("num_bits", num_bits, 1)?;
         let mut task = MemoryChainTask {
@@ -53,8 +53,8 @@ impl MemoryChain {
 }
 
 impl MemoryChainTask {
-    /// Draws the bits and the query. The original also draws once at construction: one more time than there are
-    /// episodes.
+    /// Draws the bits and the query. The original also draws once at construction, so it draws one more time than there
+    /// are episodes.
     fn draw(&mut self) {
         self.bits.iter_mut().for_each(|bit| *bit = self.stream.bernoulli(0.5));
         let count = i64::try_from(self.bits.len()).unwrap_or(1);

@@ -14,7 +14,7 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// The environment variable that names the folder of the files.
+/// The environment variable that contains the path of the folder with the files.
 const VARIABLE: &str = "RELIVE_MNIST";
 /// The unpacked MNIST files (IDX, big endian), and their magic numbers.
 const IMAGES: (&str, u32) = ("train-images-idx3-ubyte", 0x0803);
@@ -24,7 +24,7 @@ const SIDE: u32 = 28;
 const PIXELS: usize = (SIDE * SIDE) as usize;
 const DIGITS: u32 = 10;
 
-/// Shows an image of a digit; naming the digit earns 1, anything else −1. An episode is one step.
+/// Shows an image of a digit. Naming the digit earns 1, and any other answer −1. An episode is one step.
 ///
 /// Observations are `[28, 28]`. As in bsuite, pixels of 128 or more are negative, because bytes are read as signed and
 /// divided by 255.
@@ -47,19 +47,19 @@ struct Digits {
 }
 
 impl Mnist {
-    /// Loads images of the training set in a folder with `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
+    /// Loads the images of the training set from a folder with `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] with the file: it cannot be read, or is not a file of MNIST.
+    /// [`EnvError::Setting`] with the name of the file if it cannot be read or is not an MNIST file.
     pub fn new(folder: &Path, seed: u32) -> Result<Self, EnvError> {
         let (digits, rng) = (Digits::shared(folder)?, RandomState::new(seed));
         Ok(Self::from(MnistTask { digits, rng, label: 0, total_regret: 0.0 }))
     }
 
-    /// Loads images from the folder that the environment variable `RELIVE_MNIST` names.
+    /// Loads images from the folder given by the environment variable `RELIVE_MNIST`.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new), or the variable is not set.
+    /// The errors of [`new`](Self::new), or an error if the variable is not set.
     pub(super) fn of_variable(seed: u32) -> Result<Self, EnvError> {
         match std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             Some(folder) => Self::new(Path::new(&folder), seed),
@@ -74,7 +74,7 @@ impl Mnist {
     }
 }
 
-/// The folders that environments have read. Environments share the images, which take 47 MB.
+/// The folders whose images have been loaded. Environments share the images, which take 47 MB.
 static READ: Mutex<Vec<(PathBuf, Weak<Digits>)>> = Mutex::new(Vec::new());
 
 impl Digits {

@@ -26,7 +26,7 @@ pub struct RewardScale<E> {
 }
 
 impl<E> RewardNoise<E> {
-    /// The noise comes from its own stream, seeded by `seed`.
+    /// Creates an environment whose noise comes from its own stream, seeded by `seed`.
     pub fn new(environment: E, noise_scale: f64, seed: u32) -> Self {
         Self { environment, noise_scale, stream: RandomState::new(seed) }
     }

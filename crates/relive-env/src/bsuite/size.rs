@@ -3,7 +3,7 @@
 use crate::error::{EnvError, Mismatch};
 use crate::limits::MAX_BSUITE_SIZE;
 
-/// Returns a size that is at least `least`, and within the limit.
+/// Returns a size, after checking that it is at least `least` and within the limit.
 pub(super) fn checked(name: &str, size: u32, least: u32) -> Result<u32, EnvError> {
     if (least..=MAX_BSUITE_SIZE).contains(&size) {
         Ok(size)

@@ -1,4 +1,4 @@
-//! The umbrella chain: an umbrella to take or to leave.
+//! The umbrella chain, in which an umbrella is taken or left.
 
 use relive_tensor::DType;
 
@@ -34,11 +34,11 @@ impl UmbrellaChain {
     /// Creates a chain with episodes of `chain_length` steps; all random numbers come from the seed's stream.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for a length of 0, and for anything beyond
+    /// [`EnvError::Setting`] if the length is 0, or anything exceeds
     /// [`MAX_BSUITE_SIZE`](crate::limits::MAX_BSUITE_SIZE).
     pub fn new(chain_length: u32, num_distractors: u32, seed: u32) -> Result<Self, EnvError> {
         let mut stream = RandomState::new(seed);
-        // The original draws this one more time than there are episodes.
+        // The original draws this number one more time than there are episodes.
         let needed = stream.bernoulli(0.5);
         Ok(Self::from(UmbrellaChainTask {
             length: checked("chain_length", chain_length, 1)?,

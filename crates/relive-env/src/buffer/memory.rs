@@ -94,14 +94,14 @@ impl Buffer {
         Ok(bytemuck::cast_slice_mut(&mut self.bytes_mut()[range]))
     }
 
-    /// Returns all rows of a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
+    /// Returns all rows of a leaf as little-endian bytes, regardless of its type, or `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&[u8]> {
         let place = *self.places.get(index)?;
         self.bytes().get(self.all_rows(place))
     }
 
-    /// Returns all rows of a leaf as mutable little-endian bytes; `None` if the leaf does not exist.
+    /// Returns all rows of a leaf as mutable little-endian bytes, or `None` if the leaf does not exist.
     pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let range = self.all_rows(*self.places.get(index)?);
         self.bytes_mut().get_mut(range)
@@ -151,7 +151,7 @@ impl Buffer {
     /// Copies another buffer, which must have the same nest and number of rows.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if nest or number of rows differ.
+    /// [`EnvError::Observation`] if the nests or the numbers of rows differ.
     pub fn copy_from(&mut self, other: &Self) -> Result<(), EnvError> {
         if self.places != other.places || self.rows != other.rows {
             return Err(EnvError::Observation(Mismatch::boxed(
@@ -176,7 +176,7 @@ impl Buffer {
     /// Checks every value of every row against its spec.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with row and path of the first leaf that the spec does not allow.
+    /// [`EnvError::Observation`] with the row and the path of the first leaf that the spec does not allow.
     pub fn check_rows(&self, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
         for (index, (path, spec)) in nest.flatten_with_paths().into_iter().enumerate() {
             let path = path.to_string();
@@ -220,7 +220,7 @@ impl Buffer {
     }
 }
 
-/// Returns the end of a leaf with `rows` rows that starts at `start`; `None` beyond the limit.
+/// Returns the end of a leaf with `rows` rows that starts at `start`, or `None` if it exceeds the limit.
 fn end_of(start: usize, cell_bytes: usize, rows: usize) -> Option<usize> {
     let bytes = cell_bytes.checked_mul(rows)?.checked_next_multiple_of(ALIGNMENT)?;
     start.checked_add(bytes).filter(|end| *end <= MAX_BUFFER_BYTES)

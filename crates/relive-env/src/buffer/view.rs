@@ -38,7 +38,7 @@ impl<'a> View<'a> {
         self.places.len()
     }
 
-    /// Returns the type of a leaf's elements; `None` if the leaf does not exist.
+    /// Returns the type of a leaf's elements, or `None` if the leaf does not exist.
     #[must_use]
     pub fn dtype(&self, index: usize) -> Option<DType> {
         self.places.get(index).map(|place| place.dtype)
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
         Ok(bytemuck::cast_slice(&self.bytes[range(place, self.row)]))
     }
 
-    /// Returns a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
+    /// Returns a leaf as little-endian bytes, regardless of its type, or `None` if the leaf does not exist.
     #[must_use]
     pub fn leaf_bytes(&self, index: usize) -> Option<&'a [u8]> {
         self.bytes.get(range(*self.places.get(index)?, self.row))
@@ -90,7 +90,7 @@ impl<'a> ViewMut<'a> {
         Ok(bytemuck::cast_slice_mut(&mut self.bytes[range(place, self.row)]))
     }
 
-    /// Returns a leaf as little-endian bytes, regardless of its type; `None` if the leaf does not exist.
+    /// Returns a leaf as little-endian bytes, regardless of its type, or `None` if the leaf does not exist.
     pub fn leaf_bytes_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         self.bytes.get_mut(range(*self.places.get(index)?, self.row))
     }

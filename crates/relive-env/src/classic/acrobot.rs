@@ -15,20 +15,20 @@ use crate::timestep::TimeStep;
 const MAX_SPEED_1: f64 = 4.0 * PI;
 const MAX_SPEED_2: f64 = 9.0 * PI;
 const GRAVITY: f64 = 9.8;
-/// Distance of a link's center of mass from its joint; links have length, mass and moment of inertia 1.
+/// The distance of a link's center of mass from its joint. Each link has length, mass and moment of inertia 1.
 const CENTRE: f64 = 0.5;
 const STEP_SECONDS: f64 = 0.2;
 /// The maximum number of steps in an episode of Acrobot-v1.
 const MAX_STEPS: u32 = 500;
 
-/// Angle of the first link, angle of the second relative to the first, and their velocities.
+/// The angle of the first link, the angle of the second relative to the first, and their velocities.
 type Pose = [f64; 4];
 
 /// Two links that hang from a joint. A torque turns the second link left (0), not at all (1) or right (2), until its
 /// tip is a link's length above the joint: Acrobot-v1 (Sutton, 1996).
 ///
-/// Observations are cosine and sine of both angles and both velocities, `[6]`. Each step earns -1, the last one 0. An
-/// episode is truncated after 500 steps.
+/// Observations are the cosine and sine of both angles, and both velocities, `[6]`. Each step earns -1, except the last
+/// one, which earns 0. An episode is truncated after 500 steps.
 pub type Acrobot = Native<AcrobotTask>;
 
 /// The task of [`Acrobot`].

@@ -1,4 +1,4 @@
-//! The parts of steps that all classic tasks share.
+//! The parts of a step that all classic tasks share.
 
 use crate::timestep::TimeStep;
 

@@ -26,7 +26,7 @@ const MAX_STEPS: u32 = 500;
 /// Anderson, 1983).
 ///
 /// Observations are position, velocity, angle and angular velocity, `[4]`. Each step earns 1. An episode ends when the
-/// pole leans by 12° or the cart is 2.4 away; it is truncated after 500 steps.
+/// pole leans by 12° or the cart is 2.4 from the center; it is truncated after 500 steps.
 pub type CartPole = Native<CartPoleTask>;
 
 /// The task of [`CartPole`].
@@ -39,7 +39,7 @@ pub struct CartPoleTask {
 }
 
 impl CartPole {
-    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`; later episodes match further
+    /// Creates a task that starts like Gymnasium's environment after `reset(seed=seed)`. Later episodes match further
     /// resets without a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {

@@ -1,8 +1,8 @@
 //! Gymnasium's classic control tasks, step for step.
 //!
-//! A seed gives the same episodes as Gymnasium after `reset(seed=seed)` and further resets without a seed. Gymnasium's
-//! *terminated* is a LAST with discount 0; its *truncated*, the time limit, is a LAST with discount 1. As in Gymnasium,
-//! continuous actions are clipped to their bounds.
+//! With the same seed, episodes are the same as in Gymnasium after `reset(seed=seed)` and further resets without a
+//! seed. Gymnasium's *terminated* is a LAST with discount 0; its *truncated*, which is the time limit, is a LAST with
+//! discount 1. As in Gymnasium, continuous actions are clipped to their bounds.
 //!
 //! Where Gymnasium computes with numpy's scalars, results match numpy 2.
 

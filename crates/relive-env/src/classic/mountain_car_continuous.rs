@@ -21,8 +21,8 @@ const MAX_STEPS: u32 = 999;
 
 /// An underpowered car in a valley, pushed by a force in `[-1, 1]`: MountainCarContinuous-v0.
 ///
-/// Observations are position and velocity, `[2]`. A step costs a tenth of the square of the unclipped action; the hill
-/// at 0.45 earns 100 and ends the episode, which is truncated after 999 steps.
+/// Observations are position and velocity, `[2]`. A step costs a tenth of the square of the unclipped action. Reaching
+/// the hill at 0.45 earns 100 and ends the episode, which is truncated after 999 steps.
 pub type MountainCarContinuous = Native<MountainCarContinuousTask>;
 
 /// The task of [`MountainCarContinuous`].
@@ -67,8 +67,7 @@ fn single(value: f64) -> f64 {
 }
 
 impl MountainCarContinuousTask {
-    /// Returns the change of the velocity. A force within its bounds is a float32, and so are the numbers computed from
-    /// it.
+    /// Returns the change of the velocity. A force within its bounds is a float32, as are the numbers computed from it.
     fn push(&self, force: f32, precision: Precision) -> f64 {
         let angle = precision.round(3.0 * self.position);
         let gravity = GRAVITY * angle.cos();

@@ -15,7 +15,7 @@ use crate::timestep::TimeStep;
 const MAX_SPEED: f64 = 8.0;
 const MAX_TORQUE: f32 = 2.0;
 const STEP_SECONDS: f64 = 0.05;
-/// Gravity of 10 on a rod of length and mass 1: 3g / 2l.
+/// The effect of gravity of 10 on a rod of length and mass 1: 3g / 2l.
 const PULL: f64 = 15.0;
 /// The number of steps in an episode of Pendulum-v1.
 const MAX_STEPS: u32 = 200;

@@ -11,7 +11,7 @@ use crate::error::EnvError;
 use crate::spec::ArraySpec;
 use crate::timestep::StepType;
 
-/// Enough for several episodes of most environments.
+/// The number of steps, which is enough for several episodes of most environments.
 const STEPS: usize = 600;
 
 pub(super) fn episodes_are_sequences<E: Environment>(make: &impl Fn() -> E) -> Result<(), Violation> {

@@ -3,7 +3,7 @@
 use super::{Violation, rules};
 use crate::environment::Environment;
 
-/// Seeds with which every rule is tested.
+/// The seeds with which every rule is tested.
 const SEEDS: [u64; 3] = [0, 1, 42];
 
 /// Tests an environment against the whole contract of [`Environment`], with random actions.

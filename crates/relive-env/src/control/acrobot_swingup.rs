@@ -16,12 +16,12 @@ const STEP_SECONDS: f64 = 0.01;
 /// The length of each arm, which has a mass of 1.
 const LENGTH: f64 = 1.0;
 const HALF_LENGTH: f64 = 0.5;
-/// Moment of inertia of an arm around its end.
+/// The moment of inertia of an arm around its end.
 const INERTIA: f64 = 1.0 / 3.0;
 const DAMPING: f64 = 0.05;
-/// Torque of an action of 1.
+/// The torque of an action of 1.
 const TORQUE: f64 = 2.0;
-/// The tip earns 1 within this distance of its target.
+/// The distance of the tip from its target within which a step earns 1.
 const TARGET_RADIUS: f64 = 0.2;
 
 /// Swing up two arms that have a motor only in the elbow between them: the Control Suite's `acrobot` `swingup`.
@@ -39,7 +39,7 @@ pub struct AcrobotSwingupTask {
     steps: u32,
 }
 
-/// Angles of both arms from upright, and their velocities.
+/// The angles of both arms from upright, and their velocities.
 type Pose = [f64; 4];
 
 impl AcrobotSwingup {

@@ -15,13 +15,13 @@ use crate::timestep::TimeStep;
 const STEP_SECONDS: f64 = 0.01;
 const CART_MASS: f64 = 1.0;
 const POLE_MASS: f64 = 0.1;
-/// Distance from the hinge to the middle of the pole.
+/// The distance from the hinge to the middle of the pole.
 const HALF_LENGTH: f64 = 0.5;
-/// Moment of inertia of the pole around its hinge: a third of mass times squared length.
+/// The moment of inertia of the pole around its hinge: a third of its mass times its length squared.
 const INERTIA: f64 = POLE_MASS / 3.0;
 const RAIL_DAMPING: f64 = 5e-4;
 const HINGE_DAMPING: f64 = 2e-6;
-/// Force of an action of 1, in newtons.
+/// The force of an action of 1, in newtons.
 const FORCE: f64 = 10.0;
 /// The length of the rail on either side.
 const RAIL: f64 = 1.8;

@@ -1,4 +1,4 @@
-//! The parts that the swing-ups share.
+//! The parts shared by the swing-ups.
 
 use relive_tensor::DType;
 
@@ -21,7 +21,7 @@ pub(super) fn clipped(action: &[f32]) -> f64 {
     f64::from(action.first().copied().unwrap_or(0.0).clamp(-1.0, 1.0))
 }
 
-/// Returns the answer to a step, which is the last one at the time limit.
+/// Returns the answer to a step. At the time limit, it is the last one of the episode.
 pub(super) fn answer(reward: f64, steps: u32) -> TimeStep {
     if steps == MAX_STEPS { TimeStep::truncation(reward, 1.0) } else { TimeStep::transition(reward) }
 }

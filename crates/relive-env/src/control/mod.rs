@@ -1,7 +1,7 @@
 //! Swing-ups with the rewards of the Control Suite (Tassa et al. 2018): 0 to 1 per step, 1,000 steps per episode, no
 //! earlier end.
 //!
-//! At the time limit, an episode ends with a LAST step that has discount 1. Actions are one number, clipped to `[-1,
+//! At the time limit, an episode ends with a LAST step that has discount 1. An action is one number, clipped to `[-1,
 //! 1]`. Bodies, limits, starts and rewards are the same as in the Control Suite's `cartpole`, `pendulum` and `acrobot`.
 //! This crate computes the motion itself, with one step of the classical Runge-Kutta method per action. There are two
 //! differences: rods are thin, and a cart stops at once at the end of its rail, while in MuJoCo it rebounds a little.

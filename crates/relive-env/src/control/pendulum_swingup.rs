@@ -18,7 +18,7 @@ const LENGTH: f64 = 0.5;
 const DAMPING: f64 = 0.1;
 /// Mass times squared length.
 const INERTIA: f64 = MASS * LENGTH * LENGTH;
-/// A step earns 1 within this many degrees of upright.
+/// The angle from upright, in degrees, within which a step earns 1.
 const MAX_DEGREES: f64 = 8.0;
 
 /// Swing up a pendulum that is too heavy for its motor, and hold it there: the Control Suite's `pendulum` `swingup`.

@@ -17,7 +17,7 @@ const SCREEN: u32 = 84;
 /// The width and height of a cell, in pixels.
 const CELL: u32 = 4;
 
-/// Cells per row, and number of rows.
+/// The number of cells per row, and the number of rows.
 const CELLS: u32 = SCREEN / CELL;
 
 /// The width of the paddle, in cells.
@@ -27,12 +27,12 @@ const PADDLE: u32 = 3;
 const STEPS: u32 = CELLS - 1;
 
 /// A one-cell ball falls one row per step, in a column drawn at the start. The three-cell paddle in the last row moves
-/// one cell to the left (0), stays (1) or moves one cell to the right (2). From the middle it can reach every column in
-/// time.
+/// one cell to the left (0), stays (1) or moves one cell to the right (2). From the middle, it can reach every column
+/// in time.
 ///
-/// Observations are a screen of bytes, `[84, 84, 1]`, of cells of 4 x 4 pixels: 255 at ball and paddle. The last of 20
-/// steps earns 1 if the ball is caught, otherwise -1. This is a task for convolutional networks: 1 is the optimum, and
-/// random play gets about -0.7.
+/// Observations are a screen of bytes, `[84, 84, 1]`, with cells of 4 x 4 pixels; the ball and the paddle are 255. The
+/// last of 20 steps earns 1 if the ball is caught, otherwise -1. This is a task for convolutional networks: the optimum
+/// is 1, and random play achieves about -0.7.
 #[derive(Clone, Debug)]
 pub struct PixelCatch {
     spec: EnvironmentSpec,

@@ -45,8 +45,8 @@ impl Generator {
         low + (high - low) * self.random()
     }
 
-    /// Returns a number in `0..count`, or 0 if that range is empty. This method is fast, and not one of numpy's.
-    /// Probabilities deviate from uniform by less than one in 2³².
+    /// Returns a number in `0..count`, or 0 if that range is empty. This method is fast, and is not one of numpy's
+    /// methods. Probabilities deviate from uniform by less than one in 2³².
     #[inline]
     pub fn below(&mut self, count: u32) -> u32 {
         (((self.next_u64() >> 32) * u64::from(count)) >> 32) as u32

@@ -3,7 +3,7 @@
 use crate::state::State;
 
 const LENGTH: usize = 624;
-/// All words are used up: the next call generates new ones.
+/// The position at which all words are used up, so that the next call generates new ones.
 const USED_UP: u32 = 624;
 const SHIFT: usize = 397;
 const UPPER: u32 = 0x8000_0000;
@@ -12,7 +12,7 @@ const TWIST: u32 = 0x9908_b0df;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mt19937 {
     words: [u32; LENGTH],
-    /// Words used since the last generation.
+    /// The number of words used since the last generation.
     used: u32,
 }
 

@@ -4,7 +4,7 @@ use super::mt19937::Mt19937;
 use crate::error::{EnvError, Mismatch};
 use crate::state::State;
 
-/// Above this product of number and probability, numpy draws binomial numbers with another algorithm.
+/// The product of number and probability above which numpy draws binomial numbers with another algorithm.
 const MAX_INVERSION: f64 = 30.0;
 
 /// The stream of numpy's `RandomState(seed)`, number for number.
@@ -49,15 +49,15 @@ impl RandomState {
         low + (high - low) * self.random_sample()
     }
 
-    /// Returns an integer in `low..high`; `low` if the range is empty. If there is only one possible value, nothing is
-    /// drawn.
+    /// Returns an integer in `low..high`, or `low` if the range is empty. If there is only one possible value, nothing
+    /// is drawn.
     #[inline]
     pub fn randint(&mut self, low: i64, high: i64) -> i64 {
         let range = high.wrapping_sub(low).cast_unsigned();
         if high <= low { low } else { low.wrapping_add_unsigned(self.masked(range - 1)) }
     }
 
-    /// Returns an integer in `0..=max`; larger ones are rejected and drawn again.
+    /// Returns an integer in `0..=max`. Larger integers are rejected and drawn again.
     #[inline]
     fn masked(&mut self, max: u64) -> u64 {
         if max == 0 {
@@ -79,7 +79,7 @@ impl RandomState {
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         if p == 0.5 {
-            // The result that the general algorithm would give here.
+            // The result that the general algorithm would return here.
             self.random_sample() > 0.5
         } else if p < 0.5 {
             self.inversion(1, p) == 1
@@ -88,11 +88,11 @@ impl RandomState {
         }
     }
 
-    /// Returns how often an event with probability `p` occurs in `n` trials.
+    /// Returns the number of times that an event with probability `p` occurs in `n` trials.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if `p` is not a probability, or the smaller of the expected numbers of hits and misses is
-    /// above 30: numpy then uses another algorithm, which no environment here needs.
+    /// [`EnvError::Setting`] if `p` is not a probability, or if the smaller of the expected numbers of hits and misses
+    /// is above 30. In the latter case, numpy uses another algorithm, which no environment here needs.
     pub fn binomial(&mut self, n: u32, p: f64) -> Result<u32, EnvError> {
         let rare = p.min(1.0 - p);
         if !(0.0..=1.0).contains(&p) || rare * f64::from(n) > MAX_INVERSION {

@@ -6,8 +6,8 @@ use relive_tensor::{DType, Shape};
 
 use crate::error::{EnvError, Mismatch};
 
-/// Type, shape and allowed values of one leaf of an observation or action; dm_env's `Array`, `BoundedArray` and
-/// `DiscreteArray`.
+/// The type, shape and allowed values of one leaf of an observation or action. It corresponds to dm_env's `Array`,
+/// `BoundedArray` and `DiscreteArray`.
 ///
 /// ```
 /// use relive_env::ArraySpec;
@@ -18,9 +18,9 @@ use crate::error::{EnvError, Mismatch};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArraySpec {
-    /// The name of the leaf; may be empty.
+    /// The name of the leaf, which may be empty.
     pub name: String,
-    /// The type of its elements; must not be a string.
+    /// The type of the leaf's elements, which must not be strings.
     pub dtype: DType,
     /// Sizes of its dimensions.
     pub shape: Shape,
@@ -35,9 +35,9 @@ pub enum Domain {
     Any,
     /// Each element is between its bounds, inclusive. A list with one bound applies to all elements.
     Bounded {
-        /// The minimum values, one or one per element, row-major.
+        /// The minimum values, row-major: one for all elements, or one per element.
         minimum: Vec<f64>,
-        /// The maximum values, one or one per element, row-major.
+        /// The maximum values, row-major: one for all elements, or one per element.
         maximum: Vec<f64>,
     },
     /// One number in `0..n`.
@@ -50,7 +50,7 @@ impl ArraySpec {
         Self { name: name.into(), dtype, shape: shape.into(), domain: Domain::Any }
     }
 
-    /// Returns a choice from `0..num_values`, as a scalar int32.
+    /// Creates a leaf for a choice from `0..num_values`, a scalar int32.
     pub fn discrete(name: impl Into<String>, num_values: u32) -> Self {
         let domain = Domain::Discrete(num_values);
         Self { name: name.into(), dtype: DType::Int32, shape: Shape::scalar(), domain }
@@ -81,7 +81,7 @@ impl ArraySpec {
         count.filter(fits).ok_or_else(|| wrong("a shape that fits into memory"))
     }
 
-    /// Returns the number of choices; `None` if the leaf is not discrete.
+    /// Returns the number of choices, or `None` if the leaf is not discrete.
     #[must_use]
     pub fn num_values(&self) -> Option<u32> {
         match self.domain {
@@ -90,7 +90,7 @@ impl ArraySpec {
         }
     }
 
-    /// Returns the minimum and the maximum of the element at `index`; infinite if unbounded.
+    /// Returns the minimum and the maximum of the element at `index`. They are infinite if the element is unbounded.
     #[must_use]
     pub fn bounds(&self, index: usize) -> (f64, f64) {
         match &self.domain {
@@ -108,8 +108,8 @@ impl ArraySpec {
     /// Checks that the spec is valid.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] for shapes that do not fit into memory, for strings, for lists with neither one bound nor one
-    /// per element, for bounds that exclude every value, and for choices from an empty set.
+    /// [`EnvError::Spec`] if the shape does not fit into memory, the elements are strings, a list has neither one bound
+    /// nor one per element, the bounds exclude every value, or the set of choices is empty.
     pub fn validate(&self) -> Result<(), EnvError> {
         let count = self.num_elements()?;
         let wrong = |expected: &str| Err(EnvError::Spec(Mismatch::boxed(&self.name, expected, self)));

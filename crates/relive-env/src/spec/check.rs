@@ -7,7 +7,7 @@ use crate::error::Mismatch;
 
 /// Checks that `spec` allows the elements in `bytes`, little endian.
 ///
-/// Complex numbers and 8-bit floats have no order: all their values are allowed.
+/// Complex numbers and 8-bit floats have no order, so all their values are allowed.
 pub(crate) fn check_leaf(path: &str, spec: &ArraySpec, bytes: &[u8]) -> Result<(), Box<Mismatch>> {
     let Some(size) = spec.dtype.size_bytes() else { return Ok(()) };
     for (index, element) in bytes.chunks_exact(size).enumerate() {

@@ -7,7 +7,7 @@ use crate::error::EnvError;
 
 /// The inputs and outputs of an environment.
 ///
-/// Rewards and discounts are one number each; the element type determines their precision.
+/// A reward and a discount are one number each; the element type determines their precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvironmentSpec {
     /// Observations.
@@ -21,7 +21,7 @@ pub struct EnvironmentSpec {
 }
 
 impl EnvironmentSpec {
-    /// Creates a spec with unbounded rewards and discounts in `[0, 1]`, both float64, as in dm_env by default.
+    /// Creates a spec with unbounded rewards and discounts in `[0, 1]`, both float64, like dm_env's defaults.
     pub fn new(observations: impl Into<Nest<ArraySpec>>, actions: impl Into<Nest<ArraySpec>>) -> Self {
         Self {
             observations: observations.into(),
@@ -41,7 +41,7 @@ impl EnvironmentSpec {
         leaves.try_for_each(ArraySpec::validate)
     }
 
-    /// Returns the number of discrete actions; `None` if the action is not a single choice.
+    /// Returns the number of discrete actions, or `None` if the action is not a single choice.
     #[must_use]
     pub fn num_actions(&self) -> Option<u32> {
         match &self.actions {

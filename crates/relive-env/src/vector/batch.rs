@@ -1,4 +1,4 @@
-//! The interface of many environments.
+//! The interface of several environments that are stepped together.
 
 use std::fmt;
 
@@ -9,15 +9,16 @@ use crate::limits::MAX_ENVIRONMENTS;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Environments of one kind that are stepped together, each in its row of `[N, …]` buffers.
+/// Environments of one kind that are stepped together, each with its own row of `[N, …]` buffers.
 ///
-/// Each obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores the action,
-/// starts a new episode and returns FIRST. Therefore no last observation is lost, and no environment waits for another.
+/// Each environment obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores
+/// the action, starts a new episode and returns FIRST. Therefore, no last observation is lost, and no environment waits
+/// for another.
 pub trait BatchEnvironment: Send {
     /// Returns the number of environments.
     fn len(&self) -> usize;
 
-    /// Returns whether there are no environments; always false.
+    /// Returns whether there are no environments, which is always false.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -28,8 +29,8 @@ pub trait BatchEnvironment: Send {
     /// Starts an episode in each environment.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] if the number of rows or answers is not the number of environments, or rows have a
-    /// different layout. If one environment fails, the effects on the others remain.
+    /// [`EnvError::Observation`] if the number of rows or answers differs from the number of environments, or if rows
+    /// have a different layout. If one environment fails, the effects on the others remain.
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError>;
 
     /// Takes one step in each environment: row `i` of `actions` in environment `i`.
@@ -43,14 +44,14 @@ pub trait BatchEnvironment: Send {
         answers: &mut [TimeStep],
     ) -> Result<(), EnvError>;
 
-    /// Returns the environment of a row, for looking ahead: a caller that steps it must restore it afterwards. `None`
-    /// if the environments cannot be accessed one by one.
+    /// Returns the environment of a row, for looking ahead. A caller that steps it must restore it afterwards. Returns
+    /// `None` if the environments cannot be accessed one by one.
     fn one(&mut self, _row: usize) -> Option<&mut dyn Environment> {
         None
     }
 
-    /// Returns the states of all environments, from [`Environment::save`]; `None` if an environment cannot provide its
-    /// state.
+    /// Returns the states of all environments, from [`Environment::save`], or `None` if an environment cannot provide
+    /// its state.
     fn save(&mut self) -> Option<Vec<u8>> {
         None
     }

@@ -27,8 +27,8 @@ impl ThreadedEnvironments {
     /// Creates `count` environments on `threads` threads, or on `count` threads if that is less.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for zero or too many environments or threads, [`EnvError::Spec`] if the environments
-    /// differ in their specs, [`EnvError::Failed`] if the system cannot create a thread.
+    /// [`EnvError::Setting`] if there are zero or too many environments or threads, [`EnvError::Spec`] if the
+    /// environments differ in their specs, [`EnvError::Failed`] if the system cannot create a thread.
     pub fn new<E: Environment + 'static>(
         count: usize,
         threads: usize,

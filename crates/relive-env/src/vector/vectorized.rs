@@ -33,10 +33,11 @@ pub struct Vectorized<E> {
 }
 
 impl<E: Environment> Vectorized<E> {
-    /// Creates `count` environments; `make` gets the row of each, from which it can derive a seed.
+    /// Creates `count` environments. `make` receives the row of each, from which it can derive a seed.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for zero or too many environments, [`EnvError::Spec`] if they differ in their specs.
+    /// [`EnvError::Setting`] if there are zero or too many environments, [`EnvError::Spec`] if they differ in their
+    /// specs.
     pub fn new(count: usize, make: impl FnMut(usize) -> E) -> Result<Self, EnvError> {
         Self::from_environments((0..checked_count(count)?).map(make).collect())
     }

@@ -60,7 +60,7 @@ impl Worker {
     pub(super) fn begin(&mut self, work: Work) {
         if let (Some(mut share), Some(orders)) = (self.share.take(), &self.orders) {
             share.work = work;
-            // `finish` reports a thread that is gone.
+            // `finish` reports a thread that has ended.
             let _ = orders.send(share);
         }
     }

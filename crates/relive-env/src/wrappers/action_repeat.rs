@@ -25,7 +25,7 @@ impl<E: Environment> ActionRepeat<E> {
     /// Takes each action `repeats` times.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for 0 times, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
+    /// [`EnvError::Setting`] if `repeats` is 0 or exceeds [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
     pub fn new(environment: E, repeats: usize) -> Result<Self, EnvError> {
         Ok(Self { environment, repeats: checked_count("action repeats", repeats)? })
     }

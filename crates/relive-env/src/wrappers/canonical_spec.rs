@@ -9,8 +9,8 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Takes actions in `[-1, 1]` for all bounded floats of the environment, and scales them to its bounds. Other leaves
-/// pass unchanged.
+/// Accepts actions in `[-1, 1]` for all bounded floats of the environment, and scales them to their bounds. Other
+/// leaves are passed through unchanged.
 ///
 /// ```
 /// use relive_env::{Environment, classic::Pendulum, wrappers::CanonicalSpec};
@@ -36,7 +36,7 @@ impl<E: Environment> CanonicalSpec<E> {
     /// Scales actions, including those beyond `[-1, 1]`.
     ///
     /// # Errors
-    /// [`EnvError::Spec`] if actions are bounded on one side only.
+    /// [`EnvError::Spec`] if actions are bounded on only one side.
     pub fn new(environment: E) -> Result<Self, EnvError> {
         Self::build(environment, false)
     }

@@ -16,7 +16,7 @@ pub struct ConcatObservation<E> {
     environment: E,
     spec: EnvironmentSpec,
     observation: Buffer,
-    /// Leaves in the order of concatenation.
+    /// The leaves in the order of concatenation.
     order: Vec<usize>,
     /// A buffer with the layout of the observations.
     like: Buffer,

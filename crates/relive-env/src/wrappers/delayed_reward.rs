@@ -9,7 +9,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// Withholds rewards, and gives their sum once per period and at the end of an episode; other rewards are 0.
+/// Withholds rewards, and returns their sum once per period and at the end of an episode. All other rewards are 0.
 #[derive(Clone, Debug)]
 pub struct DelayedReward<E> {
     environment: E,
@@ -36,10 +36,10 @@ impl<E: Environment> DelayedReward<E> {
         &self.environment
     }
 
-    /// Gives rewards every `period` steps; `None` means only at the end of episodes.
+    /// Returns rewards every `period` steps, or only at the end of episodes if `period` is `None`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for a period of 0 or beyond [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
+    /// [`EnvError::Setting`] if the period is 0 or exceeds [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
     pub fn new(environment: E, period: Option<usize>) -> Result<Self, EnvError> {
         let period = period.map(|period| checked_count("reward period", period)).transpose()?;
         Ok(Self { environment, period: period.map(|period| period as u64), held: WithheldReward::default() })

@@ -40,8 +40,8 @@ impl<E: Environment> FrameStacking<E> {
     /// Stacks the last `frames` observations, `[…, frames]`.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for 0 frames, or more than [`MAX_REPEATS`](crate::limits::MAX_REPEATS); [`EnvError::Spec`]
-    /// if they do not fit into memory.
+    /// [`EnvError::Setting`] if `frames` is 0 or exceeds [`MAX_REPEATS`](crate::limits::MAX_REPEATS);
+    /// [`EnvError::Spec`] if the frames do not fit into memory.
     pub fn new(environment: E, frames: usize) -> Result<Self, EnvError> {
         Self::build(environment, frames, false)
     }

@@ -9,8 +9,8 @@ use crate::error::{EnvError, Mismatch};
 use crate::spec::{ArraySpec, Domain, EnvironmentSpec};
 use crate::timestep::TimeStep;
 
-/// Also observes the last action and reward: a named tuple `OAR` of `observation`, `action` and `reward`. On a FIRST,
-/// action and reward are zeros.
+/// Adds the last action and reward to the observation, as a named tuple `OAR` of `observation`, `action` and `reward`.
+/// On a FIRST, action and reward are zeros.
 #[derive(Clone, Debug)]
 pub struct ObservationActionReward<E> {
     environment: E,

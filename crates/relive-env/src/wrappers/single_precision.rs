@@ -11,7 +11,7 @@ use crate::timestep::TimeStep;
 
 /// Converts float64 to float32 and int64 to int32, in specs, observations, actions, rewards and discounts.
 ///
-/// An int64 beyond int32 keeps its lower half, as in numpy.
+/// An int64 that does not fit into int32 keeps its lower half, as in numpy.
 #[derive(Clone, Debug)]
 pub struct SinglePrecision<E> {
     environment: E,

@@ -9,7 +9,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::{StepType, TimeStep};
 
-/// Truncates episodes after the given number of steps, with a LAST that has the step's own discount.
+/// Truncates episodes after the given number of steps, with a LAST that has that step's own discount.
 ///
 /// ```
 /// use relive_env::{Action, Buffer, Environment, classic::CartPole, wrappers::StepLimit};
@@ -32,7 +32,7 @@ pub struct StepLimit<E> {
 #[derive(Clone, Debug, Default)]
 struct Clock {
     steps: u64,
-    /// Whether the next step is a reset; the wrapped environment's own episode may still be in progress.
+    /// Whether the next step is a reset. The wrapped environment's own episode may still be in progress.
     over: bool,
 }
 
@@ -52,7 +52,7 @@ impl<E: Environment> StepLimit<E> {
     /// Limits episodes to `limit` steps.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] for a limit of 0 or beyond [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
+    /// [`EnvError::Setting`] if the limit is 0 or exceeds [`MAX_REPEATS`](crate::limits::MAX_REPEATS).
     pub fn new(environment: E, limit: usize) -> Result<Self, EnvError> {
         let limit = checked_count("step limit", limit)? as u64;
         Ok(Self { environment, limit, clock: Clock::default() })

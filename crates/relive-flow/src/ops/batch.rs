@@ -88,7 +88,7 @@ where
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         let left = self.open.as_ref().map(|(items, _)| items.size_hint().1);
-        // An iterator that does not report its length may have another item.
+        // An iterator that does not report its length may yield another item.
         checkpoint.holds(left.map_or(0, |left| left.unwrap_or(1)));
         self.upstream.checkpoint(checkpoint)
     }

@@ -86,19 +86,19 @@ where
 
 impl<T: Send + 'static> Flow<T> {
     /// Calls `save` with the position of the graph up to this operator, after every `every` items. The call occurs when
-    /// the next item is pulled, since the previous items are fully processed by then. Operators after this one and
-    /// other copies of the flow are not included. Pass the state to [`restore`](Self::restore) of the same graph later,
-    /// or in another process.
+    /// the next item is pulled, since the previous items have been fully processed by then. The position does not
+    /// include operators after this one, or other copies of the flow. Pass the state to [`restore`](Self::restore) of
+    /// the same graph later, or in another process.
     ///
     /// The state contains the positions of iterator sources, the counts of operators, and the counters of the
     /// [`Metrics`]. It contains no items: while an operator holds any, such as those of an incomplete batch, the
     /// checkpoint is delayed. The caller must save the states of functions and shards separately, and restore them
     /// before the first pull.
     ///
-    /// The flow gives an [`ErrorKind::Unsaved`] error if an operator cannot be saved (prefetching threads, a
-    /// source that does not implement [`Pull::checkpoint`]), or always holds items (a shuffle, overlapping
-    /// windows), and an [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an
-    /// [`ErrorKind::Invalid`] error at the first pull.
+    /// The flow yields an [`ErrorKind::Unsaved`] error if an operator cannot be saved (prefetching threads, a source
+    /// that does not implement [`Pull::checkpoint`]) or always holds items (a shuffle, overlapping windows), and an
+    /// [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an [`ErrorKind::Invalid`] error at the first
+    /// pull.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};

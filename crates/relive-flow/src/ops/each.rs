@@ -108,7 +108,7 @@ impl<T: 'static> Flow<T> {
         })
     }
 
-    /// Like [`for_each`](Self::for_each), but for a function that also gets the context.
+    /// Like [`for_each`](Self::for_each), but for a function that also receives the context.
     #[must_use]
     pub fn for_each_with<U: Send + 'static>(
         self,
@@ -156,7 +156,7 @@ impl<T: 'static> Flow<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Calls `look` with each item, and passes the item on.
+    /// Calls `look` with each item, and then passes the item on.
     #[must_use]
     pub fn inspect_with(self, mut look: impl FnMut(Context<'_>, &T) + Send + 'static) -> Flow<T> {
         let metrics = self.metrics.clone();
@@ -179,7 +179,7 @@ impl<T: Send + 'static> Flow<T> {
     /// Pairs each item with its source.
     ///
     /// # Errors
-    /// The flow gives an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item without a source, or an
+    /// The flow yields an [`ErrorKind::Operator`](crate::ErrorKind::Operator) error for an item without a source, or an
     /// item combined from several sources.
     #[must_use]
     pub fn zip_with_source(self) -> Flow<(Source, T)> {

@@ -1,4 +1,4 @@
-//! Items in a random order.
+//! Returns items in a random order.
 
 use std::task::Poll;
 
@@ -37,7 +37,7 @@ impl<T: Send> Pull<T> for Shuffle<T> {
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
         // If the buffer is empty, the shuffle has not started or is over, so its random stream need not be saved. With
-        // a buffer of one item, random numbers do not matter.
+        // a buffer of one item, random numbers have no effect.
         checkpoint.holds(self.buffer.len());
         checkpoint.flag(&mut self.is_over);
         self.upstream.checkpoint(checkpoint)
@@ -46,8 +46,8 @@ impl<T: Send> Pull<T> for Shuffle<T> {
 
 impl<T: Send + 'static> Flow<T> {
     /// Returns the items in random order: each item is drawn from a buffer of the next `buffer` items. A buffer of 1
-    /// keeps the order; with a buffer for all items, all orders are equally likely. The same seed gives the same order.
-    /// A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// keeps the order; with a buffer that holds all items, all orders are equally likely. The same seed gives the same
+    /// order. A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn shuffle(self, buffer: usize, seed: u64) -> Flow<T> {
         let fault = (buffer == 0).then_some("the buffer must hold at least one item");

@@ -30,7 +30,7 @@ impl<T> Pull<T> for Take<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Returns the first `count` items; later items are not pulled.
+    /// Returns the first `count` items. Later items are not pulled.
     #[must_use]
     pub fn take(self, count: usize) -> Flow<T> {
         self.then(format!("take({count})"), |upstream, _| Take { upstream, left: count })

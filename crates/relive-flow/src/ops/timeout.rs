@@ -12,7 +12,7 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 struct Timeout<T> {
     upstream: Box<dyn Pull<T>>,
     within: Duration,
-    /// The deadline of the current wait; `None` if no wait is in progress.
+    /// The deadline of the current wait, or `None` if no wait is in progress.
     until: Option<Instant>,
     node: Arc<Node>,
 }
@@ -74,16 +74,16 @@ impl<T> Pull<T> for Retry<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Returns the same items. An item that does not arrive within this time of its pull causes an [`ErrorKind::Late`]
-    /// error; it may still arrive at the next pull.
+    /// Returns the same items. An item that does not arrive within this time after it was pulled causes an
+    /// [`ErrorKind::Late`] error; it may still arrive at the next pull.
     #[must_use]
     pub fn timeout(self, within: Duration) -> Flow<T> {
         let name = format!("timeout({within:?})");
         self.then(name, |upstream, node| Timeout { upstream, within, until: None, node })
     }
 
-    /// Returns the same items, without up to `times` consecutive errors: after an error, the flow pulls again. The next
-    /// error is passed on.
+    /// Returns the same items, dropping up to `times` consecutive errors: after an error, the flow pulls again. A
+    /// further error is passed on.
     ///
     /// ```
     /// use relive_flow::Flow;

@@ -54,8 +54,8 @@ impl<T, S: Send, F: FnMut(&mut S) -> Option<T> + Send> Pull<T> for OfState<S, F>
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Creates `shards` shards. `state` creates a shard's state from its number; `items` produces items from
-    /// the state until it returns `None`. A shard that is [restarted](OnFailure::Restart) calls both again.
+    /// Creates `shards` shards. `state` creates a shard's state from its number; `items` produces items from the state
+    /// until it returns `None`. Both are called again when a shard is [restarted](OnFailure::Restart).
     #[must_use]
     pub fn from_states(
         executor: &Executor,
@@ -92,7 +92,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
 }
 
 impl<T: Clone + Send + Sync + 'static> ParFlow<T> {
-    /// Distributes the items over `shards` shards: number i goes to shard i mod `shards`.
+    /// Distributes the items over `shards` shards: item number i goes to shard i mod `shards`.
     #[must_use]
     pub fn from_items(executor: &Executor, items: impl IntoIterator<Item = T>, shards: u32) -> Self {
         let items: Arc<Vec<T>> = Arc::new(items.into_iter().collect());

@@ -10,8 +10,8 @@ pub enum Executor {
     /// the same items on any machine.
     #[default]
     Serial,
-    /// Runs each shard in its own thread, from the first pull until the flow is dropped. Dropping waits for the current
-    /// work of the shard.
+    /// Runs each shard in its own thread, from the first pull until the flow is dropped. Dropping waits until the shard
+    /// has finished its current work.
     Threads,
 }
 

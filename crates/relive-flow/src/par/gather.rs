@@ -21,7 +21,7 @@ pub struct Async {
 }
 
 impl Default for Async {
-    /// A depth of one item; the next item is requested before the current one is returned.
+    /// Returns a depth of one item, where the next item is requested before the current one is returned.
     fn default() -> Self {
         Self { depth: 1, resubmit: Resubmit::Before }
     }
@@ -30,10 +30,11 @@ impl Default for Async {
 /// When to request the next item of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resubmit {
-    /// Before an item is returned: the shard works while the consumer processes the item. The shard sees the consumer's
-    /// changes `depth` items later.
+    /// Before an item is returned, so that the shard works while the consumer processes the item. The shard sees the
+    /// consumer's changes `depth` items later.
     Before,
-    /// When the next item is pulled: the shard sees the consumer's changes; with a depth of 1, in the next item.
+    /// When the next item is pulled, so that the shard sees the consumer's changes; with a depth of 1, in the next
+    /// item.
     After,
 }
 
@@ -155,7 +156,7 @@ struct GatherAsync<T> {
     mode: Async,
     take_order: TakeOrder,
     at: usize,
-    /// The shard from which another item must be requested.
+    /// The shard from which to request another item.
     deferred: Option<usize>,
 }
 
@@ -240,8 +241,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     }
 
     /// Returns one item from each shard in turn, in order. The shards produce a complete round before any of its items
-    /// is returned, and do not begin the next round before all items are taken. A change between two rounds therefore
-    /// affects the whole next round.
+    /// is returned, and do not begin the next round until all items have been taken. A change between two rounds
+    /// therefore affects the whole next round.
     #[must_use]
     pub fn gather_sync(self) -> Flow<T> {
         self.gathered(("gather_sync", true), |shards| {
@@ -258,8 +259,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Returns the items of all shards in order of arrival; the items of one shard keep their order. With
-    /// [`Executor::Serial`](super::Executor::Serial) the shards take turns.
+    /// Returns the items of all shards in order of arrival. The items of one shard keep their order. With
+    /// [`Executor::Serial`](super::Executor::Serial), the shards take turns.
     #[must_use]
     pub fn gather_async(self, mode: Async) -> Flow<T> {
         self.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, TakeOrder::Arrival))

@@ -73,7 +73,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.filter(keep.clone()))
     }
 
-    /// Returns lists of `size` items from a shard; the last list of a shard may be shorter.
+    /// Returns lists of `size` items from a shard. The last list of a shard may be shorter.
     #[must_use]
     pub fn batch(self, size: usize) -> ParFlow<Vec<T>, S> {
         self.on_each(move |flow, _| flow.batch(size))
@@ -93,13 +93,13 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.on_each(move |flow, _| flow.combine(function.clone()))
     }
 
-    /// Returns the items of a shard in random order, see [`Flow::shuffle`]; each shard has its own random stream.
+    /// Returns the items of a shard in random order; see [`Flow::shuffle`]. Each shard has its own random stream.
     #[must_use]
     pub fn local_shuffle(self, buffer: usize, seed: u64) -> Self {
         self.on_each(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
     }
 
-    /// Names the last operator in each shard, see [`Flow::named`].
+    /// Names the last operator in each shard; see [`Flow::named`].
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let name = name.to_owned();
@@ -110,7 +110,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
-        // A wrapper that only some shards have applies to none.
+        // If only some shards have a wrapper, it is applied to none of them.
         self.around = self.around.filter(|_| other.around.is_some());
         for (number, plan) in (0..).zip(&mut self.plans) {
             plan.shard.source = Source(number);
@@ -125,16 +125,16 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self
     }
 
-    /// Sets what to do if a shard fails. By default, the error is passed on, and the shard continues with its
-    /// next item.
+    /// Sets the reaction to the failure of a shard. By default, the error is passed on, and the shard continues with
+    /// its next item.
     #[must_use]
     pub fn on_failure(self, on_failure: OnFailure) -> Self {
         Self { on_failure, ..self }
     }
 
-    /// Makes threads of shards produce all currently requested items inside one call of this function. A lock that each
-    /// item needs, such as an interpreter's, is then acquired once for all of them. Waits, the creation and the end of
-    /// a shard, and operators after [`repartition`](Self::repartition) are outside the function.
+    /// Makes the threads of shards produce all currently requested items inside one call of this function. A lock that
+    /// each item needs, such as an interpreter's, is then acquired once for all of them. Waiting, creating and ending a
+    /// shard, and operators after [`repartition`](Self::repartition) are outside the function.
     #[must_use]
     pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
         Self { around: Some(Arc::new(around)), ..self }

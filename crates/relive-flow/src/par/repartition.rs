@@ -27,7 +27,7 @@ const MAX_WAITING: usize = 1_000;
 /// The state between the old shards and the new ones.
 struct Exchange<T> {
     old: Shards<T>,
-    /// For each old shard that has not ended: the new shard that gets its next item.
+    /// For each old shard that has not ended, the new shard that receives its next item.
     next: Vec<usize>,
     /// The old shard that is polled next.
     at: usize,
@@ -39,7 +39,7 @@ struct Exchange<T> {
 /// The queue of a new shard.
 struct NewShardQueue<T> {
     items: VecDeque<Result<Tagged<T>>>,
-    /// The thread that last pulled it.
+    /// The thread that last pulled this shard.
     puller: Option<Weak<Puller>>,
     /// When this shard began to wait for other shards to be pulled.
     waits_since: Option<Instant>,
@@ -53,7 +53,7 @@ impl<T> NewShardQueue<T> {
     }
 }
 
-/// The reasons that no item is available.
+/// The reasons why no item is available.
 #[derive(Default)]
 struct IdleReasons {
     /// The number of old shards without an item.
@@ -132,7 +132,7 @@ impl<T: Send + 'static> Exchange<T> {
         }
     }
 
-    /// Handles the case that no old shard has an item for this new shard.
+    /// Handles the case where no old shard has an item for this new shard.
     fn nothing(&mut self, number: usize, idle: &IdleReasons, turn: &mut Turn<'_>) -> Polled<T> {
         if self.old.runners.is_empty() {
             return Poll::Ready(None);
@@ -157,8 +157,7 @@ impl<T: Send + 'static> Exchange<T> {
     }
 }
 
-/// The end of the exchange from which a new shard takes items. Once it is dropped, its items are dropped as
-/// well.
+/// The end of the exchange from which a new shard takes items. Dropping it also drops the shard's items.
 struct Inlet<T> {
     exchange: Arc<Mutex<Exchange<T>>>,
     shared_waker: Arc<SharedWaker>,
@@ -173,7 +172,7 @@ impl<T: Send + 'static> Inlet<T> {
         if let Some(own) = exchange.new.get_mut(self.number) {
             Puller::note(&mut own.puller);
             if own.items.is_empty() {
-                // Must precede polling, so that later arrivals wake it.
+                // This must precede polling, so that later arrivals wake the shard.
                 self.shared_waker.add(self.number, turn.outer_waker());
             }
         }
@@ -239,14 +238,14 @@ impl<T: Send + 'static> Pull<T> for NewShard<T> {
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Distributes the items to `shards` new shards: item j of each old shard, counted from 0, goes to new shard j mod
     /// `shards`. The set of items of each new shard is therefore deterministic. Items of one old shard keep their
-    /// order. The interleaving of different old shards is unspecified, except with
+    /// order. The order in which items of different old shards are interleaved is unspecified, except with
     /// [`Executor::Serial`](super::Executor::Serial), where it is deterministic. An error counts as an item.
     ///
-    /// An old shard works one item ahead. Up to 1,000 items wait for a new shard; if there are more, the old shards
+    /// An old shard works one item ahead. Up to 1,000 items may wait for a new shard; if there are more, the old shards
     /// wait until the new shard is pulled. With operators that pull shards in turn ([`gather_sync`](Self::gather_sync),
     /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), a shard that is 1,000
-    /// items ahead of another gets an [`ErrorKind::Deadlock`] error, since the other shard might never be pulled. Zero
-    /// shards are an [`ErrorKind::Invalid`] error at the first pull.
+    /// items ahead of another gets an [`ErrorKind::Deadlock`] error, since the other shard might never be pulled. If
+    /// `shards` is 0, the first pull returns an [`ErrorKind::Invalid`] error.
     ///
     /// ```
     /// use relive_flow::{Executor, ParFlow};

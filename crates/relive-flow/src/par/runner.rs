@@ -1,4 +1,4 @@
-//! A running shard, in this thread or another.
+//! A running shard, in this thread or another one.
 
 use std::task::Poll;
 

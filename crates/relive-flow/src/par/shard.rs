@@ -72,7 +72,7 @@ pub(crate) struct ShardFlow<T> {
 }
 
 impl<T: Send + 'static> ShardFlow<T> {
-    /// Creates the shard of a plan; `begun` is called after each creation of its stream.
+    /// Creates the shard of a plan. `begun` is called each time its stream has been created.
     pub(super) fn of<S: Send + 'static>(
         plan: Plan<T, S>,
         on_failure: OnFailure,
@@ -117,7 +117,7 @@ impl<T: Send + 'static> ShardFlow<T> {
     /// Returns the stream.
     ///
     /// # Errors
-    /// The function that creates it panics.
+    /// The function that creates the stream panics.
     pub(super) fn flow(&mut self) -> Result<Option<&mut Flow<T>>> {
         if self.flow.is_none() && !self.is_over {
             let place = || Place { operator: self.name.clone(), source: None, item: 0 };

@@ -73,7 +73,7 @@ impl<T: Send + 'static> Shards<T> {
     }
 
     /// # Errors
-    /// Shards in threads have started.
+    /// Shards that run in threads have already started.
     pub(super) fn checkpoint(&mut self, checkpoint: &mut Checkpoint, take_order: TakeOrder) -> Result<()> {
         let mut is_begun = self.waiting.is_empty();
         checkpoint.flag(&mut is_begun);

@@ -40,7 +40,7 @@ struct HandoverState<T> {
     stream: Option<Waker>,
     /// The thread that last took items.
     taker: Option<Weak<Puller>>,
-    /// Whether the thread waits for a request.
+    /// Whether the thread is waiting for a request.
     is_idle: bool,
 }
 
@@ -57,13 +57,13 @@ impl<T> HandoverState<T> {
     }
 }
 
-/// The reason that the thread stopped producing items.
+/// The reason why the thread stopped producing items.
 enum StopReason<T> {
     /// No more items are requested.
     All,
     /// An error or the end of the stream.
     Ended(Option<Result<Tagged<T>>>),
-    /// The stream waits for something.
+    /// The stream is waiting for something.
     Waits,
 }
 
@@ -142,9 +142,9 @@ impl<T: Send + 'static> Handover<T> {
         }
     }
 
-    /// Produces items and passes them to the puller until no more are requested, or the stream returns something other
-    /// than an item. Acquires no lock and drops nothing while it produces: `around` may hold a lock for which other
-    /// threads are waiting.
+    /// Produces items and passes them to the puller until no more are requested, or until the stream returns something
+    /// other than an item. While it produces, it acquires no lock and drops nothing, because `around` may hold a lock
+    /// for which other threads are waiting.
     fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> StopReason<T> {
         let mut made = StopReason::All;
         let mut make = || {

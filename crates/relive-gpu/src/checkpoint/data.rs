@@ -15,18 +15,18 @@ use crate::schema::Schema;
 use crate::store::Pinned;
 
 const MAGIC: [u8; 8] = *b"RLVROWS1";
-/// The limit on the pieces written in one call; the system allows 1,024.
+/// The maximum number of pieces written in one call; the system allows 1,024.
 const MAX_PIECES: usize = 512;
-/// The limit on the bytes written in one call. Their check sum is computed just before, so that they are still in the
-/// cache.
+/// The maximum number of bytes written in one call: few enough that they are still in the cache after their check sum
+/// has been computed.
 const MAX_CALL_BYTES: usize = 1 << 20;
 
-/// Returns the file of this number.
+/// Returns the path of the file with the given number.
 pub(super) fn path(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("rows-{number:010}.data"))
 }
 
-/// Returns the number of a file with the given name; `None` for the name of any other file.
+/// Returns the number of a file with the given name, or `None` for the name of any other file.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("rows-")?.strip_suffix(".data")?;
     let number = digits.parse().ok()?;

@@ -81,7 +81,7 @@ impl Checkpoint {
         };
         Ok(StoreOptions {
             removal,
-            // A number above the capacity is no limit.
+            // A number above the capacity imposes no limit.
             max_selectable: Some(manifest.max_selectable).filter(|&most| most <= manifest.capacity),
             rank: manifest.rank,
             ranks: manifest.ranks,
@@ -173,7 +173,7 @@ impl Checkpoint {
             let row = &group.rows[place];
             let begin = begins[place];
             let bytes = &extent[begin..begin + narrow(row.length * step_bytes)];
-            // The store is new: its rows are free. Other processes can only find it by its name, and see all rows as
+            // The store is new, so its rows are free. Other processes can only find it by its name, and see all rows as
             // free.
             segment::write(store.inner.segment.row(column, row.row).0, bytes);
         }
@@ -201,7 +201,7 @@ impl Checkpoint {
 }
 
 impl Store {
-    /// Loads a store that was [saved](Self::save) in a folder into anonymous shared memory. See [`Checkpoint`] for
+    /// Loads, into anonymous shared memory, a store that was [saved](Self::save) in a folder. See [`Checkpoint`] for
     /// more.
     ///
     /// # Errors

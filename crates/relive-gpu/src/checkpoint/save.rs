@@ -19,7 +19,7 @@ use crate::store::{Pinned, Snapshot, SnapshotRow, Store};
 
 /// A group of this size accepts no more rows, since a group is read, checksummed and written as a whole.
 const GROUP_BYTES: u64 = 32 << 20;
-/// The limit on the threads that write.
+/// The maximum number of threads that write.
 const MAX_THREADS: usize = 8;
 
 /// The result of a save.
@@ -48,7 +48,8 @@ impl Store {
     ///
     /// # Errors
     /// Another process is saving to the folder; the folder has a checkpoint with a different schema or capacity, or a
-    /// damaged manifest; or a file cannot be written. The folder then still has its last checkpoint, and nothing else.
+    /// damaged manifest; or a file cannot be written. In these cases, the folder still contains its last checkpoint,
+    /// and nothing else.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
         if folder.as_os_str().is_empty() {
@@ -207,7 +208,7 @@ impl Dirty {
         dirty
     }
 
-    /// Keeps rows of the last checkpoint, except for files of which less than half is wanted.
+    /// Keeps the rows of the last checkpoint, except in files of which less than half is wanted.
     fn keep(&mut self, snapshot: &Snapshot, before: &Manifest) {
         let current: HashMap<u64, u64> = snapshot.rows.iter().map(|row| (row.row, row.generation)).collect();
         let wanted = |row: &GroupRow| current.get(&row.row) == Some(&row.generation);
@@ -256,7 +257,7 @@ fn add_places(places: &mut Places, number: usize, group: &Group) -> Result<()> {
     Ok(())
 }
 
-/// Writes groups on several threads. Pins end as soon as their rows are written.
+/// Writes groups on several threads. Pins end as soon as their rows have been written.
 fn write_groups(
     store: &Store,
     folder: &Path,

@@ -34,8 +34,8 @@ struct Memory {
     valid: Vec<u32>,
 }
 
-/// Rows of columns, copied from a store. Dropping the batch returns its memory for reuse: put it into an `Arc` to share
-/// it.
+/// Rows of columns, copied from a store. Dropping the batch returns its memory for reuse. To share a batch, put it into
+/// an `Arc`.
 #[derive(Debug)]
 pub struct Batch {
     ring: Arc<Ring>,
@@ -79,7 +79,7 @@ impl Ring {
         Ok(Arc::new(Self { plan, schema, free: Mutex::new(free), returned: Condvar::new(), count }))
     }
 
-    /// Returns the memory of an unused batch, and waits until there is one.
+    /// Waits until there is an unused batch, and returns its memory.
     pub(super) fn take(self: &Arc<Self>, patience: Duration, metrics: &Metrics) -> Result<Batch> {
         let mut free = self.free.lock();
         if free.is_empty() {

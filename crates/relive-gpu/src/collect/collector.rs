@@ -25,7 +25,7 @@ pub struct CollectOptions {
     pub batches: usize,
     /// The number of copying threads, including the caller's.
     pub threads: usize,
-    /// Whether rows are visited in memory order; the batch still has them in the order in which they were pinned.
+    /// Whether rows are visited in memory order; the batch still contains them in the order in which they were pinned.
     pub sorted: bool,
     /// How long a collection waits for memory while all batches are in use.
     pub patience: Duration,
@@ -94,8 +94,8 @@ impl Collector {
     /// # Errors
     /// The trajectories belong to another store, or exceed the rows of a batch; the numbers of steps and trajectories
     /// differ; a step is beyond its trajectory's length; or the batch belongs to another collector. `Unavailable` if a
-    /// store on another machine does not answer within the network's patience, or its connection is lost; after that,
-    /// pin the trajectories again.
+    /// store on another machine does not answer within the network's patience, or its connection is lost. In this case,
+    /// the trajectories must be pinned again.
     pub fn collect_into(&self, pinned: &Pinned, steps: &[u64], batch: &mut Batch) -> Result<()> {
         let begin = Instant::now();
         let shared = &*self.shared;
@@ -155,7 +155,7 @@ impl Collector {
         let mut remote = Vec::new();
         for (rank, place) in shared.reader.places().iter().enumerate() {
             let StorePlace::Remote(peer) = place else { continue };
-            // Without a lease of this rank's store, none of the rows are in it.
+            // Without a lease of this rank's store, none of the rows are in that store.
             let Some(lease) = pinned.lease(rank) else { continue };
             let mut rows = Vec::new();
             for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {

@@ -10,7 +10,7 @@ use super::window::{self, Span};
 use crate::bytes::{narrow, wide};
 use crate::memory::segment::Segment;
 
-/// The minimum bytes of a part: waking another thread for less takes longer than copying.
+/// The minimum number of bytes in a part: waking another thread for less takes longer than copying.
 const PART_BYTES: u64 = 96 << 10;
 /// The number of parts per thread, chosen so that one delayed thread delays the job only briefly.
 const PARTS_PER_THREAD: usize = 4;

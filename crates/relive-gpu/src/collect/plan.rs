@@ -1,4 +1,4 @@
-//! The plan of a collection, as numbers: the CPU and a GPU work from the same plan.
+//! The plan of a collection, as numbers from which both the CPU and a GPU work.
 
 use relive_tensor::DType;
 
@@ -12,7 +12,7 @@ use crate::schema::Schema;
 
 /// Every column of a batch starts at a multiple of this, as JAX and CUDA require.
 pub const OUTPUT_ALIGNMENT: u64 = 256;
-/// The limit on the windows of a batch.
+/// The maximum number of windows in a batch.
 pub const MAX_WINDOWS: usize = 1024;
 
 /// One window of a batch: the source and destination of its steps.
@@ -36,7 +36,7 @@ pub struct ColumnPlan {
     pub pad_element: [u8; 16],
     /// The type of the elements in the batch.
     pub dtype: DType,
-    /// The conversion, if type or scale differ from the table's.
+    /// The conversion, if the type or the scale differs from the table's.
     pub convert: Option<Convert>,
     /// The number of bytes of a step in the batch.
     pub output_step_bytes: u64,

@@ -112,7 +112,7 @@ impl Drop for WaitForThreads<'_> {
     }
 }
 
-/// Reports in its drop that a thread no longer has the job, even if the work panics.
+/// Reports, when it is dropped, that a thread no longer has the job, even if the work panics.
 struct LeaveJob<'a>(&'a Shared);
 
 impl Drop for LeaveJob<'_> {
@@ -156,7 +156,7 @@ impl Shared {
         }
     }
 
-    /// Returns the job after the last seen one; `None` once the pool is dropped.
+    /// Returns the job after the last one seen, or `None` once the pool has been dropped.
     fn next_job(&self, seen: usize) -> Option<Job> {
         for _ in 0..SPINS {
             if self.number.load(Ordering::Acquire) != seen {
@@ -183,7 +183,7 @@ impl Drop for Pool {
         self.shared.number.fetch_add(1, Ordering::Release);
         self.shared.begun.notify_all();
         for thread in self.threads.drain(..) {
-            // The thread only panics if work has panicked, which was reported then.
+            // The thread panics only if the work has panicked, which has already been reported.
             let _: std::thread::Result<()> = thread.join();
         }
     }

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowRequest, WindowRequest};
 use crate::peers::{Body, Lease, PendingAnswer};
 
-/// Rows of a batch that another machine has: the request for them, and their destination. One request covers as many
+/// Rows of a batch that are on another machine: the request for them, and their destination. One request covers as many
 /// rows as the limits on an answer's bytes and pieces allow.
 pub(super) struct Remote<'a> {
     lease: &'a Lease,
@@ -39,7 +39,7 @@ impl<'a> Remote<'a> {
         Self { lease, plan, windows, rows, next: 0 }
     }
 
-    /// Requests the next rows; `None` if all were requested.
+    /// Requests the next rows. Returns `None` if all rows have been requested.
     pub(super) async fn ask(&mut self) -> Result<Option<InFlight>> {
         let first = self.next;
         let (mut count, mut bytes) = (0, 0);
@@ -119,7 +119,7 @@ fn span_bytes(column: &ColumnPlan, row: &RowPlan) -> u64 {
     span_of(column, row).count * column.step_bytes
 }
 
-/// Returns a row's place in a window; records its valid steps.
+/// Returns a row's place in a window, and records its valid steps.
 fn place_of<'a>(
     target: &'a mut Target,
     plan: &BatchPlan,

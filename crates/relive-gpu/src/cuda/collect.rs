@@ -104,7 +104,7 @@ impl Collector {
     /// this point.
     ///
     /// # Safety
-    /// The plans' addresses must refer to memory that the device can read, and can write for output tensors, and that
+    /// The plans' addresses must refer to memory that the device can read (and write, for output tensors) and that
     /// stays valid until the stream has passed this point.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ const NAMES: [&str; 9] = [
     "collect",
 ];
 
-/// A GPU with loaded kernels and its own stream. Clones are the same device.
+/// A GPU with loaded kernels and its own stream. Clones refer to the same device.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 

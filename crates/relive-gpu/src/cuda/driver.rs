@@ -21,7 +21,7 @@ impl DevicePtr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream(pub u64);
 
-/// A point in a stream for which others can wait.
+/// A point in a stream that other work can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Event(pub u64);
 
@@ -33,7 +33,7 @@ pub struct Module(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Function(pub u64);
 
-/// A copy between two addresses, of the host or of the device: with unified addressing both share one address space.
+/// A copy between two addresses, of the host or of the device. With unified addressing, both share one address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Copy {
     /// Destination address.
@@ -73,7 +73,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Frees memory.
     ///
     /// # Safety
-    /// The memory must be from [`allocate`](Self::allocate), and no longer in use.
+    /// The memory must come from [`allocate`](Self::allocate), and must no longer be in use.
     unsafe fn free(&self, memory: DevicePtr) -> Result<()>;
 
     /// Makes host memory readable by kernels, and returns its device address. `bytes` is not 0.
@@ -104,7 +104,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Same as [`copy`](Self::copy).
     unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, stream: Stream) -> Result<()>;
 
-    /// Compiles CUDA C to PTX for this device; `None` if no compiler is available.
+    /// Compiles CUDA C to PTX for this device. Returns `None` if no compiler is available.
     fn compile(&self, source: &str) -> Option<Result<String>>;
 
     /// Loads kernels from PTX.
@@ -126,7 +126,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Destroys a stream.
     ///
     /// # Safety
-    /// The stream must be from [`stream`](Self::stream), and no longer in use.
+    /// The stream must come from [`stream`](Self::stream), and must no longer be in use.
     unsafe fn end_stream(&self, stream: Stream) -> Result<()>;
 
     /// Creates an event.
@@ -144,7 +144,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Destroys an event.
     ///
     /// # Safety
-    /// The event must be from [`event`](Self::event), and no longer in use.
+    /// The event must come from [`event`](Self::event), and must no longer be in use.
     unsafe fn end_event(&self, event: Event) -> Result<()>;
 
     /// Waits until the stream has done all its work, for at most `patience`.

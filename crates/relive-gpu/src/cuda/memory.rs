@@ -106,7 +106,7 @@ impl Drop for DeviceBuffer {
     }
 }
 
-/// The limit on the bytes of one registration: drivers refuse some hundreds of gigabytes at once.
+/// The maximum number of bytes in one registration, because drivers refuse several hundred gigabytes at once.
 pub const MAX_REGISTRATION_BYTES: u64 = 64 << 30;
 
 /// Host memory that kernels can read over the bus until this is dropped. It owns the mapping, and unregisters the
@@ -133,7 +133,7 @@ impl HostRegistration {
     /// pages takes about 0.1 s per GiB.
     ///
     /// # Safety
-    /// The bytes at `address` must stay mapped while `mapping` lives.
+    /// The bytes at `address` must stay mapped while `mapping` exists.
     ///
     /// # Errors
     /// The memory is empty, or the driver refuses it, for example because the limit on locked memory is too low.

@@ -4,7 +4,7 @@ use cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts, sys};
 
 use crate::{Error, ErrorKind, Result};
 
-/// Returns PTX for this compute capability; `None` if NVRTC is missing.
+/// Returns PTX for this compute capability, or `None` if NVRTC is missing.
 pub(crate) fn compile(source: &str, architecture: u32) -> Option<Result<String>> {
     // SAFETY: the call only opens and closes the library.
     if !unsafe { sys::is_culib_present() } {

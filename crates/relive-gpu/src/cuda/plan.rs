@@ -8,7 +8,7 @@ use crate::{Error, Result};
 /// Rows start at multiples of this, so that whole vectors can be read.
 pub const ALIGNMENT: u64 = 16;
 
-/// The limit on the absolute value of steps and offsets, so that no sum of them overflows.
+/// The maximum absolute value of steps and offsets, chosen so that no sum of them overflows.
 const MAX_STEP: i64 = 1 << 60;
 
 /// One column of a collection. Addresses are in the address space of the collecting processor.
@@ -98,7 +98,7 @@ impl ColumnPlan {
     }
 }
 
-/// Returns the number that identifies a type to the kernels; `None` if they do not convert it.
+/// Returns the number that identifies a type to the kernels, or `None` if they do not convert it.
 pub(super) fn code(dtype: DType) -> Option<u64> {
     Some(match dtype {
         DType::UInt8 => 1,

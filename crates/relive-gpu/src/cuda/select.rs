@@ -22,8 +22,8 @@ const DIGIT_BITS: u64 = 11;
 const HIGHEST_KEY_SHIFT: u64 = 55;
 const HIGHEST_INDEX_SHIFT: u64 = 33;
 
-/// The limit on the candidates collected beyond the wanted number: sorting them is cheaper than another pass over all
-/// indices.
+/// The maximum number of candidates that are collected beyond the wanted number. Sorting them is cheaper than another
+/// pass over all indices.
 const ROOM: u64 = 1 << 16;
 
 /// A value that is not a global index.
@@ -89,7 +89,7 @@ impl DeviceWeights {
         Pool(Box::new(DeviceRank { weights: self, inserted: None }))
     }
 
-    /// Returns a pool for all selections. `inserted` has the 64-bit insertion number of each index of the rank.
+    /// Returns a pool for all selections. `inserted` contains the 64-bit insertion number of each index of the rank.
     #[must_use]
     pub fn pool_with_inserted<'a>(&'a self, inserted: &'a DeviceBuffer) -> Pool<'a> {
         Pool(Box::new(DeviceRank { weights: self, inserted: Some(inserted) }))
@@ -201,8 +201,8 @@ impl DeviceRank<'_> {
         unsafe { self.weights.run(Kernel::Starts, 8, &Starts { sums, count: self.supers(), starts }) }
     }
 
-    /// Finds, digit by digit, a bound (key and index) that at least `count` candidates, or all of them, do not exceed,
-    /// and not many more.
+    /// Finds, digit by digit, a bound (key and index) that is not exceeded by at least `count` candidates, or by all if
+    /// there are fewer, but not by many more.
     fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {
         let mut below = 0;
         keys.shift = HIGHEST_KEY_SHIFT;

@@ -69,8 +69,8 @@ impl DeviceStore {
     /// Like [`collect`](Self::collect), but as part of a stream.
     ///
     /// # Safety
-    /// `out` must refer to device memory for a batch. It, the pins and this store must stay valid until the stream has
-    /// passed this point.
+    /// `out` must refer to device memory for a batch. This memory, the pins and this store must stay valid until the
+    /// stream has passed this point.
     ///
     /// # Errors
     /// Same as [`collect`](Self::collect).

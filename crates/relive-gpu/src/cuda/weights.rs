@@ -38,7 +38,7 @@ struct Update {
     refused: u64,
 }
 
-/// The limit on the weights of one update: their positions have 32 bits.
+/// The maximum number of weights in one update, whose positions have 32 bits.
 const MAX_UPDATE: usize = u32::MAX as usize - 1;
 
 /// A value that is not a position in an update.
@@ -202,7 +202,7 @@ impl DeviceWeights {
         self.device.synchronize(self.device.stream())
     }
 
-    /// Provides memory for one operation, and waits for all work on it before it is freed.
+    /// Provides memory for one operation. Before the memory is freed, waits for all work that uses it.
     pub(super) fn with_scratch<R>(
         &self,
         bytes: u64,

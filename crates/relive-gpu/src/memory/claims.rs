@@ -17,7 +17,7 @@ pub(crate) fn claim_free<'a>(
     claims.into_iter().position(|claim| take(claim, NOBODY, identity))
 }
 
-/// Claims a slot that has a dead owner. The new owner must clear the state that the dead owner left. If the new owner
+/// Claims a slot whose owner is dead. The new owner must clear the state that the dead owner left. If the new owner
 /// also dies, the next owner finds the same state.
 pub(crate) fn claim_dead(claims: &[AtomicU64], identity: Identity) -> Option<usize> {
     claims.iter().position(|claim| {

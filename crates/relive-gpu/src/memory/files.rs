@@ -19,9 +19,9 @@ use crate::error::{Error, Result};
 
 /// The folder in which Linux shows shared memory objects; `shm_open` opens files there.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// The limit on the bytes of a segment's name, the same as for any file name.
+/// The maximum length of a segment's name in bytes, the same as for any file name.
 const MAX_NAME_BYTES: usize = 255;
-/// A file without an owner after this time was left behind by a process that died while creating it.
+/// If a file still has no owner after this time, the process that was creating it has died.
 const MAKING: Duration = Duration::from_secs(5);
 /// The number of attempts to create a name for which other processes compete.
 const TRIES: usize = 100;
@@ -115,7 +115,7 @@ pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
     }
 }
 
-/// Removes a file that has a dead owner. The lock prevents two processes that both see the old file from removing each
+/// Removes a file whose owner is dead. The lock prevents two processes that both see the old file from removing each
 /// other's new one.
 fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     // Opening a pipe would block, and a link would be followed.
@@ -190,7 +190,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     })
 }
 
-/// Creates unnamed memory; its descriptor can be passed to other processes.
+/// Creates unnamed memory, whose descriptor can be passed to other processes.
 pub(crate) fn anonymous(bytes: u64) -> Result<File> {
     let failed = |error: rustix::io::Errno| Error::system("create anonymous shared memory", error.into());
     let file = memfd_create("relive-gpu", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
@@ -218,7 +218,7 @@ pub(crate) fn beginning(mut file: &File, count: u64, what: &str) -> Result<Vec<u
     Ok(bytes)
 }
 
-/// Reads eight bytes of a file; `None` if the file is shorter.
+/// Reads eight bytes of a file. Returns `None` if the file is shorter.
 pub(crate) fn word(file: &File, at: u64, what: &str) -> Result<Option<[u8; 8]>> {
     let mut bytes = [0; 8];
     match file.read_exact_at(&mut bytes, at) {
@@ -234,7 +234,7 @@ pub(crate) fn write_at(file: &File, bytes: &[u8], at: u64, what: &str) -> Result
     written.map_err(|error| Error::system(format_args!("write {what}"), error))
 }
 
-/// Writes a whole file durably: under a temporary name, then renamed.
+/// Writes a whole file durably, by writing it under a temporary name and renaming it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");

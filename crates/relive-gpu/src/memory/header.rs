@@ -16,7 +16,7 @@ pub(crate) const VERSION: u32 = 2;
 pub(crate) const FIXED_BYTES: usize = 256;
 /// The maximum length of a path on Linux.
 const MAX_PATH_BYTES: usize = 4096;
-/// The limit on the bytes of a schema.
+/// The maximum size of a schema, in bytes.
 const MAX_SCHEMA_BYTES: u64 = 16 << 20;
 
 /// The contents of a segment's header.

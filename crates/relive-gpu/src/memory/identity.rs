@@ -14,7 +14,7 @@ const PID_BITS: u32 = 22;
 pub(crate) struct Identity(u64);
 
 impl Identity {
-    /// Returns this process. Read again each time, because a fork creates another process.
+    /// Returns this process. Its identity is read again each time, because a fork creates another process.
     pub(crate) fn current() -> Result<Self> {
         let pid = std::process::id();
         match Self::of(pid) {
@@ -63,7 +63,7 @@ impl Identity {
 
 const ESRCH: i32 = 3;
 
-/// Returns the start time from the text of `/proc/<pid>/stat`; `None` for a zombie. The second field, the program's
+/// Returns the start time from the text of `/proc/<pid>/stat`, or `None` for a zombie. The second field, the program's
 /// name, may contain spaces and brackets, so fields are counted from its end.
 fn started(text: &[u8]) -> Option<u64> {
     let end = text.iter().rposition(|&byte| byte == b')')?;

@@ -33,7 +33,7 @@ const IN_USE: u64 = 1;
 const CLOSED: u64 = 2;
 /// The offset of the owner's identity in a column's file.
 const COLUMN_IDENTITY_AT: u64 = 16;
-/// The limit on the bytes of a segment that are read as its header.
+/// The maximum number of bytes of a segment that are read as its header.
 const MAX_HEADER_BYTES: u64 = 32 << 20;
 
 /// The processes that can attach to a new segment.
@@ -67,7 +67,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment. Dropping the second value removes its names.
+    /// Creates a segment. Dropping the second returned value removes the segment's names.
     pub(crate) fn create(header: Header, reach: Reach<'_>, ready: Ready) -> Result<(Self, Vec<Name>)> {
         let bytes = header.layout.segment_bytes;
         let (file, name, what) = match reach {
@@ -120,7 +120,7 @@ impl Segment {
 
     fn attach(file: File, what: String) -> Result<Self> {
         check_state(&file, &what)?;
-        // Read after the state, which is written last, so all of it is complete.
+        // Read after the state. The state is written last, so all of it is complete.
         let bytes = files::beginning(&file, SCHEMA_AT, &what)?;
         let schema_bytes =
             bytes.get(40..48).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
@@ -179,7 +179,7 @@ impl Segment {
         futex::wake(self.doorbell().0);
     }
 
-    /// Returns the segment's description in errors.
+    /// Returns the description of the segment that errors use.
     pub(crate) fn what(&self) -> &str {
         &self.what
     }

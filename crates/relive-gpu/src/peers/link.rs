@@ -64,7 +64,7 @@ impl Link {
         Arc::new(Self { what, frames, leases: AtomicU64::new(0), runtime })
     }
 
-    /// Returns whether the link is broken. A link in use is assumed to be intact; its next user finds out otherwise.
+    /// Returns whether the link is broken. A link in use is assumed to be intact; if it is not, its next user notices.
     pub(super) fn is_broken(&self) -> bool {
         self.frames.try_lock().is_ok_and(|frames| frames.is_none())
     }

@@ -12,14 +12,14 @@ pub(crate) const MAGIC: [u8; 8] = *b"RLVROWS\n";
 pub(crate) const VERSION: u32 = 1;
 /// The number of bytes of magic and version.
 pub(crate) const GREETING_BYTES: usize = 12;
-/// The limit on the bytes of a request's head: 1,024 windows take 24 KiB.
+/// The maximum size of a request's head in bytes: 1,024 windows take 24 KiB.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 << 10;
-/// The limit on the bytes of a request's body: 2.7 million rows.
+/// The maximum size of a request's body in bytes: 2.7 million rows.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
-/// The limit on the bytes of rows in one answer: a client splits larger requests. A frame has at most 4 GiB.
+/// The maximum number of bytes of rows in one answer; a client splits larger requests. A frame has at most 4 GiB.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
-/// The limit on the windows of rows in one answer. Each window takes some work, so a client splits larger requests, and
-/// the server serves other clients in between.
+/// The maximum number of windows of rows in one answer. Each window takes some work, so a client splits larger
+/// requests, and the server serves other clients in between.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
 /// Stands for the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;

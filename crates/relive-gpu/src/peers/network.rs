@@ -19,15 +19,16 @@ pub struct NetworkOptions {
     /// The token that connections present and a server requires; without a token, every client that can reach the
     /// server can use it.
     pub token: Option<String>,
-    /// A server's TLS settings; without them connections are in plain text.
+    /// A server's TLS settings; without them, connections are in plain text.
     pub server_tls: Option<ServerTls>,
-    /// A connection's TLS settings; without them it is in plain text.
+    /// A connection's TLS settings; without them, it is in plain text.
     pub client_tls: Option<ClientTls>,
     /// How long a call waits for complete answers from other stores.
     pub patience: Duration,
     /// The number of serving threads.
     pub threads: usize,
-    /// Called every 50 ms of a wait, in the waiting thread: true ends the wait with an error of the kind `Interrupted`.
+    /// Called every 50 ms during a wait, in the waiting thread. If it returns true, the wait ends with an error of the
+    /// kind `Interrupted`.
     pub interrupted: Option<fn() -> bool>,
 }
 
@@ -117,8 +118,8 @@ impl Network {
         self.inner.runtime.as_ref().expect("there until it is dropped").handle()
     }
 
-    /// Waits in this thread for the answers from other stores, for at most the patience. Errors name the operation
-    /// `what`.
+    /// Waits in this thread for the answers from other stores, for at most the network's patience. Errors name the
+    /// operation `what`.
     pub(crate) fn wait<T: Send>(
         &self,
         what: &str,
@@ -138,7 +139,7 @@ impl Network {
     }
 }
 
-/// The limit on the bytes of a token.
+/// The maximum length of a token, in bytes.
 const MAX_TOKEN_BYTES: usize = 1024;
 
 async fn within<T>(options: &NetworkOptions, what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -92,7 +92,7 @@ impl Peer {
     }
 }
 
-/// Opens a connection to a store, and the store's description of itself.
+/// Opens a connection to a store, and receives the store's description of itself.
 async fn open(network: &Network, address: &str, what: &str) -> Result<(Frames, Described)> {
     let options = network.options();
     let refused = |error: std::io::Error| Error::unavailable(format!("cannot reach {what}: {error}"));

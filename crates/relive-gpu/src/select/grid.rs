@@ -2,10 +2,10 @@
 
 use crate::{Error, Result};
 
-/// The limit on the bits of a mass on the grid.
+/// The maximum number of bits of a mass on the grid.
 const MAX_UNIT_BITS: u32 = 40;
 
-/// The limit on the indices of all ranks together: each mass then still has 24 bits.
+/// The maximum number of indices of all ranks together. At this number, each mass still has 24 bits.
 pub const MAX_CAPACITY: u64 = 1 << 39;
 
 /// The grid of a set of masses, which are weights to the power of their exponent: a mass m becomes the integer nearest

@@ -114,7 +114,7 @@ pub fn power(base: f32, exponent: f32) -> f32 {
 pub(crate) fn exponential(high: u32, low: u32) -> f64 {
     const SCALE: f64 = 1.0 / 18446744073709551616.0;
     let c = (f64::from(high) * 4294967296.0 + (f64::from(low) + 0.5)) * SCALE;
-    // If c rounds to 1, 1 - c would have no logarithm; it is replaced by 2⁻⁵³.
+    // If c rounds to 1, 1 - c has no logarithm, so it is replaced by 2⁻⁵³.
     let rest = if c < 1.0 { 1.0 - c } else { 1.1102230246251565e-16 };
     if rest * SQRT_2 >= 1.0 {
         // 1 - c loses the last bits of c; s = c / (2 - c) does not.

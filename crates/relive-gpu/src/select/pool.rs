@@ -54,8 +54,8 @@ impl<'a> Pool<'a> {
         Self::with_inserted(weights, &[])
     }
 
-    /// Creates a pool for all selections. `inserted` has the insertion number of each index of the rank; across all
-    /// ranks, later insertions have larger numbers.
+    /// Creates a pool for all selections. `inserted` contains the insertion number of each index of the rank; across
+    /// all ranks, later insertions have larger numbers.
     #[must_use]
     pub fn with_inserted(weights: &'a Weights, inserted: &'a [u64]) -> Self {
         Self(Box::new(Scanned { weights, inserted }))

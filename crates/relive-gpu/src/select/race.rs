@@ -1,8 +1,8 @@
 //! Weighted selection without replacement, as a race.
 //!
-//! Every index i gets an exponentially distributed number E and the arrival time E / mass; the first k to arrive are
-//! selected. This is the Gumbel trick in another form: -ln(E) has the Gumbel distribution, so the order by E / mass,
-//! smallest first, is the order by log(mass) - ln(E), largest first. It needs one logarithm instead of three.
+//! Every index i is assigned an exponentially distributed number E and the arrival time E / mass; the first k to arrive
+//! are selected. This is the Gumbel trick in another form: -ln(E) has the Gumbel distribution, so the order by E /
+//! mass, smallest first, is the order by log(mass) - ln(E), largest first. It needs one logarithm instead of three.
 //! (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006; Kool et al., 2019, for Gumbel.)
 //!
 //! E = -ln(1 - c), and c has 64 bits: 32 from one stream and 32 from another. Since E ≥ c, an index whose high bits

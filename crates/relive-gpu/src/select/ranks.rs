@@ -95,7 +95,8 @@ impl Summary {
         Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
     }
 
-    /// Returns the bytes to gather on all ranks: 104, and 24 for each candidate of selections without replacement.
+    /// Returns the bytes to gather on all ranks: 104 bytes, plus 24 for each candidate of selections without
+    /// replacement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(SUMMARY)
@@ -166,7 +167,7 @@ impl Part {
         self.draws.iter().map(|draw| (draw.position, draw.index))
     }
 
-    /// Returns the bytes to gather on each rank that needs the whole list: 80, and 24 for each draw.
+    /// Returns the bytes to gather on each rank that needs the whole list: 80 bytes, plus 24 for each draw.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         Writer::new(PART)

@@ -104,14 +104,14 @@ pub enum Order {
 pub struct Selected {
     /// Global indices.
     pub indices: Vec<u64>,
-    /// The probability of each in one draw; 1 for `TopK`, `Fifo` and `Lifo`.
+    /// The probability of each index in one draw; 1 for `TopK`, `Fifo` and `Lifo`.
     pub probabilities: Vec<f32>,
     /// Importance weights; all 1 unless the selection is prioritized.
     pub importance: Vec<f32>,
 }
 
 impl Selected {
-    /// Returns the share of one of `ranks` ranks: the list is divided into runs of equal length; if it does not divide
+    /// Returns the share of one of `ranks` ranks. The list is divided into runs of equal length; if it does not divide
     /// evenly, the first runs have one more entry.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {

@@ -16,7 +16,7 @@ use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 8] = *b"RLSELE01";
 
-/// The limit on the indices of one selection.
+/// The maximum number of indices in one selection.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
 /// The minimum mean mass in units of the grid: below it, probabilities would be off by more than 0.4 %.
@@ -129,7 +129,7 @@ impl Selector {
     /// Returns the whole list, given the parts of all ranks in any order.
     ///
     /// # Errors
-    /// The parts do not all belong to one selection, or it is not `selection`.
+    /// The parts do not all belong to one selection, or that selection is not `selection`.
     pub fn merge(parts: &[Part], selection: Selection, order: Order) -> Result<Selected> {
         let (request, whole, mut draws) = ranks::assemble(parts)?;
         if request.selection != selection.code() {
@@ -229,7 +229,7 @@ fn check_resolution(selection: Selection, whole: RankTotals, rank: &dyn Rank) ->
     )))
 }
 
-/// Returns this rank's part of the whole mass, and the whole.
+/// Returns this rank's part of the whole mass, and the whole mass.
 fn own_mass(summaries: &[Summary], rank: usize, measure: Measure) -> (std::ops::Range<u64>, u64) {
     let mass = |summary: &Summary| match measure {
         Measure::Units => summary.units,

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"RLWGHT01";
 
-/// The limit on the exponent of priorities.
+/// The maximum exponent of priorities.
 pub const MAX_EXPONENT: f32 = 16.0;
 
 /// The minimum number of indices per thread; for fewer, another thread costs more than it saves.
@@ -210,7 +210,8 @@ impl Weights {
             .finish()
     }
 
-    /// Restores weights from the output of [`to_bytes`](Self::to_bytes); every selection from them is the same.
+    /// Restores weights from the output of [`to_bytes`](Self::to_bytes). Selections from the restored weights give the
+    /// same results.
     ///
     /// # Errors
     /// The bytes do not encode weights.

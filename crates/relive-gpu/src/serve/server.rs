@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::peers::{Network, NetworkOptions};
 use crate::store::Reader;
 
-/// The limit on simultaneous connections: one for each rank of other machines, plus lost connections that have not been
-/// noticed yet.
+/// The maximum number of simultaneous connections: one for each rank of other machines, plus lost connections that have
+/// not been noticed yet.
 const MAX_CONNECTIONS: usize = 4096;
 /// How long a TLS handshake may take.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);

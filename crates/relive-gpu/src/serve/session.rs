@@ -23,13 +23,13 @@ use crate::store::{Pinned, PinnedRow, Reader};
 
 /// How long a connection may take to send its greeting.
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may stall while it receives an answer: its pins prevent rows from being replaced.
+/// How long a client may stall while it receives an answer, because its pins prevent rows from being replaced.
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
-/// The limit on the pieces sent at once, set by Linux.
+/// The maximum number of pieces sent at once, which is a limit of Linux.
 const PIECES: usize = 1024;
 /// The number of rows pinned before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
-/// The limit on the rows that one connection may have pinned. Their list takes 72 MiB.
+/// The maximum number of rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
 
 /// Why a connection ends.

@@ -227,7 +227,7 @@ fn rows_are_served_over_tls() {
     let [local, remote] =
         [&ranks.local, &ranks.remote].map(|reader| collected(reader, &windows(), &rows, &[1, 2, 3, 4, 5]));
     assert!(local == remote);
-    // A client without TLS gets an error that explains why no answer arrives.
+    // A client without TLS receives an error that explains why no answer arrives.
     let plain = network(NetworkOptions::new());
     let error = Peer::connect(&plain, &ranks.servers[0].address().to_string()).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Corrupt), "{error}");

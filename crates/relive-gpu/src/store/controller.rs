@@ -37,7 +37,7 @@ pub(crate) struct Controller {
     changed: Changed,
 }
 
-/// Rows with weights that may have changed since the last query, each once.
+/// The rows whose weights may have changed since the last query, each once.
 #[derive(Debug)]
 struct Changed {
     rows: Vec<u64>,
@@ -121,7 +121,7 @@ impl Controller {
         self.changed.note(place.row);
     }
 
-    /// Changes a trajectory's weight, unless another trajectory has its row by now.
+    /// Changes a trajectory's weight, unless another trajectory has taken its row in the meantime.
     pub(super) fn reweigh(&mut self, segment: &Segment, place: Place, weight: f32) -> bool {
         let (at, weight) = (narrow(place.row), without_sign(weight));
         let selectable = Stamp::new(RowState::Selectable, place.generation);

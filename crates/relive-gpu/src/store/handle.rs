@@ -68,7 +68,7 @@ pub struct Status {
 pub struct Reweigh {
     /// The index over all ranks.
     pub index: u64,
-    /// The generation that was returned when it was committed or pinned.
+    /// The generation that was returned when the trajectory was committed or pinned.
     pub generation: u64,
     /// Finite and not negative; with 0 the trajectory is kept, but never drawn.
     pub weight: f32,
@@ -83,7 +83,7 @@ pub struct Changed {
     pub skipped: u64,
 }
 
-/// A row with a weight that may have changed.
+/// A row whose weight may have changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
     /// The index within this rank.
@@ -116,7 +116,7 @@ impl Store {
     /// has died.
     ///
     /// # Errors
-    /// A living process has the name, and the errors of [`create`](Self::create).
+    /// A living process already uses the name; otherwise, the errors of [`create`](Self::create).
     pub fn create_named(name: &str, schema: Schema, options: StoreOptions) -> Result<Self> {
         Self::make(schema, options, Reach::Named(name))
     }
@@ -177,13 +177,14 @@ impl Store {
         self.inner.state.lock().free()
     }
 
-    /// Returns the bytes of the segment, without columns in files.
+    /// Returns the size of the segment in bytes, not counting columns in files.
     #[must_use]
     pub fn segment_bytes(&self) -> u64 {
         self.inner.segment.header().layout.segment_bytes
     }
 
-    /// Returns the descriptor of the memory, for processes that attach without a name. `None` for a private store.
+    /// Returns the descriptor of the memory, for processes that attach without a name. Returns `None` for a private
+    /// store.
     #[must_use]
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.segment.descriptor()
@@ -240,11 +241,11 @@ impl Store {
         writing.commit(length, weight)
     }
 
-    /// Sets new weights of trajectories. Trajectories that no longer exist are skipped, because their rows may hold
+    /// Sets new weights of trajectories. Trajectories that no longer exist are skipped, because their rows may contain
     /// others by now.
     ///
     /// # Errors
-    /// A weight is negative, infinite or NaN, or an index belongs to another rank; then nothing changes.
+    /// A weight is negative, infinite or NaN, or an index belongs to another rank. In these cases, nothing changes.
     pub fn update_weights(&self, updates: &[Reweigh]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(updates.len());

@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) writers: Mutex<WriterSlots>,
-    /// The checkpoint that this store last wrote to a folder or was loaded from, by its random number.
+    /// The checkpoint that this store last wrote to a folder or was loaded from, identified by its random number.
     pub(crate) known: Mutex<HashMap<PathBuf, u64>>,
     pub(super) _names: Vec<Name>,
 }
@@ -84,8 +84,8 @@ impl Inner {
         places
     }
 
-    /// Evicts a callback's choice. Returns `false` if it chose none. If the choice was evicted or pinned in the
-    /// meantime, nothing is evicted.
+    /// Evicts a callback's choice. Returns `false` if the callback chose none. If the choice was evicted or pinned in
+    /// the meantime, nothing is evicted.
     fn evict_choice(&self, candidates: &[Candidate], chosen: Option<usize>, reason: Eviction) -> bool {
         let Some(candidate) = chosen.and_then(|chosen| candidates.get(chosen)) else { return false };
         let row = self.shard.local(candidate.index).expect("made by this store");
@@ -181,7 +181,7 @@ impl Inner {
         Ok(controller::sweep_readers(&self.segment, &self.metrics, identity))
     }
 
-    /// Wakes waiters for a row: one may be free.
+    /// Wakes the waiters for a row, because one may be free.
     pub(super) fn notify_room(&self) {
         let (releases, waiting) = self.segment.releases();
         if waiting.load(Ordering::SeqCst) > 0 {

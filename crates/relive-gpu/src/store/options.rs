@@ -11,9 +11,9 @@ use crate::memory::header::Header;
 use crate::memory::layout::Shape;
 use crate::schema::Schema;
 
-/// The limit on the reader slots of a segment.
+/// The maximum number of reader slots of a segment.
 pub const MAX_READERS: u32 = 1024;
-/// The limit on the writer slots of a segment.
+/// The maximum number of writer slots of a segment.
 pub const MAX_WRITERS: u32 = 65_536;
 
 /// A row that may be evicted, as a [callback](Removal::Callback) sees it.
@@ -102,17 +102,17 @@ pub struct StoreOptions {
     pub capacity: u64,
     /// Which trajectory is evicted when another one needs its place.
     pub removal: Removal,
-    /// The limit on selectable trajectories, at most the capacity: a commit beyond it evicts one. If all are pinned,
-    /// the limit is exceeded until the next commit.
+    /// The maximum number of selectable trajectories, which is at most the capacity. A commit beyond it evicts one. If
+    /// all are pinned, the maximum is exceeded until the next commit.
     pub max_selectable: Option<u64>,
     /// The seed of the random removal.
     pub seed: u64,
-    /// Whether to request huge pages. If the system has none, small ones are used.
+    /// Whether to request huge pages. If the system has none, small pages are used.
     pub huge_pages: bool,
     /// The number of threads that touch the segment's memory when it is created, so that a lack of memory is detected
     /// then and not on a write. With 0, memory is allocated when it is first written.
     pub touch_threads: usize,
-    /// This store's position among `ranks` stores with the same capacity: its indices are `rank · capacity` to `(rank +
+    /// This store's position among `ranks` stores with the same capacity. Its indices are `rank · capacity` to `(rank +
     /// 1) · capacity - 1`.
     pub rank: u64,
     /// The number of stores that share the index space.

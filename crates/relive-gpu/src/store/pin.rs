@@ -14,7 +14,7 @@ impl Reader {
     /// occurs twice is pinned twice.
     ///
     /// # Errors
-    /// `NotFound` if a trajectory is not selectable or belongs to another rank; then none is pinned.
+    /// `NotFound` if a trajectory is not selectable or belongs to another rank, in which case none is pinned.
     pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
         let (pinned, missing) = self.pin_present(indices)?;
         if let Some(&first) = missing.first() {
@@ -38,8 +38,8 @@ impl Reader {
         self.pin_all(indices, true)
     }
 
-    /// Pins those trajectories that still exist without counting a sample, because they are not sampled or were counted
-    /// elsewhere.
+    /// Pins those trajectories that still exist, but without counting a sample, because they are not sampled or were
+    /// counted elsewhere.
     ///
     /// # Errors
     /// Same as [`pin_present`](Self::pin_present).
@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-/// Returns a row from the answer of the store on another machine; `None` if it does not exist.
+/// Returns a row from the answer of the store on another machine, or `None` if the row does not exist.
 fn row_of(info: &PinnedRowInfo, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
     let &PinnedRowInfo { generation, length, inserted, sampled, weight } = info;
     if generation == GONE {

@@ -1,4 +1,4 @@
-//! Trajectories that are being read and cannot be replaced until then.
+//! Trajectories that are being read, and cannot be replaced in the meantime.
 #![expect(unsafe_code, reason = "pinned rows become slices here; the block says why it is sound")]
 
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Pinned {
         self.rows.push(row);
     }
 
-    /// Adds the lease of rows on another machine, before the rows.
+    /// Adds the lease of rows on another machine, which must precede the rows.
     pub(super) fn keep(&mut self, rank: usize, lease: Lease) {
         self.leases.push((rank, lease));
     }
@@ -62,7 +62,7 @@ impl Pinned {
     /// Returns all steps of a trajectory in a column, in place.
     ///
     /// # Errors
-    /// The row or column does not exist, or the row is on another machine: collect it to read it.
+    /// The row or column does not exist, or the row is on another machine. To read such a row, collect it.
     pub fn bytes(&self, row: usize, column: usize) -> Result<&[u8]> {
         let columns = self.schema().columns().len();
         let Some(pinned) = self.rows.get(row).filter(|_| column < columns) else {
@@ -82,8 +82,8 @@ impl Pinned {
     /// Appends the pins from another call to these.
     ///
     /// # Errors
-    /// Another reader has pinned them, or the connection to a store on another machine was lost in between; then they
-    /// are released.
+    /// The other pins were made by another reader, or the connection to a store on another machine was lost in between.
+    /// In these cases, the other pins are released.
     pub fn append(&mut self, mut other: Pinned) -> Result<()> {
         if !self.reader.is(&other.reader) {
             return Err(Error::invalid("the trajectories were pinned by another reader"));

@@ -83,8 +83,8 @@ impl StorePlace {
 }
 
 impl Shared {
-    /// Pins a row; `None` if it is not selectable, or was sampled the maximum number of times. Any process with the
-    /// segment can write the row's length, which all readers use, so it is checked here.
+    /// Pins a row. Returns `None` if it is not selectable, or was sampled the maximum number of times. Any process with
+    /// the segment can write the row's length, which all readers use, so it is checked here.
     pub(super) fn pin_one(&self, index: u64, is_sample: bool) -> Result<Option<PinnedRow>> {
         let segment = &self.segment;
         let at = narrow(self.shard.local(index)?);
@@ -130,7 +130,7 @@ impl Shared {
         Err(Error::unavailable("the controller is taking unusually long to decide about a row; try again"))
     }
 
-    /// Counts a sample of a pinned row; `None` if it was sampled the maximum number of times.
+    /// Counts a sample of a pinned row. Returns `None` if the row was sampled the maximum number of times.
     fn sample(&self, at: usize) -> Option<u64> {
         let segment = &self.segment;
         let sampled = &segment.sampled()[at];

@@ -17,7 +17,7 @@ use crate::schema::Schema;
 
 /// A process's access to a store that it or another process created. Cheap to clone.
 ///
-/// After a fork, the child must attach again: pins belong to a process, and end with it.
+/// After a fork, the child must attach again, because pins belong to a process, and end with it.
 ///
 /// Readers of the ranks' stores on this machine and [peers](Peer) for the others combine into one reader of the whole
 /// index space: see [`of_ranks`](Self::of_ranks).

@@ -65,7 +65,7 @@ impl Shard {
         self.rank * self.capacity + local
     }
 
-    /// Returns the rank that owns the given index; `None` if the index is beyond the last rank's.
+    /// Returns the rank that owns the given index, or `None` if the index is beyond the last rank's.
     #[must_use]
     pub fn owner(&self, index: u64) -> Option<u64> {
         Some(index / self.capacity).filter(|&rank| rank < self.ranks)

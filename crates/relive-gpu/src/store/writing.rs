@@ -79,7 +79,7 @@ impl Writing {
     /// but never drawn.
     ///
     /// # Errors
-    /// The length is 0 or beyond the schema's; the weight is negative, infinite or NaN. In both cases, the row is free
+    /// The length is 0 or beyond the schema's; the weight is negative, infinite or NaN. In these cases, the row is free
     /// again.
     pub fn commit(mut self, length: u64, weight: f32) -> Result<Inserted> {
         let length = check_length(self.schema(), length)?;

@@ -22,10 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Writes trajectories, one after the other, into rows that the controller assigns.
 ///
-/// A round is: [`acquire`](Self::acquire) a row; write a step's columns in place and call [`step_inc`](Self::step_inc);
-/// request an action, which the controller's process computes, with [`request`](Self::request) and
-/// [`wait`](Self::wait); [`finish`](Self::finish). The controller answers when it [scans](Store::scan). If the process
-/// ends at any point, its row returns to the store.
+/// A round consists of these calls: [`acquire`](Self::acquire) a row; write a step's columns in place and call
+/// [`step_inc`](Self::step_inc); request an action, which the controller's process computes, with
+/// [`request`](Self::request) and [`wait`](Self::wait); [`finish`](Self::finish). The controller answers when it
+/// [scans](Store::scan). If the process ends at any point, its row returns to the store.
 #[derive(Debug)]
 pub struct Writer {
     segment: Arc<Segment>,

@@ -16,7 +16,8 @@ use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, chec
 const QUIET_MS: u64 = 100;
 /// How long a wait lasts before it checks for dead writers, which do not wake it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The corresponding limit while writers are waiting for rows: a dropped batch frees rows without waking this wait.
+/// The corresponding limit while writers are waiting for rows, because a dropped batch frees rows without waking this
+/// wait.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
 
 /// A writer waits for the controller's part of its current step.
@@ -99,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Gives the turn back to writers with answered requests.
+    /// Returns the turn to the writers whose requests have been answered.
     ///
     /// # Errors
     /// A slot has no request that a scan has reported; the slots before it are still given back. A writer that has
@@ -122,7 +123,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes to the current step of a writer with a request that has been reported and not yet given back.
+    /// Writes to the current step of a writer whose request has been reported and whose turn has not been given back
+    /// yet.
     ///
     /// # Errors
     /// The request or column does not exist, or the length differs from the length of one step of the column.
@@ -132,7 +134,7 @@ impl Store {
         })
     }
 
-    /// Reads the current step of a writer with a request that has been reported and not yet given back.
+    /// Reads the current step of a writer whose request has been reported and whose turn has not been given back yet.
     ///
     /// # Errors
     /// Same as [`answer`](Self::answer).
@@ -187,7 +189,7 @@ fn give(slot: &Slot) {
 }
 
 impl WriterSlot {
-    /// Returns whether the writer has ended; only checked if it has been quiet for a while.
+    /// Returns whether the writer has ended; this is only checked if it has been silent for a while.
     fn is_dead(&mut self, slot: &Slot, claim: u64, now: u64) -> bool {
         let quiet = now.saturating_sub(slot.heartbeat.load(Ordering::Relaxed));
         if quiet < QUIET_MS || now.saturating_sub(self.looked_ms) < QUIET_MS {

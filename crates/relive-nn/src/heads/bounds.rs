@@ -45,7 +45,7 @@ impl ActionBounds {
         (actions.tanh() + 1.0) * 0.5 * span + min
     }
 
-    /// [`clip`](Self::clip) on the tape: no gradient beyond the bounds.
+    /// Applies [`clip`](Self::clip) on the tape. There is no gradient beyond the bounds.
     pub fn clip_on_tape(&self, actions: Tensor<2>) -> Tensor<2> {
         let (min, span) = self.tensors();
         let max = min.clone() + span;

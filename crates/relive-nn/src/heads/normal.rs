@@ -12,9 +12,9 @@ const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 pub struct NormalHead {
     /// The number of dimensions of an action.
     pub dimensions: usize,
-    /// The standard deviation at a raw output of 0, where training starts.
+    /// The standard deviation at a raw output of 0, with which training starts.
     pub init_scale: f32,
-    /// Lower bound on the standard deviation.
+    /// The lower bound on the standard deviation.
     pub min_scale: f32,
     /// Whether means are squashed by tanh.
     pub tanh_mean: bool,
@@ -23,12 +23,14 @@ pub struct NormalHead {
 }
 
 impl NormalHead {
-    /// Creates a head with Acme's defaults: 0.3, at least 1e-6, no tanh, learned.
+    /// Creates a head with Acme's defaults: standard deviations that start at 0.3, are at least 1e-6 and are learned,
+    /// and means without tanh.
     pub fn new(dimensions: usize) -> Self {
         Self { dimensions, init_scale: 0.3, min_scale: 1e-6, tanh_mean: false, fixed_scale: false }
     }
 
-    /// Adds the linear layer that the head reads: means, then raw standard deviations, both near zero.
+    /// Adds the linear layer that the head reads. It outputs the means, followed by the raw standard deviations, all
+    /// near zero.
     #[must_use]
     pub fn layer(self, network: NetworkBuilder<'_>) -> NetworkBuilder<'_> {
         network.init(LinearInit::NearZero { scale: 1e-4 }).linear(2 * self.dimensions)
@@ -56,7 +58,7 @@ impl NormalHead {
         self.sample_by(row, || stream.normal() as f32, action)
     }
 
-    /// Like [`sample`](Self::sample), but with standard normal numbers from the caller, one for each dimension.
+    /// Like [`sample`](Self::sample), but uses standard normal numbers provided by the caller, one for each dimension.
     ///
     /// # Panics
     /// If the row does not have two numbers per dimension.

@@ -25,7 +25,7 @@ impl Activation {
         }
     }
 
-    /// Multiplies gradients by the derivative, which all these functions can compute from their output.
+    /// Multiplies gradients by the derivative. For all of these functions, it can be computed from their output.
     pub(crate) fn pull_back(self, gradient: &mut [f32], outputs: &[f32]) {
         let pairs = gradient.iter_mut().zip(outputs);
         match self {

@@ -1,16 +1,16 @@
-//! Reused buffers. A learner requests the same sizes at every step, and each new allocation would cause page faults
-//! again.
+//! Reused buffers. A learner requests the same sizes at every step, and each new allocation would again cause page
+//! faults.
 
 use std::cell::RefCell;
 
-/// The limit on the buffers that a thread keeps. A step of the largest agents uses a few dozen at once.
+/// The limit on the number of buffers that a thread keeps. A step of the largest agents uses a few dozen at once.
 const MAX_KEPT: usize = 32;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A buffer from this thread's store. When it is dropped, it returns to the store of the dropping thread.
+/// A buffer from this thread's store. When it is dropped, it returns to the store of the thread that drops it.
 ///
 /// The memory of a buffer keeps its full length, so that no part is cleared when the size changes.
 #[derive(Debug, Default)]

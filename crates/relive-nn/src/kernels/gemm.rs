@@ -32,7 +32,7 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// The treatment of the previous contents of the target.
+/// How the previous contents of the target are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The product overwrites them.

@@ -4,7 +4,7 @@ use crate::kernels::wide;
 /// The factor for an image's bytes: 255 becomes 1.
 const SCALE: f32 = 1.0 / 255.0;
 
-/// Input rows of a network.
+/// The input rows of a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Inputs<'a> {
     /// Numbers.
@@ -30,7 +30,7 @@ impl<'a> Inputs<'a> {
         self.len() == 0
     }
 
-    /// Returns consecutive chunks of `len` values; the last chunk may be shorter.
+    /// Returns consecutive chunks of `len` values, of which the last may be shorter.
     ///
     /// # Panics
     /// If `len` is 0.
@@ -46,7 +46,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Returns the values, which must be floats: they come from another layer, or were converted.
+    /// Returns the values, which must be floats: they come from another layer, or have been converted.
     pub(crate) fn floats(self) -> &'a [f32] {
         match self {
             Inputs::Floats(numbers) => numbers,
@@ -65,7 +65,7 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    /// Returns the bytes converted to floats; `None` if the values are floats already.
+    /// Returns the bytes converted to floats, or `None` if the values already are floats.
     pub(crate) fn converted(self) -> Option<Buffer> {
         let Inputs::Bytes(bytes) = self else { return None };
         let mut numbers = Buffer::take(bytes.len());

@@ -1,5 +1,5 @@
-//! Branch-free scalar functions, so that loops over them are vectorized, and a function to run such loops. Results are
-//! within two units in the last place of f32, unless a function states another bound.
+//! Branch-free scalar functions, so that loops over them can be vectorized, and a function that runs such loops.
+//! Results are within two units in the last place of f32, unless a function states another bound.
 
 use pulp::WithSimd;
 
@@ -27,7 +27,7 @@ pub(crate) fn exp(x: f32) -> f32 {
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 5e-1;
-    // The low bits of `rounded` are the integer: casts from float to integer would not be vectorised.
+    // The low bits of `rounded` are the integer. A cast from float to integer would not be vectorized.
     let power = f32::from_bits(rounded.to_bits().wrapping_sub(ROUNDER.to_bits()).wrapping_add(127) << 23);
     (p * r * r + r + 1.0) * power
 }

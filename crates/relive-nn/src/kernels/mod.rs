@@ -1,6 +1,6 @@
 //! Arithmetic on plain slices: matrix products, elementwise functions, patches of images.
 //!
-//! Elementwise loops are written for the compiler's vectoriser and run under [`wide`], which picks the processor's
+//! Elementwise loops are written for the compiler's vectorizer and run under [`wide`], which picks the processor's
 //! widest instructions. They add and multiply in the same order on every processor, so results do not depend on the
 //! vector width.
 

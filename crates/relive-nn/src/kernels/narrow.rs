@@ -1,6 +1,6 @@
 //! Products for layers with few outputs, such as a value or the scores of a few actions. For such layers, a general
-//! matrix product spends most of its time on packing. Weights are transposed, `[outputs, inputs]`, and all sums have
-//! the same order on every processor.
+//! matrix product spends most of its time on packing. Weights are transposed, `[outputs, inputs]`, and all sums are
+//! computed in the same order on every processor.
 
 use pulp::{Simd, WithSimd};
 

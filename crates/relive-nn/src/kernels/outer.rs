@@ -1,5 +1,6 @@
-//! Sums of outer products over rows, for gradients of weights; and sums of columns, for gradients of biases. They do
-//! not pack matrices, which makes them fast for small ones. All sums follow the order of the rows on every processor.
+//! Sums of outer products over rows, for gradients of weights, and sums of columns, for gradients of biases. Matrices
+//! are not packed, which makes these functions fast for small ones. On every processor, all sums follow the order of
+//! the rows.
 
 use pulp::{Simd, WithSimd};
 
@@ -34,7 +35,7 @@ impl OuterProducts<'_> {
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut column) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums; processors with fewer registers have none left for the
+        // Four rows of four registers each hold sixteen sums. Processors with fewer registers have none left for the
         // factors.
         while S::REGISTER_COUNT >= 32 && column + 4 * lanes <= self.width {
             self.block::<S, R, 4>(simd, row, column);
@@ -102,7 +103,7 @@ impl OuterProducts<'_> {
     }
 }
 
-/// The column sums of `rows`, written to `sums`.
+/// Writes the column sums of `rows` to `sums`.
 #[derive(Debug)]
 pub(crate) struct ColumnSums<'a> {
     pub(crate) rows: &'a [f32],

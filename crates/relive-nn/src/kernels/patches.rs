@@ -22,7 +22,7 @@ impl PatchShape {
         self.kernel * self.kernel * self.channels
     }
 
-    /// Returns the number of rows and columns of patches.
+    /// Returns the number of rows and the number of columns of patches.
     pub(crate) fn grid(self) -> (usize, usize) {
         ((self.height - self.kernel) / self.stride + 1, (self.width - self.kernel) / self.stride + 1)
     }

@@ -1,5 +1,5 @@
 //! Products of rows with a matrix, row by row: the bits of a row's result do not depend on the other rows. These
-//! functions do not pack matrices, so they are also the fastest for few rows and for small matrices.
+//! functions do not pack matrices, which also makes them the fastest choice for few rows and for small matrices.
 
 use pulp::{Simd, WithSimd};
 
@@ -54,7 +54,7 @@ impl AddProduct<'_> {
     #[inline(always)]
     fn several<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
         let (lanes, mut output) = (S::F32_LANES, 0);
-        // Four rows of four registers each are sixteen sums; processors with fewer registers have none left for the
+        // Four rows of four registers each hold sixteen sums. Processors with fewer registers have none left for the
         // factors.
         while S::REGISTER_COUNT >= 32 && output + 4 * lanes <= self.outputs {
             self.block::<S, R, 4>(simd, row, output);

@@ -61,8 +61,8 @@ impl Support {
     }
 }
 
-/// Returns the distributions of `r + γd·Z(s')`, projected onto the atoms: `[batch, atoms]`. `logits` are the logits of
-/// Z, `[batch, atoms]`.
+/// Returns the distributions of `r + γd·Z(s')`, projected onto the atoms, as `[batch, atoms]`. `logits` are the logits
+/// of Z, `[batch, atoms]`.
 ///
 /// # Panics
 /// If the number of logits is wrong.

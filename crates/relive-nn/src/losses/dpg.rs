@@ -1,6 +1,6 @@
 use super::rows::count;
 
-/// How the critic's gradient with respect to an action is clipped.
+/// How the gradient of the critic with respect to an action is clipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum DpgClip {
     /// No clipping.
@@ -14,8 +14,8 @@ pub enum DpgClip {
 /// Returns the deterministic policy gradient (Silver et al. 2014) as a loss of actions: ½‖sg(g + a) − a‖² with g =
 /// ∂Q/∂a, so that the gradient with respect to an action is −g.
 ///
-/// `dqda` is `[batch, dimensions]`. Returns the losses of the samples; `by_actions` receives the gradient of their
-/// *mean*.
+/// `dqda` has the shape `[batch, dimensions]`. Returns the losses of the samples; `by_actions` receives the gradient of
+/// their *mean*.
 ///
 /// # Panics
 /// If the numbers of gradients and actions differ, or actions have no dimensions.

@@ -6,9 +6,9 @@ use crate::heads::Gaussians;
 use crate::params::Init;
 use crate::tape::{self, Tensor, Weights, activation};
 
-/// Lower bound on raw dual variables: softplus hardly changes below it.
+/// The lower bound on raw dual variables, below which softplus hardly changes.
 pub(super) const MIN_RAW: f32 = -18.0;
-/// Added to dual variables, so that they stay positive.
+/// The number added to dual variables so that they stay positive.
 pub(super) const MIN_DUAL: f32 = 1e-8;
 
 /// The bounds of an [`MpoLoss`].
@@ -25,7 +25,7 @@ pub struct Mpo {
 }
 
 impl Default for Mpo {
-    /// The bounds 0.1, 1e-3, 2.5e-3 and 1e-6.
+    /// Returns the bounds 0.1, 1e-3, 2.5e-3 and 1e-6.
     fn default() -> Self {
         Self { epsilon: 0.1, epsilon_penalty: 1e-3, epsilon_mean: 2.5e-3, epsilon_stddev: 1e-6 }
     }
@@ -51,8 +51,8 @@ impl MpoDuals {
         Self { name: name.to_owned() }
     }
 
-    /// Returns the number of values of all leaves, for actions with the given number of dimensions: two temperatures,
-    /// then the multipliers of means and of standard deviations.
+    /// Returns the number of values in all leaves, for actions with the given number of dimensions. The values are two
+    /// temperatures, followed by the multipliers of means and of standard deviations.
     #[must_use]
     pub fn len(dimensions: usize) -> usize {
         2 + 2 * dimensions
@@ -76,7 +76,7 @@ pub struct MpoBatch<'a> {
     pub samples: usize,
 }
 
-/// MPO's loss, on the tape, and its parts.
+/// MPO's loss on the tape, and its parts.
 #[derive(Debug, Clone)]
 pub struct MpoLoss {
     /// The loss, to be minimized over the policy's parameters and the dual variables.
@@ -87,9 +87,9 @@ pub struct MpoLoss {
     pub temperature: f32,
     /// The part that moves the multipliers.
     pub alpha: f32,
-    /// KL of the means divided by its bound, averaged over dimensions.
+    /// The KL divergence of the means divided by its bound, averaged over dimensions.
     pub kl_mean_rel: f32,
-    /// KL of the standard deviations divided by its bound, averaged over dimensions.
+    /// The KL divergence of the standard deviations divided by its bound, averaged over dimensions.
     pub kl_stddev_rel: f32,
 }
 

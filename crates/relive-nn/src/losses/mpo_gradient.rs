@@ -28,17 +28,17 @@ pub struct MpoGradients<'a> {
 pub struct MpoMetrics {
     /// The loss.
     pub loss: f32,
-    /// KL of the means divided by its bound, averaged over dimensions.
+    /// The KL divergence of the means divided by its bound, averaged over dimensions.
     pub kl_mean_rel: f32,
-    /// KL of the standard deviations divided by its bound, averaged over dimensions.
+    /// The KL divergence of the standard deviations divided by its bound, averaged over dimensions.
     pub kl_stddev_rel: f32,
     /// The temperature η.
     pub temperature: f32,
 }
 
 impl Mpo {
-    /// Returns the loss of [`loss`](Self::loss) with its gradients in closed form, without a tape. `duals` are the raw
-    /// dual variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
+    /// Returns the same loss as [`loss`](Self::loss), with its gradients in closed form, without a tape. `duals` are
+    /// the raw dual variables, in the order in which [`MpoDuals::new`](super::MpoDuals::new) adds them.
     ///
     /// # Panics
     /// If the slices do not belong to the same batch.

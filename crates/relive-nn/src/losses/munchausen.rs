@@ -7,12 +7,12 @@ pub struct Munchausen {
     pub temperature: f32,
     /// α, the weight of the log-policy added to the reward.
     pub coefficient: f32,
-    /// Lower bound on τ·ln π.
+    /// The lower bound on τ·ln π.
     pub clip: f32,
 }
 
 impl Default for Munchausen {
-    /// τ 0.03, α 0.9 and a clip at −1, as in the paper. Acme's clip is −1,000.
+    /// Returns τ 0.03, α 0.9 and a clip at −1, as in the paper. Acme's clip is −1,000.
     fn default() -> Self {
         Self { temperature: 0.03, coefficient: 0.9, clip: -1.0 }
     }

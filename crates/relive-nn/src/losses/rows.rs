@@ -11,7 +11,7 @@ pub fn argmax(values: &[f32]) -> usize {
     (1..values.len()).fold(0, better)
 }
 
-/// Returns the index of one of the largest numbers, with ties broken at random: the action of a greedy policy.
+/// Returns the index of one of the largest numbers, breaking ties at random, as for the action of a greedy policy.
 ///
 /// # Panics
 /// If there are no numbers.

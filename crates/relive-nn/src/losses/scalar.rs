@@ -1,6 +1,6 @@
 //! Scalar functions that losses use.
 
-/// Returns the Huber function (1964): ½x² up to κ, and linear beyond. With an infinite κ it is ½x² everywhere.
+/// Returns the Huber function (1964): ½x² up to κ, and linear beyond. With an infinite κ, it is ½x² everywhere.
 pub fn huber(x: f32, kappa: f32) -> f32 {
     let size = x.abs();
     if size <= kappa { 0.5 * x * x } else { kappa * (size - 0.5 * kappa) }

@@ -1,7 +1,7 @@
 use super::rows::argmax;
 use super::{n_step_returns, rescale, unscale};
 
-/// ε of [`rescale`] in R2D2.
+/// The ε of [`rescale`] in R2D2.
 const EPSILON: f32 = 1e-3;
 
 /// Computes R2D2's T targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of unscaled
@@ -30,7 +30,7 @@ pub fn transformed_n_step_targets(
     returns.into_iter().map(|value| rescale(value, EPSILON)).collect()
 }
 
-/// Returns a sequence's priority: `η·max|δ| + (1 − η)·mean|δ|`; 0 if there are no errors.
+/// Returns a sequence's priority, `η·max|δ| + (1 − η)·mean|δ|`, or 0 if there are no errors.
 pub fn sequence_priority(errors: &[f32], eta: f32) -> f32 {
     let largest = errors.iter().fold(0.0_f32, |max, error| max.max(error.abs()));
     let mean = errors.iter().map(|error| error.abs()).sum::<f32>() / super::rows::count(errors.len().max(1));

@@ -18,7 +18,7 @@ impl Default for VTraceClip {
     }
 }
 
-/// The results of V-trace for a sequence, T numbers each.
+/// The results of V-trace for a sequence, with T numbers each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VTrace {
     /// vs_t − V_t.

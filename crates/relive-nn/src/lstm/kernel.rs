@@ -1,5 +1,5 @@
-//! Forward and backward pass over a sequence. The terms that only depend on inputs are computed in one product for all
-//! steps; each step adds the terms that depend on the state.
+//! The forward and backward pass over a sequence. The terms that depend only on inputs are computed in one product for
+//! all steps; each step adds the terms that depend on the state.
 
 use std::ops::Range;
 
@@ -20,11 +20,11 @@ pub struct LstmState {
 /// The layout of sequences in rows.
 #[derive(Debug, Clone, Copy)]
 pub struct Steps<'a> {
-    /// The number of sequences side by side.
+    /// The number of sequences that are processed side by side.
     pub batch: usize,
-    /// For each row: whether the state is cleared before it, as at an episode's first step.
+    /// For each row, whether the state is cleared before it, as at the first step of an episode.
     pub resets: &'a [bool],
-    /// For each row: whether gradients stop before it, as after a burn-in; empty if gradients flow back to the start.
+    /// For each row, whether gradients stop before it, as after a burn-in. Empty if gradients flow back to the start.
     pub cuts: &'a [bool],
 }
 
@@ -36,7 +36,7 @@ impl Steps<'_> {
     }
 }
 
-/// The sizes, and the positions of leaves.
+/// The sizes and the positions of the leaves.
 #[derive(Debug, Clone)]
 pub(super) struct LeafPlaces {
     pub(super) inputs: usize,
@@ -130,7 +130,7 @@ fn quarters(rest: &mut [f32]) -> [&mut [f32]; 4] {
     [a, b, c, d]
 }
 
-/// Copies rows; rows that are reset become zeros.
+/// Copies rows. Rows that are reset become zeros.
 fn keep(from: &[f32], resets: &[bool], units: usize, to: &mut [f32]) {
     to.copy_from_slice(from);
     forget(to, resets, units);
@@ -147,7 +147,7 @@ struct Outputs<'a> {
     hidden: &'a mut [f32],
 }
 
-/// Takes one step: converts the gates' sums to activations, and these to the new state.
+/// Takes one step: converts the sums of the gates to activations, and the activations to the new state.
 fn advance(units: usize, gates: &mut [f32], cell_before: &[f32], outputs: Outputs<'_>) {
     let Outputs { cell, squashed, hidden } = outputs;
     wide(|| {

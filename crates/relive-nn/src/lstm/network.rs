@@ -63,7 +63,7 @@ impl RecurrentNetwork {
         self.head.outputs()
     }
 
-    /// Returns the width of a row's hidden state, and of its cell.
+    /// Returns the width of a row's hidden state, which is also the width of its cell.
     pub fn units(&self) -> usize {
         self.memory.units()
     }
@@ -73,7 +73,7 @@ impl RecurrentNetwork {
         self.memory.zero_state(batch)
     }
 
-    /// Computes the outputs for sequences that continue from `state`, and updates `state` to the one after the last
+    /// Computes the outputs for sequences that continue from `state`, and sets `state` to the state after the last
     /// steps.
     ///
     /// # Panics
@@ -92,7 +92,7 @@ impl RecurrentNetwork {
     }
 
     /// Writes the gradient with respect to this network's parameters to `gradient`, which has room for all parameters
-    /// of the layout; its other numbers stay unchanged. `loss` gets the outputs for sequences that continue from
+    /// of the layout; its other numbers stay unchanged. `loss` receives the outputs for sequences that continue from
     /// `state`, and writes its gradient with respect to them; parts that it does not write are 0. No gradient flows
     /// into the state.
     ///

@@ -125,8 +125,8 @@ impl<'a> NetworkBuilder<'a> {
         builder
     }
 
-    /// Adds the torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at 2, 64
-    /// of 3 x 3 at 1, each with ReLU. 3,136 outputs.
+    /// Adds the torso of Mnih et al. 2015 for images of 84 x 84: 32 filters of 8 x 8 at stride 4, 64 of 4 x 4 at stride
+    /// 2, and 64 of 3 x 3 at stride 1, each with ReLU. It has 3,136 outputs.
     #[must_use]
     pub fn nature_torso(self) -> Self {
         let layers = [(32, 8, 4), (64, 4, 2), (64, 3, 1)];

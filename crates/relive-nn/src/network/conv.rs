@@ -9,8 +9,8 @@ use crate::kernels::patches::{PatchShape, gather, scatter};
 /// A convolution without padding over images with channels last, computed as a product with the patches. W has shape
 /// `[kernel, kernel, channels, filters]`.
 ///
-/// Patches are copied image by image, and again on the backward pass: they then stay in the cache, while the patches of
-/// a whole batch would be written to memory and read again.
+/// Patches are copied image by image, and again during the backward pass, so that they stay in the cache. The patches
+/// of a whole batch would be written to memory and read back.
 #[derive(Debug, Clone)]
 pub(crate) struct Conv {
     pub(crate) shape: ConvShape,

@@ -9,11 +9,11 @@ use crate::kernels::outer::{ColumnSums, OuterProducts};
 use crate::kernels::rows::{AddProduct, Rows};
 use crate::kernels::wide;
 
-/// Up to this many rows are multiplied row by row; for more rows, packing the weights is worthwhile.
+/// The number of rows up to which rows are multiplied one by one. For more rows, packing the weights is worthwhile.
 pub(crate) const FEW_ROWS: usize = 16;
 
-/// If there are at most this many weights, and they fill whole registers, any number of rows is multiplied row by row:
-/// such weights fit in the cache unpacked.
+/// The number of weights up to which any number of rows is multiplied row by row, provided that the weights fill whole
+/// registers: such weights fit in the cache unpacked.
 const FEW_WEIGHTS: usize = 16_384;
 
 /// The number of values in the widest register.
@@ -107,7 +107,7 @@ fn is_small(weight: &[f32], outputs: usize) -> bool {
     weight.len() <= FEW_WEIGHTS && outputs.is_multiple_of(LANES)
 }
 
-/// Computes the sums of columns, added in the order of the rows.
+/// Computes the sums of columns, adding in the order of the rows.
 pub(crate) fn sum_of_rows(rows: &[f32], sums: &mut [f32]) {
     match sums {
         [only] => *only = rows.iter().sum(),

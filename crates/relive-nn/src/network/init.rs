@@ -3,24 +3,25 @@ use crate::params::{Distribution, Init};
 /// The initialization of a linear or convolutional layer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LinearInit {
-    /// Truncated normal of variance 1/fan_in, biases zero: the default of Haiku and Sonnet, and therefore of Acme's
-    /// networks, and of this crate.
+    /// Weights from a truncated normal distribution of variance 1/fan_in, biases zero. This is the default of Haiku and
+    /// Sonnet, and therefore of Acme's networks, and of this crate.
     #[default]
     LecunNormal,
-    /// Weights and biases uniform in ±1/√fan_in: the default of PyTorch.
+    /// Weights and biases uniform in ±1/√fan_in, as by default in PyTorch.
     PyTorch,
-    /// Uniform of variance `scale`/fan_out, biases zero: Acme's LayerNormMLP, with scale 1/3.
+    /// Weights from a uniform distribution of variance `scale`/fan_out, biases zero, as in Acme's LayerNormMLP with
+    /// scale 1/3.
     UniformFanOut {
         /// Numerator of the variance.
         scale: f32,
     },
     /// Orthogonal weights, biases zero: the usual initialization of PPO.
     Orthogonal {
-        /// Norm of the rows or columns of the weights.
+        /// The norm of the rows or columns of the weights.
         gain: f32,
     },
-    /// Truncated normal of variance `scale`/fan_in, biases zero: with a scale such as 1e-4, for heads whose outputs
-    /// start near zero.
+    /// Weights from a truncated normal distribution of variance `scale`/fan_in, biases zero. With a scale such as 1e-4,
+    /// this is for heads whose outputs start near zero.
     NearZero {
         /// Numerator of the variance.
         scale: f32,

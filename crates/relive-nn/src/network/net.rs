@@ -103,8 +103,8 @@ impl Network {
     }
 
     /// Computes the gradient of a loss with respect to this network's parameters; other parameters of the layout get 0.
-    /// `loss` gets the outputs and writes its closed-form gradient with respect to them, row by row; parts that it does
-    /// not write are 0.
+    /// `loss` receives the outputs and writes its closed-form gradient with respect to them, row by row; parts that it
+    /// does not write are 0.
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or the parameters have a different layout.

@@ -4,7 +4,7 @@ use crate::kernels::activation::Activation;
 use crate::kernels::wide;
 use crate::params::Init;
 
-/// Added to variances (Ba et al. 2016), as in Haiku, Sonnet and PyTorch.
+/// The number added to variances (Ba et al. 2016), as in Haiku, Sonnet and PyTorch.
 const EPSILON: f32 = 1e-5;
 
 /// `y = activation(scale·(x − mean)/σ + offset)` over each row.
@@ -26,7 +26,7 @@ impl LayerNorm {
         }
     }
 
-    /// Returns the size of the cache: the normalized rows, and 1/σ of each.
+    /// Returns the size of the cache, which holds the normalized rows and 1/σ of each row.
     pub(crate) fn cache_len(&self, batch: usize) -> usize {
         batch * (self.width + 1)
     }

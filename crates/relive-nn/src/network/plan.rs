@@ -1,8 +1,8 @@
 use super::pass::Place;
 use crate::params::{Init, Layout};
 
-/// Where a network under construction adds its leaves: with names below the network's name, and positions relative to
-/// its start.
+/// The place where a network under construction adds its leaves, with names below the network's name, and positions
+/// relative to the network's start.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
     layout: &'a mut Layout,

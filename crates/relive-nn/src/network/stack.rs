@@ -8,8 +8,8 @@ use crate::kernels::activation::Activation;
 use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 
-/// A sequence of layers. Their outputs and caches are in one slice, the *trace*: outputs and cache of the first layer,
-/// of the second, and so on.
+/// A sequence of layers. Their outputs and caches are in one slice, the *trace*: the outputs and cache of the first
+/// layer, then those of the second, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
     pub(crate) inputs: usize,
@@ -76,7 +76,7 @@ impl Stack {
         }
     }
 
-    /// Returns the bytes converted to floats, if the first layer cannot read bytes.
+    /// Returns the bytes converted to floats if the first layer cannot read bytes.
     fn converted(&self, x: Inputs<'_>) -> Option<Buffer> {
         match self.layers.first() {
             Some(Layer::Conv(_)) => None,
@@ -119,7 +119,7 @@ impl Layer {
         }
     }
 
-    /// Returns the layer's activation function; `None` if it has none.
+    /// Returns the layer's activation function, or `None` if it has none.
     pub(crate) fn activation_mut(&mut self) -> Option<&mut Activation> {
         match self {
             Self::Dense(layer) => Some(&mut layer.activation),
@@ -154,7 +154,7 @@ impl Layer {
 pub(crate) struct Duelling {
     pub(crate) value: Stack,
     pub(crate) advantage: Stack,
-    /// Numbers per action, each combined the same way: 1, or the atoms of a distribution.
+    /// The number of values per action, each combined in the same way: 1, or the number of atoms of a distribution.
     pub(crate) atoms: usize,
 }
 

@@ -16,17 +16,18 @@ const MAGIC: &[u8; 4] = b"RLO1";
 const HEADER: usize = 32;
 
 impl Optimizer {
-    /// Returns the state that the optimizer keeps between steps, for a checkpoint. Settings such as learning rates are
-    /// not included.
+    /// Returns the state that the optimizer keeps between steps, for a checkpoint. The state does not include settings
+    /// such as learning rates.
     pub fn to_bytes(&self) -> Vec<u8> {
         write(self.kind.tag(), self)
     }
 
-    /// Restores the state that [`to_bytes`](Self::to_bytes) returned: the same subsequent steps give the same bytes.
+    /// Restores the state that [`to_bytes`](Self::to_bytes) returned. The same subsequent steps then produce the same
+    /// bytes.
     ///
     /// # Errors
-    /// If the bytes are damaged, or belong to an optimizer with another kind or with other parameters. Nothing changes
-    /// then.
+    /// If the bytes are damaged, or belong to an optimizer of another kind or with other parameters. In that case,
+    /// nothing changes.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         read(bytes, self.kind.tag(), self)
     }

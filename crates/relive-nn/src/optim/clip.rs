@@ -1,6 +1,6 @@
 use crate::kernels::wide;
 
-/// The number of lanes in sums, which makes sums vectorised and still equal on every processor.
+/// The number of lanes in sums. With lanes, sums are vectorized and still the same on every processor.
 const LANES: usize = 32;
 
 /// Returns the norm of the whole gradient, ‖g‖₂.

@@ -5,7 +5,7 @@ pub struct Adam {
     pub learning_rate: f32,
     /// Decay of the mean.
     pub beta1: f32,
-    /// Decay of the mean square.
+    /// The decay of the mean square.
     pub beta2: f32,
     /// ε.
     pub epsilon: f32,
@@ -27,7 +27,7 @@ pub struct RmsProp {
     pub decay: f32,
     /// ε.
     pub epsilon: f32,
-    /// Momentum of the steps; 0 for none.
+    /// The momentum of the steps; 0 for none.
     pub momentum: f32,
 }
 
@@ -55,14 +55,14 @@ pub(crate) enum Kind {
     Sgd(Sgd),
 }
 
-/// The arrays of one step.
+/// The arrays used in one step.
 #[derive(Debug)]
 pub(crate) struct Step<'a> {
     pub(crate) params: &'a mut [f32],
     pub(crate) gradient: &'a [f32],
     /// The factor by which the gradient is multiplied.
     pub(crate) factor: f32,
-    /// Running means of gradients or steps, and of squares.
+    /// The running means of gradients or steps, and of squares.
     pub(crate) first: &'a mut [f32],
     pub(crate) second: &'a mut [f32],
     /// Counted from 1.
@@ -70,7 +70,7 @@ pub(crate) struct Step<'a> {
 }
 
 impl Kind {
-    /// Returns whether the optimizer keeps a first and a second number for each parameter.
+    /// Returns whether the optimizer keeps a first number and a second number for each parameter.
     pub(crate) fn keeps(self) -> (bool, bool) {
         match self {
             Self::Adam(_) => (true, true),

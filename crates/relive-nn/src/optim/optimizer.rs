@@ -38,13 +38,13 @@ impl Optimizer {
         Self { kind, max_gradient_norm: None, steps: 0, first: state(first), second: state(second) }
     }
 
-    /// Bounds the global norm of each gradient over all leaves; `None` for no bound.
+    /// Bounds the global norm of each gradient over all leaves. `None` means no bound.
     #[must_use]
     pub fn max_gradient_norm(self, norm: impl Into<Option<f32>>) -> Self {
         Self { max_gradient_norm: norm.into(), ..self }
     }
 
-    /// Sets the step size for all further steps, as a schedule does.
+    /// Sets the step size of all further steps, for example according to a schedule.
     pub fn set_learning_rate(&mut self, rate: f32) {
         match &mut self.kind {
             Kind::Adam(adam) => adam.learning_rate = rate,

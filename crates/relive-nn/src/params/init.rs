@@ -5,8 +5,8 @@ use relive_random::Stream;
 pub enum Init {
     /// All numbers equal.
     Constant(f32),
-    /// Uniform in `[-1/√fan_in, 1/√fan_in]`: PyTorch's default for weights and biases of linear and convolutional
-    /// layers. PyTorch's default for an LSTM has the bound 1/√units instead.
+    /// Uniform in `[-1/√fan_in, 1/√fan_in]`, PyTorch's default for weights and biases of linear and convolutional
+    /// layers. For an LSTM, PyTorch's default has the bound 1/√units instead.
     PyTorch {
         /// Inputs per output.
         fan_in: usize,
@@ -16,10 +16,10 @@ pub enum Init {
     Orthogonal {
         /// The number of columns in the matrix.
         columns: usize,
-        /// Norm of the rows or columns.
+        /// The norm of the rows or columns.
         gain: f32,
     },
-    /// Variance `scale / fan`, as in Haiku, Sonnet and TensorFlow.
+    /// A variance of `scale / fan`, as in Haiku, Sonnet and TensorFlow.
     VarianceScaling {
         /// Numerator of the variance.
         scale: f32,
@@ -40,7 +40,7 @@ pub enum Distribution {
     TruncatedNormal,
 }
 
-/// The standard deviation of a standard normal truncated at ±2.
+/// The standard deviation of a standard normal distribution truncated at ±2.
 const TRUNCATED_STDDEV: f64 = 0.879_625_661_034_239_8;
 
 impl Init {

@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::init::Init;
 use crate::limits;
 
-/// The leaves of a set of parameters in memory order: name, shape and offset of each.
+/// The leaves of a set of parameters in memory order, each with its name, shape and offset.
 ///
 /// Layers add their leaves when they are created; after that, a layout does not change, and all its
 /// [`Params`](crate::Params) share it.
@@ -59,7 +59,7 @@ impl Layout {
     /// Adds a leaf after the existing ones. Returns the range of its numbers.
     ///
     /// # Panics
-    /// If the name is taken, or a limit of [`limits`] is exceeded.
+    /// If the name already exists, or a limit of [`limits`] is exceeded.
     pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> Range<usize> {
         assert!(self.leaves.iter().all(|leaf| leaf.name != name), "two leaves have the name {name}");
         assert!(self.leaves.len() < limits::MAX_LEAVES, "more than {} leaves", limits::MAX_LEAVES);

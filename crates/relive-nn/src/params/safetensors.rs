@@ -1,4 +1,4 @@
-//! Parameters as a safetensors file, which Python reads with names and shapes.
+//! Stores parameters as a safetensors file, which Python can read with names and shapes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,12 +30,12 @@ impl Params {
         safetensors::serialize(views, Some(text)).map_err(|error| Error::damaged(error.to_string()))
     }
 
-    /// Replaces all numbers with the contents of a safetensors file that has exactly the leaves of this layout.
+    /// Replaces all numbers with the contents of a safetensors file that contains exactly the leaves of this layout.
     /// Increments the version.
     ///
     /// # Errors
     /// If the file is damaged, lacks a leaf, has a leaf with a different shape or type, or has leaves that the layout
-    /// does not have. Nothing changes then.
+    /// does not have. In that case, nothing changes.
     pub fn set_safetensors(&mut self, file: &[u8]) -> Result<(), Error> {
         let file = parse(file)?;
         let mut values = vec![0.0; self.values().len()];

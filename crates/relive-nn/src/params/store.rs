@@ -19,8 +19,8 @@ pub struct Params {
 }
 
 impl Layout {
-    /// Creates initial parameters. Each leaf has its own random stream, derived from its name: the same key gives the
-    /// same numbers on any thread, regardless of other leaves.
+    /// Creates initial parameters. Each leaf has its own random stream, derived from its name, so the same key gives
+    /// the same numbers on any thread, regardless of other leaves.
     pub fn init(self, key: Key) -> Params {
         let mut values = vec![0.0; self.len()];
         for leaf in self.leaves() {
@@ -52,7 +52,7 @@ impl Params {
         self.values.get(leaf.range())
     }
 
-    /// Returns the number of changes so far. Actors compare versions to decide whether to fetch weights.
+    /// Returns the number of changes so far. Actors compare versions to determine whether to fetch weights.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -76,7 +76,8 @@ impl Params {
     /// sets the version.
     ///
     /// # Errors
-    /// [`Mismatch`](crate::ErrorKind::Mismatch) if the number of bytes does not match the layout; nothing changes.
+    /// [`Mismatch`](crate::ErrorKind::Mismatch) if the number of bytes does not match the layout. In that case, nothing
+    /// changes.
     pub fn set_bytes(&mut self, bytes: &[u8], version: u64) -> Result<(), Error> {
         let own = bytemuck::cast_slice_mut::<f32, u8>(&mut self.values);
         if bytes.len() != own.len() {
@@ -92,7 +93,7 @@ impl Params {
         Ok(())
     }
 
-    /// Copies numbers and version: the hard update of a target network.
+    /// Copies numbers and version, as in a hard update of a target network.
     ///
     /// # Panics
     /// If the layouts differ.

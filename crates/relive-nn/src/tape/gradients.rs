@@ -15,8 +15,8 @@ impl Gradients {
         Self(loss.backward())
     }
 
-    /// Returns the gradients with respect to all parameters, in order; zero for parameters on which the loss does not
-    /// depend, and for frozen ones.
+    /// Returns the gradients with respect to all parameters, in order. They are zero for frozen parameters and for
+    /// parameters on which the loss does not depend.
     pub fn by_weights(&mut self, weights: &Weights<'_>) -> Vec<f32> {
         let mut used = weights.used();
         let whole = used.len() == 1 && used[0].0 == (0..weights.len());
@@ -32,7 +32,8 @@ impl Gradients {
         gradient
     }
 
-    /// Returns the gradient with respect to a [`variable`](super::variable); zero if the loss does not depend on it.
+    /// Returns the gradient with respect to a [`variable`](super::variable). It is zero if the loss does not depend on
+    /// the variable.
     pub fn by_tensor<const D: usize>(&mut self, tensor: &Tensor<D>) -> Vec<f32> {
         let found = tensor.grad_remove(&mut self.0);
         found.map_or_else(|| vec![0.0; tensor.shape().num_elements()], values)

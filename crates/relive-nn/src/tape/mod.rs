@@ -7,7 +7,7 @@
 //! Losses with a closed-form gradient with respect to the network's outputs, such as all losses of Q-learning, use
 //! [`Network::gradient`](crate::Network::gradient) without a tape.
 //!
-//! Rules: the tape is for learning only (acting, evaluation and bootstrapping use
+//! Rules: the tape is only for learning (acting, evaluation and bootstrapping use
 //! [`Network::infer`](crate::Network::infer), which records nothing); gradients are first-order; random numbers come
 //! from [`Stream`](crate::Stream), never from the tensors.
 //!

@@ -47,7 +47,7 @@ impl<'py> Value<'py> {
             |error| {
                 let py = object.py();
                 if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
-                    // The object's own exception, or the exception of Ctrl-C.
+                    // The object's own exception, or the exception that Ctrl-C raises.
                     return error;
                 }
                 PyTypeError::new_err(format!(
@@ -97,7 +97,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// Returns the elements in place; `None` for strings.
+    /// Returns the elements in place, or `None` for strings.
     fn bytes(&self) -> &[u8] {
         match self {
             Value::Array { array, .. } if array.len() > 0 => {
@@ -123,7 +123,7 @@ impl<'py> Value<'py> {
     /// Returns the value of one step.
     ///
     /// # Errors
-    /// `ValueError` for an array that has changed its size: reading other leaves of the step may have run code.
+    /// `ValueError` if the array has changed its size, because reading other leaves of the step may have run code.
     pub(crate) fn step(&self) -> PyResult<Rows<'_>> {
         match self {
             Value::Tensor(tensor) => Ok(Rows::step(tensor)),
@@ -131,7 +131,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// Returns the values of several steps, counted by the leading dimension; `None` for scalars.
+    /// Returns the values of several steps, counted by the leading dimension, or `None` for scalars.
     ///
     /// # Errors
     /// Same as [`step`](Self::step).
@@ -151,7 +151,7 @@ impl<'py> Value<'py> {
     }
 }
 
-/// Returns a numpy scalar of a fixed size; `None` for anything else.
+/// Returns a numpy scalar of a fixed size, or `None` for anything else.
 fn numpy_scalar<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Value<'py>>> {
     let py = object.py();
     // SAFETY: both calls hold the interpreter and pass a live object, which is a numpy scalar if its type says so. The
@@ -264,7 +264,7 @@ fn string_bytes(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     )))
 }
 
-/// Copies rows of a tensor that Rust decoded to a new numpy array.
+/// Copies to a new numpy array the rows of a tensor that Rust has decoded.
 pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let dims: Vec<usize> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     match tensor.bytes() {

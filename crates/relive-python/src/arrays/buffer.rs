@@ -75,8 +75,8 @@ impl<'py> Shared<'py> {
         Ok(Shared { owner, data, len })
     }
 
-    /// Returns the bytes that start at `offset` as a writable array, which must be inside the block. No other array may
-    /// overlap it.
+    /// Returns the bytes that start at `offset` as a writable array, which must lie within the block. No other array
+    /// may overlap it.
     pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
         let end = size.and_then(|size| offset.checked_add(size));
@@ -94,8 +94,8 @@ impl<'py> Shared<'py> {
 #[pyclass(frozen, module = "relive._native")]
 struct TensorOwner(Tensor);
 
-/// Returns a numeric tensor as a read-only array, in place; `None` for strings, and if its elements are not laid out as
-/// numpy requires.
+/// Returns a numeric tensor as a read-only array, in place. Returns `None` for strings, and if the tensor's elements
+/// are not laid out as numpy requires.
 pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Option<Bound<'py, PyAny>>> {
     let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     let seen = Bound::new(py, TensorOwner(tensor.clone()))?;

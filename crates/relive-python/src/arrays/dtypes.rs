@@ -12,7 +12,7 @@ pub(crate) fn kind_of(descr: &Bound<'_, PyArrayDescr>) -> u8 {
     descr.kind()
 }
 
-/// Returns the element type of a numpy dtype; `None` if no tensor has this type.
+/// Returns the element type of a numpy dtype, or `None` if no tensor has this type.
 pub(crate) fn dtype_of(descr: &Bound<'_, PyArrayDescr>) -> PyResult<Option<DType>> {
     Ok(Some(match (kind_of(descr), descr.itemsize()) {
         (b'f', 4) => DType::Float32,

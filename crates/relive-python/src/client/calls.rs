@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Returns the state of each of many servers; empty for a single server.
+    /// Returns the state of each server if there are many; empty for a single server.
     fn servers(&self, py: Python<'_>) -> PyResult<Vec<status::ServerState>> {
         Ok(status::servers(&self.connect(py)?))
     }
@@ -69,7 +69,7 @@ impl Client {
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
-    /// Returns the tables with their waiters and bytes, and the server's totals; only for Relive's servers.
+    /// Returns the tables with their waiters and bytes, and the server's totals. Supported only by Relive's servers.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let status = self.ask(py, "status", client.status())?.or_raise(py)?;
@@ -142,7 +142,7 @@ impl Client {
         self.ask(py, "checkpoint", client.checkpoint())?.or_raise(py)
     }
 
-    /// Returns the status of checkpoints; only for Relive's servers.
+    /// Returns the status of checkpoints. Supported only by Relive's servers.
     fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let call = client.checkpoint_status();
@@ -325,7 +325,7 @@ impl Client {
         Ok((items.collect(), page.next))
     }
 
-    /// Returns the items with the given keys as samples; `None` for each key without an item.
+    /// Returns the items with the given keys as samples, with `None` for each key that has no item.
     fn get_items<'py>(
         &self,
         py: Python<'py>,
@@ -339,7 +339,7 @@ impl Client {
         found.into_iter().map(|item| item.map(|item| to_python(py, item)).transpose()).collect()
     }
 
-    /// Returns the structure of `table`'s items, if writers have declared it; otherwise `None`.
+    /// Returns the structure of `table`'s items, or `None` if no writer has declared it.
     fn structure<'py>(
         &self,
         py: Python<'py>,

@@ -37,7 +37,7 @@ impl Choice {
     }
 }
 
-/// Returns the codec with that name; `None` for "auto", which lets the writer choose.
+/// Returns the codec with the given name, or `None` for "auto", which lets the writer choose.
 pub(super) fn codec_named(name: &str) -> PyResult<Option<Codec>> {
     if name == "auto" {
         return Ok(None);

@@ -60,7 +60,7 @@ impl Client {
         Client { address, choice, timeout, as_reverb, security, connected, rules }
     }
 
-    /// Returns the connection, renewed after a fork and when a server starts or stops in this process.
+    /// Returns the connection. It is renewed after a fork, and when a server starts or stops in this process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
         let place = address::local_place(&self.address).filter(|_| self.choice.may_be_in_process());
@@ -123,7 +123,7 @@ impl Client {
         }
     }
 
-    /// Returns a client with calls that may take `timeout` seconds; without a timeout, the client's own limit applies.
+    /// Returns a client whose calls may take `timeout` seconds; without a timeout, the client's own limit applies.
     pub(super) fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
         Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
     }

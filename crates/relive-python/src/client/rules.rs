@@ -10,7 +10,7 @@ use crate::error::OrRaise;
 use crate::interpreter::lock::Brief;
 use crate::interpreter::wait;
 
-/// How long rules stay cached: they can change at any time.
+/// How long rules stay cached. They can change at any time.
 const CACHE_LIFETIME: Duration = Duration::from_secs(2);
 
 /// A cache of the rules of all tables.

@@ -19,7 +19,7 @@ const LOCAL_HOSTS: [&str; 5] = ["localhost", "127.0.0.1", "[::1]", "0.0.0.0", "[
 /// The prefix of addresses of servers in this process that have no port.
 pub(crate) const IN_PROCESS: &str = "in-process:";
 
-/// Returns the place of the server in this process that may serve the address; otherwise `None`.
+/// Returns the place of the server in this process that may serve the address, or `None` if there is no such server.
 pub(crate) fn local_place(address: &str) -> Option<Place> {
     if let Some(number) = address.strip_prefix(IN_PROCESS) {
         return number.parse().ok();
@@ -28,8 +28,8 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
-/// Returns an error unless another process listens at `address`, where a server of this process has stopped: a wait for
-/// the stopped server would never end.
+/// Returns an error unless another process listens at `address`, where a server of this process has stopped, because a
+/// wait for the stopped server would never end.
 pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
     let port = place.and_then(|place| u16::try_from(place).ok());
     if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {

@@ -19,7 +19,7 @@ pub(crate) enum LocalServer {
     Unknown,
 }
 
-/// The server at a place, and the process that registered it: after a fork, it is the parent's.
+/// The server at a place, and the process that registered it. After a fork, the server belongs to the parent process.
 struct Entry {
     process: u32,
     /// `None` once the server has stopped.
@@ -66,7 +66,7 @@ pub(crate) fn stop(place: Place, engine: &Engine) {
             _ => None,
         })
     });
-    // This may drop the tables, which can take long.
+    // This may drop the tables, which can take a long time.
     drop(gone);
 }
 

@@ -55,7 +55,7 @@ impl PyPort {
         Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
     }
 
-    /// Makes the reader of a shard that has failed permanently return this error.
+    /// Makes the reader of a permanently failed shard return this error.
     fn fail(&self, shard: u32, reason: &str) {
         self.0.fail(shard, reason);
     }
@@ -63,7 +63,7 @@ impl PyPort {
 
 #[pymethods]
 impl PyReader {
-    /// Returns the next message; `None` at the end. `TimeoutError` after `timeout` seconds.
+    /// Returns the next message, or `None` at the end. `TimeoutError` after `timeout` seconds.
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut left = crate::interpreter::wait::seconds(Some(timeout))?;
         loop {
@@ -122,7 +122,7 @@ impl PyWriter {
         is_open(self.0.send(Bytes::copy_from_slice(message)))
     }
 
-    /// Ends the stream, and waits until every message was read. Returns false if the reader accepts no more.
+    /// Ends the stream, and waits until every message has been read. Returns false if the reader accepts no more.
     fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         let patience = crate::interpreter::wait::seconds(Some(timeout))?;
         match py.detach(|| self.0.finish(patience)) {

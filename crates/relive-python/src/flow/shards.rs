@@ -31,7 +31,7 @@ impl Shards {
 
 #[pymethods]
 impl Shards {
-    /// Returns a shard for each iterable, in the consumer's thread or each in its own thread.
+    /// Returns one shard for each iterable. The shards run in the consumer's thread, or each in its own thread.
     #[staticmethod]
     fn of(name: String, iterables: Vec<Py<PyAny>>, has_threads: bool) -> Shards {
         let executor = if has_threads { Executor::Threads } else { Executor::Serial };

@@ -92,7 +92,7 @@ impl Stream {
         Ok(Stream::of_graph(operator.over(self.taken()?), is_apart))
     }
 
-    /// Returns the next item, in a tuple; `None` at the end.
+    /// Returns the next item in a tuple, or `None` at the end.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<(Py<PyAny>,)>> {
         if !self.is_over.load(Ordering::Relaxed)
             && let Some(item) = self.ready(py)?

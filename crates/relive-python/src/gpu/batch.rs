@@ -16,8 +16,8 @@ use crate::arrays::buffer;
 #[derive(Clone, Default)]
 pub(super) struct LentCount(Arc<AtomicUsize>);
 
-/// The limit on the batches that numpy uses: further batches are copied, so that a ring with this many extra buffers
-/// always has memory for the next batch.
+/// The maximum number of batches that numpy uses. Further batches are copied, so that a ring with this many extra
+/// buffers always has memory for the next batch.
 pub(super) const MAX_LENT: usize = 3;
 
 /// A batch that arrays view. Its memory returns to the ring when all of the arrays are gone.

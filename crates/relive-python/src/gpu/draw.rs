@@ -8,7 +8,7 @@ use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
 use super::changes::Follower;
 use super::raise::{Failed, Result};
 
-/// The limit on the rounds in which trajectories that were removed during the draw are replaced.
+/// The maximum number of rounds in which trajectories that were removed during the draw are replaced.
 pub(super) const MAX_ROUNDS: usize = 64;
 
 /// The stream of random numbers for steps. Selectors use the first of the 256 streams for each seed and step.
@@ -153,8 +153,8 @@ impl Draws {
         Ok(pinned)
     }
 
-    /// Pins earlier draws without counting them again, if the same trajectories still exist. A lost connection fails
-    /// the first request; the second request reconnects.
+    /// Pins earlier draws without counting them again, if the same trajectories still exist. A lost connection makes
+    /// the first request fail; the second request reconnects.
     pub(super) fn try_pin_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
         let held = match self.reader.hold(&drawn.indices) {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),
@@ -249,8 +249,8 @@ impl Draws {
     }
 }
 
-/// Returns an insertion number that all ranks can compare: the first trajectories of all ranks come before the second
-/// ones.
+/// Returns an insertion number that all ranks can compare: the first trajectories of all ranks precede all second
+/// trajectories.
 fn among_ranks(shard: Shard, inserted: u64) -> u64 {
     inserted.wrapping_mul(shard.ranks()).wrapping_add(shard.rank())
 }
@@ -284,7 +284,7 @@ impl Drawn {
         Ok(())
     }
 
-    /// Returns every `step`-th row, starting at `first`, without steps yet.
+    /// Returns every `step`-th row, starting at `first`. Their steps have not been chosen yet.
     pub(super) fn every(&self, first: u64, step: u64) -> Drawn {
         fn pick<T: Copy>(all: &[T], first: u64, step: u64) -> Vec<T> {
             let [first, step] = [first, step].map(|number| usize::try_from(number).unwrap_or(usize::MAX));

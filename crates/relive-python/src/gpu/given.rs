@@ -15,7 +15,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Copies a trajectory into a store: one array per column of the schema, in order.
 ///
 /// # Errors
-/// An array does not fit its column, or the arrays differ in length; in these cases, nothing is evicted. Or no row
+/// An array does not fit its column, or the arrays differ in length (nothing is evicted in these cases), or no row
 /// became free in time.
 pub(super) fn insert(
     py: Python<'_>,
@@ -35,7 +35,7 @@ pub(super) fn insert(
         let last = left <= SLICE && deadline.is_some();
         let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
         match outcome {
-            // A signal handler may have raised within the caller's removal.
+            // A signal handler may have raised an exception within the caller's removal.
             Err(error)
                 if error.kind() == relive_gpu::ErrorKind::Unavailable
                     && !last

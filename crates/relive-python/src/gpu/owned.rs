@@ -7,7 +7,7 @@ use crate::error::raise_kind;
 use crate::interpreter::fork::Origin;
 use crate::interpreter::lock::Brief;
 
-/// A handle with clones that share one object, until it is closed.
+/// A handle whose clones share one object, until it is closed.
 pub(super) struct Shared<T: Clone> {
     value: Brief<Option<T>>,
     what: &'static str,

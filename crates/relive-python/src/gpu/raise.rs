@@ -83,7 +83,7 @@ pub(super) fn invalid(py: Python<'_>, text: String) -> PyErr {
     raise_kind(py, relive_client::ErrorKind::InvalidArgument, text)
 }
 
-/// Returns the reason why no GPU is usable; `None` if a GPU is usable.
+/// Returns the reason why no GPU is usable, or `None` if a GPU is usable.
 #[pyfunction]
 pub(crate) fn gpu_unavailable(py: Python<'_>) -> Option<String> {
     py.detach(|| relive_gpu::cuda::Device::available().err().map(|error| error.to_string()))

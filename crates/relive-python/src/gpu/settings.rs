@@ -53,7 +53,7 @@ fn dtype(py: Python<'_>, descr: &Bound<'_, PyArrayDescr>, column: &str) -> PyRes
         .ok_or_else(|| invalid(py, format!("column {column:?}: there is no column of dtype {descr}")))
 }
 
-/// Returns a selection by name and β; `None` for an unknown name.
+/// Returns a selection by name and β, or `None` for an unknown name.
 pub(super) fn selection_of(name: &str, beta: f32) -> Option<Selection> {
     Some(match name {
         "uniform" => Selection::Uniform,

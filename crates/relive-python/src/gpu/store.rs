@@ -86,8 +86,8 @@ impl GpuStore {
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// Loads a store from a folder. If the saved store's removal was a function, the caller passes a function, with the
-    /// capacity and the maximum number of selectable trajectories.
+    /// Loads a store from a folder. If the saved store's removal was a function, the caller passes a function, together
+    /// with the capacity and the maximum number of selectable trajectories.
     #[staticmethod]
     #[pyo3(signature = (folder, removal, *, name, readers, shard, huge_pages))]
     fn load(
@@ -148,7 +148,7 @@ impl GpuStore {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
         let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience, &self.raised);
-        // An exception from the caller's removal takes precedence: it may be the reason why no row was free.
+        // An exception from the caller's removal takes precedence, because it may be the reason why no row was free.
         match self.raised.take() {
             Some(error) => Err(error),
             None => inserted.map(|Inserted { index, generation }| (index, generation)),
@@ -246,14 +246,14 @@ impl GpuStore {
         serve::answer(py, self.hub.get(py)?.store(), &writers, column, array)
     }
 
-    /// Gives the turn back to writers.
+    /// Returns the turn to the writers.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn give_back(&self, py: Python<'_>, writers: Vec<usize>) -> PyResult<()> {
         let hub = self.hub.get(py)?;
         py.detach(|| hub.store().give_back(&writers)).or_raise(py)
     }
 
-    /// Releases the pins held by processes that have ended; returns their number.
+    /// Releases the pins held by processes that have ended; returns the number of those processes.
     fn sweep(&self, py: Python<'_>) -> PyResult<u64> {
         let hub = self.hub.get(py)?;
         py.detach(|| hub.store().sweep()).or_raise(py)

@@ -63,7 +63,7 @@ impl Together {
         Ok(draws.summary(self.total - list.drawn.len())?.to_bytes())
     }
 
-    /// Returns the draws that selected this rank's trajectories, given the data of all ranks; pins them.
+    /// Returns the draws that selected this rank's trajectories, given the data of all ranks, and pins them.
     pub(super) fn part(&mut self, draws: &mut Draws, summaries: &[Vec<u8>]) -> Result<Vec<u8>> {
         let list = self.list.as_ref().ok_or_else(out_of_turn)?;
         let summaries: Vec<Summary> =

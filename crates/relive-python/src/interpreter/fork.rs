@@ -10,7 +10,8 @@ use relive_client::ErrorKind;
 use super::lock::Exclusive;
 use crate::error::raise_kind;
 
-/// Forks since the first process. Python counts them, because a system call for each step would be too slow.
+/// The number of forks since the first process. Python counts them, because a system call for each step would be too
+/// slow.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Called in the parent before every fork.
@@ -54,7 +55,7 @@ impl Origin {
     }
 }
 
-/// A value that belongs to one process and that one thread at a time uses, until it is taken out.
+/// A value that belongs to one process and is used by one thread at a time, until it is taken out.
 pub(crate) struct Owned<T> {
     value: Exclusive<Option<T>>,
     what: &'static str,
@@ -69,7 +70,7 @@ impl<T> Owned<T> {
     /// Returns the value, or `None` once it has been taken out.
     ///
     /// # Errors
-    /// Fails in a child of the owning process, and while another thread uses the value: a wait that holds the
+    /// Fails in a child of the owning process, and while another thread uses the value, because a wait that holds the
     /// interpreter might never end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
         self.origin.check(py, self.what)?;

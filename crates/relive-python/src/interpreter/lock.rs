@@ -17,8 +17,8 @@ impl<T> Brief<T> {
         Brief(Mutex::new(value))
     }
 
-    /// Runs `work` with the value. It cannot use the interpreter: types that hold it, such as `Python` and `Bound`, are
-    /// not `Send`.
+    /// Runs `work` with the value. `work` cannot use the interpreter, because types that hold it, such as `Python` and
+    /// `Bound`, are not `Send`.
     pub(crate) fn with<R: Send>(&self, work: impl FnOnce(&mut T) -> R + Send) -> R {
         work(&mut self.0.lock())
     }
@@ -61,7 +61,8 @@ impl<T: Send> Detached<T> {
     }
 }
 
-/// A value that one thread at a time uses. This thread may run Python code in the meantime; other threads get an error.
+/// A value that is used by one thread at a time. This thread may run Python code in the meantime; other threads get an
+/// error.
 pub(crate) struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {

@@ -20,10 +20,10 @@ use super::lock::Brief;
 /// The maximum number of queued records; further records are dropped, since nobody could read so many anyway.
 const MAX_WAITING: usize = 1_000;
 
-/// How long the end of the process waits for the last records.
+/// How long the process waits for the last records before it ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Names of the crates with events that are passed on.
+/// The names of the crates whose events are passed on.
 const TARGET_PREFIX: &str = "relive";
 
 enum Message {
@@ -36,7 +36,7 @@ enum Message {
     Flush(Sender<()>),
 }
 
-/// The queue, and the process that it belongs to: the thread that empties the queue does not survive a fork.
+/// The queue, and the process that it belongs to, because the thread that empties the queue does not survive a fork.
 static QUEUE: Brief<Option<(u32, SyncSender<Message>)>> = Brief::new(None);
 
 /// The latest noteworthy events, for programs that observe a run of this process from outside.

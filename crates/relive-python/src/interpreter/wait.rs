@@ -16,7 +16,7 @@ use super::finalization;
 use super::lock::Brief;
 use crate::error::{invalid, raise_kind};
 
-/// The interval between runs of Python's signal handlers during a wait: the maximum delay of Ctrl-C.
+/// The interval between runs of Python's signal handlers during a wait, which is the maximum delay of Ctrl-C.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// The duration after which a wait is first logged; the time between messages doubles.
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_millis(500);
 /// The number of threads of the runtime: one can decode messages while the other is waiting for a socket.
 const WORKER_THREADS: usize = 2;
 
-/// The runtime of this process, with the process that owns it: its threads do not survive a fork.
+/// The runtime of this process, with the process that owns it, because its threads do not survive a fork.
 static RUNTIME: Brief<Option<(u32, Arc<Runtime>)>> = Brief::new(None);
 
 /// Returns the runtime of this process, started on first use.
@@ -70,7 +70,7 @@ where
     wait_because(py, what, future, || Box::pin(std::future::ready(String::new())))
 }
 
-/// Waits like [`wait`], with a reason that is logged if the wait takes long.
+/// Waits like [`wait`], with a reason that is logged if the wait is long.
 pub(crate) fn wait_because<'r, F>(
     py: Python<'_>,
     what: &str,
@@ -200,7 +200,7 @@ fn log_wait(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, rea
     tracing::warn!(target: "relive", "{what} has been waiting for {} s: {reason}", waited.as_secs());
 }
 
-/// Longer than the life of any process: for calls without a timeout, as in dm-reverb.
+/// A limit longer than the life of any process, for calls without a timeout, as in dm-reverb.
 pub(crate) const FOREVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Converts seconds to a duration; `None` and infinity mean forever.

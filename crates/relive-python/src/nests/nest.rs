@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::column::TrajectoryColumn;
 use crate::arrays::dtypes;
 
-/// Deeper structures are refused; unbounded recursion would overflow the stack.
+/// Deeper structures are rejected, because unbounded recursion would overflow the stack.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The kind of a container.
@@ -172,8 +172,8 @@ fn add_leaves<'py>(
     }
 }
 
-/// Returns the parts of a dict in the order of its leaves if its keys are plain text: their order is known without
-/// running Python code.
+/// Returns the parts of a dict in the order of its leaves if its keys are plain text, because their order is then known
+/// without running Python code.
 fn sorted_values<'py>(mapping: &Bound<'py, PyAny>) -> Option<SmallVec<[Bound<'py, PyAny>; 8]>> {
     let dict = mapping.cast_exact::<PyDict>().ok()?;
     if dict.len() <= 1 {
@@ -273,7 +273,7 @@ pub(crate) fn has_none<T>(nest: &Nest<T>) -> bool {
     }
 }
 
-/// Converts a Rust structure to a Python one. Named tuples get a class with their name.
+/// Converts a Rust structure to a Python one. Named tuples become instances of a class with their name.
 pub(crate) fn from_nest<'py, T>(
     py: Python<'py>,
     nest: &Nest<T>,
@@ -306,7 +306,8 @@ pub(crate) fn from_nest<'py, T>(
     })
 }
 
-/// Returns the class of named tuples with the given name and fields; always the same one, so that `type(a) is type(b)`.
+/// Returns the class of named tuples with the given name and fields. It is always the same class, so that `type(a) is
+/// type(b)`.
 fn named_tuple_class<'py>(py: Python<'py>, name: &str, fields: &[&str]) -> PyResult<Bound<'py, PyAny>> {
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     let classes = CLASSES.get_or_init(py, || PyDict::new(py).unbind()).bind(py);

@@ -10,7 +10,8 @@ use super::nest;
 use crate::arrays::array;
 use crate::arrays::dtypes::{self, dtype_of};
 
-/// Converts a nest of `relive.specs.ArraySpec` to a signature; `None` and empty structures mean none.
+/// Converts a nest of `relive.specs.ArraySpec` to a signature. `None` and empty structures mean that there is no
+/// signature.
 pub(crate) fn to_signature(object: &Bound<'_, PyAny>) -> PyResult<Option<Signature>> {
     let signature = nest::to_nest(object, &mut |leaf| to_spec(leaf))?;
     Ok((!signature.is_empty()).then_some(signature))

@@ -58,8 +58,8 @@ fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     }
 }
 
-/// Returns the structure around the leaves of `object`. `None` if a mapping has keys that are not text, since their
-/// order as text could differ.
+/// Returns the structure around the leaves of `object`. Returns `None` if a mapping has keys that are not text, since
+/// their order as text could differ.
 pub(crate) fn structure_of(object: &Bound<'_, PyAny>) -> PyResult<Option<Nest<()>>> {
     at_depth(object, 0)
 }
@@ -112,7 +112,7 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
 }
 
 /// Returns a structure for Python in which everything except containers is a leaf. Columns are zeros, and places
-/// without a column are left out. `None` if a named tuple cannot have the names.
+/// without a column are left out. Returns `None` if a named tuple cannot have the names.
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));

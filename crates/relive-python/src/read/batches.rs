@@ -66,7 +66,8 @@ impl BatchIterator {
         }
     }
 
-    /// Returns the number of batches that are ready, and of samples that were requested and have not arrived.
+    /// Returns the number of batches that are ready, and the number of samples that were requested but have not
+    /// arrived.
     #[getter]
     fn prefetched(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         Ok(self.source.lock(py)?.as_ref().map_or((0, 0), BatchSampler::prefetched))
@@ -100,7 +101,7 @@ impl Presenter {
         Presenter { pool: Arc::default(), pad, out: None, names: Brief::default() }
     }
 
-    /// Returns the names of the columns of `batch`: the same object while they do not change.
+    /// Returns the names of the columns of `batch`: the same object as long as they do not change.
     fn names(&self, py: Python<'_>, batch: &SampleBatch) -> PyResult<Option<Py<PyAny>>> {
         let Some(kept) = batch.names().or_raise(py)? else { return Ok(None) };
         let known = self.names.get().filter(|names| Arc::ptr_eq(&names.kept, kept) || names.kept == *kept);

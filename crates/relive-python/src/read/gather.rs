@@ -56,7 +56,7 @@ enum Data {
 }
 
 impl Gathered {
-    /// Returns the array; `None` if the array is the caller's own.
+    /// Returns the array, or `None` if the array is the caller's own.
     pub(crate) fn into_array(self, py: Python<'_>) -> PyResult<Option<Bound<'_, PyAny>>> {
         match self.data {
             Data::Memory(column, dtype) => buffer::over_column(py, column, dtype, &self.dims).map(Some),
@@ -116,7 +116,7 @@ impl<'a> Places<'a> {
 }
 
 impl Place<'_> {
-    /// Returns the bytes to fill; `None` if the data is already in place.
+    /// Returns the bytes to fill, or `None` if the data is already in place.
     fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match self {
             Place::Own(memory) => Some(memory.bytes_mut()),

@@ -165,8 +165,8 @@ pub(crate) fn call(
     }
 }
 
-/// Returns the exception of sampling. A caller that sets a limit gets the same exception for every timeout, even if no
-/// server is reachable.
+/// Returns the exception of sampling. A caller that sets a limit receives the same exception for every timeout, even if
+/// no server is reachable.
 pub(crate) fn raise_limited(py: Python<'_>, error: &Error, has_limit: bool) -> PyErr {
     match error.kind() {
         ErrorKind::Unavailable if has_limit => raise_kind(py, ErrorKind::Timeout, error.to_string()),
@@ -185,8 +185,8 @@ async fn next_of(
     if timeout == wait::FOREVER { sampler.next().await } else { sampler.next_with_timeout(timeout).await }
 }
 
-/// Returns the result of `Sampler::next_many`; `None` at the end. Dropping the future loses no samples: it holds none
-/// while it waits.
+/// Returns the result of `Sampler::next_many`, or `None` at the end. Dropping the future loses no samples, because it
+/// holds none while it waits.
 async fn ready_within(
     sampler: &mut RustSampler,
     deferred_error: &mut Option<Error>,
@@ -217,7 +217,7 @@ async fn ready_within(
     Some(Ok(samples))
 }
 
-/// Returns the output of the future if the future need not wait.
+/// Returns the output of the future if the future does not have to wait.
 async fn now<F: Future>(future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {

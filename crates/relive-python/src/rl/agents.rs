@@ -32,7 +32,7 @@ pub(crate) fn check_agent(py: Python<'_>, agent: &str, config: &str) -> PyResult
     checked.map_err(|error| raise(py, &error))
 }
 
-/// Returns an agent's settings for an environment, by its name.
+/// Returns an agent's settings for the environment with the given name.
 #[pyfunction]
 pub(crate) fn agent_for_environment(py: Python<'_>, agent: &str, name: &str) -> PyResult<String> {
     relive_agents::preset(agent, name).map_err(|error| raise(py, &error))

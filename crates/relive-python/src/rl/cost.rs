@@ -20,7 +20,7 @@ use crate::interpreter::finalization;
 /// The interval between checks for signals.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Measures the costs of a run and returns them as JSON. Ctrl-C ends it.
+/// Measures the costs of a run and returns them as JSON. Ctrl-C ends the measurement.
 #[pyfunction]
 pub(crate) fn measure_costs(
     py: Python<'_>,

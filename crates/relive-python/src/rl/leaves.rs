@@ -24,13 +24,13 @@ impl Leaves {
         Leaves { nest, leaves, what: what.to_owned() }
     }
 
-    /// Sets the method that returns the values, for messages.
+    /// Adds the name of the method that returns the values to messages.
     pub(super) fn given_by(mut self, method: &str) -> Leaves {
         self.what = format!("{method}: {}", self.what);
         self
     }
 
-    /// Sets names of the leaves in messages, in place of their positions.
+    /// Sets the names that messages use for the leaves, instead of their positions.
     pub(super) fn named(mut self, names: impl Iterator<Item = String>) -> Leaves {
         self.leaves.iter_mut().zip(names).for_each(|((path, _), name)| *path = name);
         self

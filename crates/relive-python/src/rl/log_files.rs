@@ -32,7 +32,7 @@ pub(super) struct FileRequest {
 }
 
 impl FileRequest {
-    /// Executes the request. The run also receives an error, and then ends.
+    /// Executes the request. An error is also sent to the run, which then ends.
     pub(super) fn answer(self, reports: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = reports.py();
         let done = match self.cut_back {

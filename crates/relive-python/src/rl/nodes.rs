@@ -69,7 +69,7 @@ pub(crate) fn host_for_run(
     let raised = Raised::default();
     let tables = node_tables().fold(Engine::builder(), EngineBuilder::table);
     let engine = tables.build().map_err(invalid)?;
-    // Serves the node's weights while it lives.
+    // Serves the node's weights until it is dropped.
     let background = Background::new().map_err(|error| raise_host(py, error))?;
     let mut endpoint = Endpoint::new(SocketAddr::new(ip, 0));
     if let Some(token) = &token {

@@ -33,7 +33,7 @@ pub(super) struct OtherMachines {
     token: String,
 }
 
-/// Serves the tables of a run on a free port while it lives.
+/// Serves the tables of a run on a free port until it is dropped.
 pub(super) struct ServedTables {
     _background: Background,
     serve: Serve,

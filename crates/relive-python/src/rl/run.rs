@@ -1,4 +1,4 @@
-//! Runs of an agent, on a separate thread from the interpreter's.
+//! Runs of an agent, on a thread other than the interpreter's.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -217,7 +217,7 @@ struct RunWatch<'py> {
 }
 
 impl RunWatch<'_> {
-    /// Waits for the run to end. Ctrl-C ends the run; after a second Ctrl-C, this stops waiting.
+    /// Waits for the run to end. Ctrl-C ends the run; a second Ctrl-C ends the wait.
     fn wait(&mut self, py: Python<'_>, mut events: Receiver<Event>) -> PyResult<Outcome> {
         loop {
             let waited;
@@ -257,7 +257,7 @@ impl RunWatch<'_> {
         }
     }
 
-    /// Logs the calls to Python code that take long and block the run.
+    /// Logs the calls to Python code that take a long time and block the run.
     fn log_waits(&mut self, py: Python<'_>) {
         if Instant::now() < self.silent_until {
             return;
@@ -286,7 +286,7 @@ impl RunWatch<'_> {
         }
     }
 
-    /// Answers the run's requests about the loggers' files, after all earlier reports were written.
+    /// Answers the run's requests about the loggers' files, once all earlier reports have been written.
     fn answer(&mut self, py: Python<'_>, request: FileRequest) {
         self.pass_reports(py);
         let (Some(reports), None) = (&self.reports, &self.failed) else { return request.refuse() };

@@ -27,7 +27,7 @@ use crate::tables::table::Table;
 /// How long connections may take to end when a server stops.
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// The names of the arguments in messages.
+/// The names that messages use for the arguments.
 const WORDS: Words = Words {
     http: "http",
     spill: "spill_dir",
@@ -54,7 +54,7 @@ pub(crate) struct Server {
 #[derive(Clone, Copy)]
 struct Ports {
     port: u16,
-    /// The port of the endpoint without TLS and tokens, if there is one.
+    /// The port of the endpoint without TLS or tokens, if there is one.
     open_port: Option<u16>,
 }
 
@@ -170,7 +170,7 @@ impl Server {
         self.ports.get().map(|ports| ports.port)
     }
 
-    /// Returns the port of the endpoint without TLS and tokens, if there is one.
+    /// Returns the port of the endpoint without TLS or tokens, if there is one.
     #[getter]
     fn open_port(&self) -> Option<u16> {
         self.ports.get().and_then(|ports| ports.open_port)
@@ -193,7 +193,7 @@ impl Server {
         self.process == std::process::id() && self.running.with(|running| running.is_some())
     }
 
-    /// Stops the server; waiting clients get an error. A second call does nothing. Raises the server's final error,
+    /// Stops the server; waiting clients receive an error. A second call does nothing. Raises the server's final error,
     /// such as a failure to write the last checkpoint.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
@@ -210,8 +210,8 @@ impl Server {
         py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
     }
 
-    /// Waits until another thread stops the server, but at most `timeout` seconds; returns whether the server has been
-    /// stopped.
+    /// Waits until another thread stops the server, but for at most `timeout` seconds; returns whether the server has
+    /// been stopped.
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;
@@ -297,7 +297,7 @@ fn builder_of(tables: &[Py<Table>]) -> PyResult<ServerBuilder> {
     Ok(tables.iter().fold(relive_host::Server::builder(), add))
 }
 
-/// Returns a thread that accepts connections while the server lives.
+/// Returns a thread that accepts connections for as long as the server exists.
 fn listening_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(1).thread_name("relive-server").enable_all().build()?)
 }

@@ -43,7 +43,7 @@ pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> 
     }
 }
 
-/// Describes the fault of a value in numpy's notation.
+/// Describes, in numpy's notation, what is wrong with a value.
 fn fault_of(fault: &AppendFault) -> String {
     let describe = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         format!(

@@ -57,7 +57,7 @@ enum Node {
     List(Vec<Node>),
     Tuple(Vec<Node>),
     Named(Py<PyType>, Vec<Node>),
-    /// A mapping of the seen kind, with its parts in the order of first appearance.
+    /// A mapping of the kind that was seen, with its parts in the order of first appearance.
     Mapping(Like, Vec<(Py<PyAny>, Node)>),
 }
 
@@ -110,8 +110,8 @@ impl Layout {
         self.root.map(py, leaf)
     }
 
-    /// Returns the structure of an item with all columns; `None` if the columns are ordered differently from the leaves
-    /// of steps, or if keys are not text.
+    /// Returns the structure of an item with all columns, or `None` if the columns are ordered differently from the
+    /// leaves of steps, or if keys are not text.
     pub(crate) fn structure(&self, py: Python<'_>) -> Option<Nest<()>> {
         let nest = self.root.nest(py).filter(|nest| nest.leaves().copied().eq(0..self.paths.len()))?;
         (!nest.is_empty()).then(|| nest.map(|_| ()))
@@ -146,7 +146,7 @@ impl Node {
         }
     }
 
-    /// Returns the column numbers in their structure; `None` if a key is not text.
+    /// Returns the column numbers in their structure, or `None` if a key is not text.
     fn nest(&self, py: Python<'_>) -> Option<Nest<usize>> {
         let all = |parts: &[Node]| parts.iter().map(|part| part.nest(py)).collect::<Option<Vec<_>>>();
         Some(match self {

@@ -43,7 +43,7 @@ fn gathered(
     let lengths = view.rows_of_each(samples, data)?;
     let most = lengths.as_ref().and_then(|lengths| lengths.iter().copied().max());
     let layout = most.map_or_else(|| view.layout.clone(), |most| view.layout.with_rows(most));
-    // Even if lengths are sent per sample, all samples may have the same length.
+    // Even if the length of each sample is sent, all samples may have the same length.
     let lengths = lengths.filter(|lengths| lengths.iter().any(|&rows| Some(rows) != most));
     Ok(GatheredColumn { column: BatchColumn { layout, lengths }, at: view.data_at.clone() })
 }

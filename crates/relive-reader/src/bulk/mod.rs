@@ -1,4 +1,4 @@
-//! Batches over the bulk path, which the server gathers (`docs/protocol.md`).
+//! Batches over the bulk path, which are gathered by the server (`docs/protocol.md`).
 
 mod arrived;
 mod feed;

@@ -1,5 +1,5 @@
-//! Requests batches: on the thread that takes them if the socket accepts the request immediately, which saves a
-//! wake-up, and otherwise on the connection's task.
+//! Requests batches. A request is sent by the thread that takes a batch if the socket accepts it immediately, which
+//! saves a wake-up, and otherwise by the connection's task.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -22,10 +22,10 @@ pub(super) struct BatchRequest {
     pub(super) taken_bytes: u64,
 }
 
-/// Sends requests on the thread that needs them, unless it would have to wait.
+/// Sends requests on the thread that needs them, unless that thread would have to wait.
 #[derive(Debug, Default)]
 pub(super) struct RequestSender {
-    /// `None` while the task uses the connection, and if there is none.
+    /// `None` while the task uses the connection, and if there is no connection.
     send_half: Mutex<Option<SendHalf>>,
     /// Notifies the task that there is work.
     work: Notify,

@@ -54,7 +54,7 @@ pub(super) struct Ready {
     pub(super) bytes: u64,
 }
 
-/// Why there are no more batches.
+/// The reason why there are no more batches.
 #[derive(Debug, Clone)]
 pub(super) enum End {
     Failed(Error),
@@ -107,8 +107,8 @@ impl Shared {
     }
 
     /// Takes the next batch. Another batch may then be requested in its place; if none has been requested yet, one is
-    /// requested. A request is for half of `ahead` batches, since each request wakes the server, and each answer wakes
-    /// the connection's task.
+    /// requested. Each request is for half of `ahead` batches, because each request wakes the server, and each answer
+    /// wakes the connection's task.
     pub(super) fn take(&self, waker: &Waker) -> TakeResult {
         let mut state = self.state.lock();
         if let Some(Ready { batch, bytes }) = state.ready.pop_front() {

@@ -39,7 +39,7 @@ enum ConnectionEnd {
     Away(String),
     /// A permanent error.
     Permanent(Error),
-    /// The server only supports gRPC.
+    /// The server supports only gRPC.
     BulkUnavailable,
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size:
                 silent = 0;
                 shared.note_outage(text);
             }
-            // The server is shutting down, or a proxy only forwards gRPC.
+            // The server is shutting down, or a proxy forwards only gRPC.
             Err(ConnectionEnd::Io(text)) if silent + 1 < MAX_SILENT_CONNECTIONS => {
                 silent += 1;
                 shared.note_outage(text);

@@ -1,4 +1,4 @@
-//! Samples for batches without prefetching, over a network.
+//! Samples over a network for batches without prefetching.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -28,7 +28,7 @@ pub(crate) struct ExactFeed {
     patience: Duration,
     /// The stream to one server. The next wait reuses it if the current wait succeeds.
     stream: Option<Stream>,
-    /// Requests that an abandoned wait made to many servers, which are not withdrawn.
+    /// Requests that an abandoned wait made to many servers, and that are not withdrawn.
     fleet: Option<Box<FleetFeed>>,
     ready: VecDeque<Sample>,
 }
@@ -52,7 +52,7 @@ impl ExactFeed {
     ///
     /// # Errors
     /// `Timeout` if they have not arrived within `timeout`; `Unavailable` if no server answers. After either error, the
-    /// call can be repeated. Also returns any other error from the server.
+    /// call can be repeated. Any other error from the server is also returned.
     pub(crate) async fn fill(&mut self, requested: usize, timeout: Option<Duration>) -> Result<()> {
         if self.ready.len() >= requested {
             return Ok(());
@@ -61,7 +61,7 @@ impl ExactFeed {
         match backend.target() {
             Target::Server(connection) => self.fill_from_one(&connection.channel(), requested, timeout).await,
             Target::Fleet(fleet) => self.fill_from_fleet(fleet, requested, timeout).await,
-            // Tables in this process are read by other code.
+            // Other code reads tables in this process.
             Target::Process(_) => Ok(()),
         }
     }

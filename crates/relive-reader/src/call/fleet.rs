@@ -12,7 +12,7 @@ use crate::fleet::FleetFeed;
 use crate::options::{Requested, SamplerOptions};
 use crate::samples::Sample;
 
-/// The streams are tasks on the runtime that watches the servers. The caller's thread waits for them.
+/// The streams are tasks on the runtime that watches the servers, and the caller's thread waits for them.
 pub(super) struct FleetCall {
     fleet: Arc<Fleet>,
     feed: FleetFeed,

@@ -1,8 +1,8 @@
 //! Samples for callers that block their thread, without a task.
 //!
-//! Passing a request to another thread and its response back costs more than processing both of them. The caller's
-//! thread therefore does the work itself. It calls a table in this process directly. For a server, each call has its
-//! own connection ([`stream::OwnStream`]), which the caller's thread drives. Idle connections are kept for later calls
+//! Passing a request to another thread and its response back costs more than processing both of them, so the caller's
+//! thread does the work itself. It calls a table in this process directly. For a server, each call has its own
+//! connection ([`stream::OwnStream`]), which the caller's thread drives. Idle connections are kept for later calls
 //! ([`stream::IdleStreams`]).
 
 mod exact;

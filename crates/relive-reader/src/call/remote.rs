@@ -15,7 +15,7 @@ use crate::options::Requested;
 use crate::samples::Sample;
 use crate::stream::StreamEnd;
 
-/// How long after the server's rate limiter the client times out, so that the server's own error can arrive.
+/// How much later than the server's rate limiter the client times out, so that the server's own error can arrive.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest wait. Some systems cannot represent later times.
@@ -23,7 +23,7 @@ const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 pub(super) struct RemoteCall {
     connection: Connection,
-    /// Where idle streams are kept.
+    /// The place where idle streams are kept.
     idle: Arc<IdleStreams>,
     /// The connection of this call, or `None` before the first wait.
     stream: Option<OwnStream>,
@@ -38,9 +38,9 @@ pub(super) struct Progress {
     backoff: Backoff,
     /// How long a server may be unreachable, or `None` for no limit.
     patience: Option<Duration>,
-    /// Why there is no stream, and when to try to open one again.
+    /// The reason why there is no stream, and the time of the next attempt to open one.
     last_error: Option<(Status, Instant)>,
-    /// Since when there has been no stream.
+    /// The time since which there has been no stream.
     away_since: Option<Instant>,
 }
 
@@ -94,7 +94,7 @@ impl Progress {
         &mut self.got
     }
 
-    /// Returns when to give up. A reachable server itself reports the limiter's timeout.
+    /// Returns when to give up. If the server is reachable, it reports the limiter's timeout itself.
     pub(super) fn give_up_at(&self) -> Option<Instant> {
         let grace = if self.last_error.is_some() { Duration::ZERO } else { GRACE };
         let late = self

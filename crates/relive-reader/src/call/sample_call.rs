@@ -82,8 +82,8 @@ impl SampleCall {
         Ok(SampleCall { inner })
     }
 
-    /// Waits for the samples, for at most `at_most`. Returns `None` after that time; the method can then be called
-    /// again.
+    /// Waits for the samples, for at most `at_most`. Returns `None` if they have not arrived by then; the method can
+    /// then be called again.
     ///
     /// This blocks the thread, so do not call it inside a task of a Tokio runtime.
     ///

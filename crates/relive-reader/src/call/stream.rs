@@ -19,7 +19,7 @@ use crate::stream::{Responses, SAMPLE_STREAM};
 
 /// A connection that makes progress only while a call is waiting on it.
 pub(super) struct OwnStream {
-    // Dropped before the runtime, because it uses a connection of the runtime.
+    // Dropped before the runtime, because it uses one of the runtime's connections.
     stream: Option<Stream>,
     channel: GrpcChannel,
     runtime: OwnRuntime,
@@ -72,7 +72,7 @@ impl OwnStream {
     }
 }
 
-/// The largest number of idle connections. That many threads can make calls without reconnecting.
+/// The largest number of idle connections. This many threads can make calls without reconnecting.
 const MAX_IDLE: usize = 8;
 
 /// The idle connections of a client.
@@ -99,7 +99,7 @@ impl IdleStreams {
     }
 }
 
-/// A call's use of a connection.
+/// One call's use of a connection.
 pub(super) struct Exchange<'a> {
     stream: &'a mut Option<Stream>,
     channel: &'a GrpcChannel,
@@ -119,7 +119,7 @@ impl<'a> Exchange<'a> {
     pub(super) fn ask(&mut self, samples: usize, request: SampleStreamRequest) {
         let stream = self.stream.get_or_insert_with(|| Stream::open(self.channel));
         stream.outstanding += samples;
-        // If the other end is gone, reading the responses reports it.
+        // If the other end is gone, this is reported when the responses are read.
         let _ = stream.requests.send(request);
     }
 
@@ -159,7 +159,7 @@ impl Stream {
         if let Some(stream) = slot.as_mut().filter(|stream| stream.has_outstanding() && !stream.is_taken_back)
         {
             stream.is_taken_back = true;
-            // If the other end is gone, reading the responses reports it.
+            // If the other end is gone, this is reported when the responses are read.
             let _ = stream.requests.send(request);
         }
     }

@@ -1,9 +1,9 @@
 //! Samples from many servers, as seen by the reader.
 //!
 //! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request, so
-//! samples are delivered as they arrive: a slow server delays only its own samples, and no sample is fetched without
-//! being used. If a server is unreachable, or delivers nothing while others are idle, its requests are withdrawn and
-//! servers are drawn for them again.
+//! that samples can be delivered as they arrive: a slow server delays only its own samples, and no sample is fetched
+//! without being used. If a server is unreachable, or delivers nothing while others are idle, its requests are
+//! withdrawn and servers are drawn again for them.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,10 +24,10 @@ use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// How many times new samples are requested while the full capacity is being taken.
+/// The number of times that new samples are requested while the full capacity is being taken.
 const DRAWS_PER_CAPACITY: usize = 4;
 
-/// How long the first draw waits for sizes. For a slower server, the draw uses the previously reported size.
+/// How long the first draw waits for sizes. For servers that take longer, the draw uses the previously reported size.
 const MAX_WAIT_FOR_SIZES: Duration = Duration::from_millis(200);
 
 /// Reads one table from all servers.
@@ -37,7 +37,7 @@ pub(crate) struct FleetFeed {
     options: SamplerOptions,
     patience: Duration,
     credit_batch: usize,
-    /// The moment before which sizes are ignored by draws, or `None` once newer sizes are known.
+    /// Draws ignore sizes from before this moment. `None` once newer sizes are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
     /// The number of credits for which no server has been drawn yet.
@@ -46,12 +46,12 @@ pub(crate) struct FleetFeed {
     left: Option<usize>,
     rng: Xoshiro256PlusPlus,
     changes: Changes,
-    /// Whether there was a change that the lanes do not reflect yet.
+    /// Whether there was a change that is not yet reflected in the lanes.
     has_changed: bool,
     timer: Timer,
     unavailable_since: Option<Instant>,
-    /// Since when rate limiters have been holding samples back, if requests have moved to another server since then.
-    /// Each server counts only from when it received its own request.
+    /// The time since which rate limiters have been holding samples back, if requests have moved to another server
+    /// since then. For each server, only the time since its own request counts.
     held_since: Option<Instant>,
     /// The last error of a rate limiter that timed out.
     late: Option<Error>,
@@ -345,7 +345,7 @@ impl FleetFeed {
         true
     }
 
-    /// Returns when to check again, or the error if the caller has waited long enough.
+    /// Returns when to check again, or an error if the caller has waited long enough.
     fn unavailable_deadline(&mut self, now: Instant) -> Result<Option<Instant>> {
         let owes = self.lanes.iter().any(|lane| lane.outstanding > 0);
         if !owes

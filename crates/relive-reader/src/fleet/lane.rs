@@ -15,11 +15,11 @@ use crate::options::SamplerOptions;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
-/// If a server with outstanding requests has delivered nothing for this long while others deliver, it gets no more
-/// requests.
+/// The time after which a server with outstanding requests that has delivered nothing, while others deliver, gets no
+/// more requests.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// A server that has delivered nothing for this long is excluded from the mixture.
+/// The time after which a server that has delivered nothing is excluded from the mixture.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 
 /// The first and the longest pause of a server after its requests were withdrawn.
@@ -29,15 +29,15 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// One server of a reader.
 pub(super) struct Lane {
     pub(super) server: Arc<Member>,
-    /// Opened when the first sample is requested.
+    /// The stream, which is opened when the first sample is requested.
     feed: Option<RemoteFeed>,
     /// The number of samples that have been or may be requested but have not arrived.
     pub(super) outstanding: usize,
     pub(super) facts: TableFacts,
     pub(super) weight_per_item: Option<f64>,
-    /// Since when requests have been outstanding without anything being delivered.
+    /// The time since which requests have been outstanding without anything being delivered.
     requested_since: Instant,
-    /// Since when the server has not delivered any requested sample, including samples of withdrawn requests.
+    /// The time since which the server has not delivered any requested sample, including samples of withdrawn requests.
     silent_since: Option<Instant>,
     paused_until: Option<Instant>,
     pause: Duration,
@@ -83,8 +83,8 @@ impl Lane {
         self.paused_until
     }
 
-    /// Returns whether requests are outstanding and the server is delivering nothing. A server is not stalled if some
-    /// of its samples have arrived but have not been taken.
+    /// Returns whether requests are outstanding and the server is delivering nothing. A server is not stalled if it has
+    /// delivered samples that have not been taken yet.
     pub(super) fn is_stalled(&self, now: Instant) -> bool {
         self.outstanding > 0 && now >= self.stalls_at() && self.counts().0 == 0
     }
@@ -113,7 +113,7 @@ impl Lane {
         match &self.feed {
             Some(feed) => feed.give_back(samples),
             None => {
-                // With this, a broken connection is detected immediately, and other servers are used.
+                // This makes it possible to detect a broken connection immediately and use other servers.
                 let connection = self.server.connection();
                 self.feed = Some(RemoteFeed::new(connection, table, options, samples, Duration::ZERO));
             }
@@ -164,8 +164,8 @@ impl Lane {
         self.facts = facts;
     }
 
-    /// Pauses requests to the server, longer each time that it delivers nothing. In the meantime, requests the state of
-    /// the server's table.
+    /// Pauses requests to the server, for longer each time that it delivers nothing. In the meantime, requests the
+    /// state of the server's table.
     pub(super) fn pause_requests(&mut self) {
         self.server.refresh_now();
         self.paused_until = Some(Instant::now() + self.pause);

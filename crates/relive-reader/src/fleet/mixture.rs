@@ -1,8 +1,8 @@
 //! Weighted draws of the server from which to request a sample.
 //!
-//! A server's weight is the total weight of its selector: the number of items of its table or, for a prioritized
+//! A server's weight is the total weight of its selector: the number of items in its table or, for a prioritized
 //! selector, the sum of its priorities raised to the exponent. An item's probability is then the same as if all servers
-//! were one table. Servers do not report this sum; it is computed from the priority and the probability of a sample.
+//! were one table. Servers do not report this sum, so it is computed from the priority and the probability of a sample.
 
 use rand::{Rng, RngExt};
 use relive_batch::SampleInfo;
@@ -41,7 +41,7 @@ pub(super) fn draw(weights: &[f64], rng: &mut impl Rng) -> Option<usize> {
         }
         left -= weight;
     }
-    // Rounding has left a small remainder.
+    // Rounding can leave a small remainder.
     weights.iter().rposition(|weight| *weight > 0.0)
 }
 

@@ -14,8 +14,8 @@ use super::names;
 use super::sample::stored_samples;
 use crate::samples::Sample;
 
-/// The largest number of rows of a padded sample whose cells have no bytes, such as cells of shape `[0]`. Such rows
-/// have no data, so a few bytes from a server could announce 2^32 of them. Real items have hundreds of steps.
+/// The largest number of rows in a padded sample whose cells have no bytes, such as cells of shape `[0]`. Such rows
+/// contain no data, so a server could announce 2^32 of them in a few bytes. Real items have hundreds of steps.
 const MAX_EMPTY_ROWS: u32 = 1 << 16;
 
 /// A batch of samples. Each of its columns can be decoded into one array.
@@ -75,12 +75,12 @@ enum Content {
     Planned { batch: Batch, table: Arc<str> },
     /// Gathered columns in one block of memory.
     Gathered(Arc<Gathered>),
-    /// Samples that form no batch, and the reason.
+    /// Samples that do not form a batch, and the reason.
     Apart { error: Error, infos: Vec<SampleInfo> },
 }
 
 impl SampleBatch {
-    /// Creates a batch from samples that were taken by other means.
+    /// Creates a batch from samples that were obtained in another way.
     pub fn new(samples: Vec<Sample>) -> SampleBatch {
         let infos = || samples.iter().map(|sample| *sample.info()).collect();
         let content = match stored_samples(&samples) {
@@ -221,8 +221,8 @@ impl SampleBatch {
     ///
     /// # Errors
     /// The errors of [`columns`](Self::columns), except for different numbers of rows. `ResourceExhausted` if cells
-    /// have no bytes and a sample has more than 65,536 of them: such rows have no data, so a server could make a reader
-    /// allocate any amount of memory for them.
+    /// have no bytes and a sample has more than 65,536 rows of them: such rows contain no data, so a server could make
+    /// a reader allocate any amount of memory for them.
     pub fn columns_padded(&self) -> Result<Vec<ColumnLayout>> {
         let described = self.described()?;
         for (number, column) in described.iter().enumerate() {

@@ -87,7 +87,7 @@ impl Sample {
         Sample { info, data: SampleData::Gathered { batch: Arc::clone(batch), at } }
     }
 
-    /// Adjusts the probability and table size for a table that is one of several: a sample comes from this table with
+    /// Adjusts the probability and table size for a table that is one of several. A sample comes from this table with
     /// the probability `share`, and the other tables have `others` items.
     pub(crate) fn scale_to_fleet(&mut self, share: f64, others: u64) {
         self.info.probability *= share;
@@ -116,7 +116,7 @@ impl Sample {
         }
     }
 
-    /// Returns when the item was inserted, by the server's clock, or `None` if the server does not report it.
+    /// Returns when the item was inserted, by the server's clock, or `None` if the server does not report the time.
     pub fn inserted_at(&self) -> Option<SystemTime> {
         let inserted_at = match &self.data {
             SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,

@@ -1,4 +1,4 @@
-//! Invalid samples, and samples that were damaged in transit, cause errors that state the fault, but never a panic or
+//! Invalid samples, and samples that were damaged in transit, cause errors that state the fault, and never a panic or
 //! wrong data.
 
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ use super::SampleBatch;
 use crate::samples::Sample;
 use relive_connection::ErrorKind;
 
-/// Chunk `key` of four rows of two numbers, as a message.
+/// Returns the message of chunk `key`, which has four rows of two numbers.
 fn chunk(key: u64) -> ChunkData {
     let rows = Tensor::from_slice(&[1_i16, 2, 3, 4, 5, 6, 7, 8], [4, 2]).unwrap();
     let range = SequenceRange { episode_id: 1, start: 0, end: 3, sparse: false };

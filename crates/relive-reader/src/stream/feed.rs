@@ -13,7 +13,7 @@ use super::worker;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// Workers that fetch samples, and the samples they fetched. Dropping it ends their streams.
+/// Workers that fetch samples, and the samples that they have fetched. Dropping it ends their streams.
 pub(crate) struct RemoteFeed {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -32,7 +32,7 @@ impl RemoteFeed {
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
     }
 
-    /// Like [`new`](Self::new), but checks, after a server was unreachable, whether it still has its previous content.
+    /// Like [`new`](Self::new), but after a server was unreachable, checks whether it still has its previous content.
     pub(crate) fn watched(
         connection: &Connection,
         table: &str,

@@ -31,7 +31,7 @@ pub(crate) struct Responses {
     frame: Bytes,
     /// The beginning of a message that spans frames, with its header.
     begun: BytesMut,
-    /// The status, if it came with the headers of the response.
+    /// The status, if it arrived with the headers of the response.
     early_status: Option<Status>,
 }
 
@@ -124,7 +124,7 @@ impl Responses {
     fn set_aside(&mut self, most: usize) {
         let part = self.frame.split_to(most.min(self.frame.len()));
         if self.begun.is_empty() && !part.is_empty() {
-            // The announced length is trusted up to the usual size of a message; for a larger message, the buffer grows
+            // The announced length is trusted up to the usual size of a message. For a larger message, the buffer grows
             // as data arrives.
             let announced = end_of_message(&part).ok().flatten().unwrap_or(0);
             self.begun.reserve(announced.clamp(part.len(), MAX_RESERVED_BYTES.max(part.len())));

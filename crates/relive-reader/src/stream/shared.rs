@@ -2,7 +2,7 @@
 //!
 //! A *credit* is the right to request one sample. A worker spends credits with each request; the sampler returns them
 //! when its caller takes samples. Invariant: the credits, the samples requested but not received, and the samples
-//! received but not taken add up to the capacity: the total that the caller has granted but not used.
+//! received but not taken add up to the capacity, which is the total that the caller has granted but not used.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use tonic::Status;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// A request is sent before the previous one has completed if at least one part in this many of a worker's capacity is
-/// free.
+/// The next request is sent before the previous one has completed if at least one part in this many of a worker's
+/// capacity is free.
 const PIPELINE_FRACTION: usize = 4;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Shared {
 
 #[derive(Debug)]
 struct Credits {
-    /// Whether the sampler is gone.
+    /// Whether the sampler has been dropped.
     closed: bool,
     /// Whether any samples have arrived.
     has_delivered: bool,
@@ -46,9 +46,9 @@ struct Credits {
     credits: usize,
     /// The number of samples that no worker has requested yet, or `None` if there is no end.
     left: Option<usize>,
-    /// A permanent error, returned by every later call.
+    /// A permanent error, which every later call returns.
     failure: Option<Error>,
-    /// The limiter's timeout error, returned once.
+    /// The limiter's timeout error, which is returned once.
     timeout: Option<Error>,
     caller: Option<Waker>,
     outage: Option<Outage>,
@@ -235,7 +235,7 @@ impl Shared {
         cx: &Context<'_>,
     ) -> Poll<Option<SampleStreamRequest>> {
         let mut state = self.state.lock();
-        // Requests are only polled on an established connection.
+        // Requests are polled only on an established connection.
         state.outage = None;
         let plan = self.next_request(&state, worker);
         let closed = state.closed;
@@ -334,7 +334,7 @@ impl Shared {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }
 
-    /// Records why a stream broke, before it is reopened.
+    /// Records the reason why a stream broke, before the stream is reopened.
     pub(super) fn stream_broke(&self, text: &str) {
         let mut state = self.state.lock();
         let since = state.outage.as_ref().map_or_else(Instant::now, |outage| outage.since);

@@ -1,4 +1,4 @@
-//! Observations as rows of numbers.
+//! Converts observations to rows of numbers.
 
 use bytemuck::pod_read_unaligned;
 use relive_client::SampleBatch;
@@ -7,7 +7,7 @@ use relive_tensor::{DType, Nest};
 
 use crate::{Result, RlError};
 
-/// Flattens observations: all elements of all leaves, in their order, as float32.
+/// Flattens observations: all elements of all leaves, in order, converted to float32.
 #[derive(Debug, Clone)]
 pub struct Features {
     leaves: Vec<FeatureLeaf>,
@@ -22,7 +22,7 @@ struct FeatureLeaf {
 }
 
 impl Features {
-    /// Creates the flattening of observations with this nest.
+    /// Creates a flattener for observations with the given nest.
     ///
     /// # Errors
     /// A leaf is not numeric or has no fixed size.
@@ -66,7 +66,7 @@ impl Features {
         Ok(())
     }
 
-    /// Returns the size of an observation in bytes if it is a single leaf of bytes.
+    /// Returns the size of an observation in bytes if the observation is a single leaf of bytes.
     pub(crate) fn one_of_bytes(&self) -> Option<usize> {
         match self.leaves.as_slice() {
             [leaf] if leaf.dtype == DType::UInt8 => Some(leaf.elements),
@@ -107,7 +107,7 @@ impl Features {
         }
     }
 
-    /// Like [`write_column`](Self::write_column), but `place` chooses the rows.
+    /// Like [`write_column`](Self::write_column), but writes to the rows that `place` selects.
     pub(crate) fn write_column_to(
         &self,
         index: usize,

@@ -5,8 +5,8 @@ use relive_tensor::DType;
 
 use crate::{Result, RlError};
 
-/// Rejects numbers from an environment that are not finite or do not fit float32: a single one in a batch
-/// corrupts all parameters of a network.
+/// Rejects numbers from an environment that are not finite or do not fit in a float32, because a single such number in
+/// a batch corrupts all parameters of a network.
 pub(crate) struct FiniteCheck {
     environment: String,
     /// The leaves with their paths.

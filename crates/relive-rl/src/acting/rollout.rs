@@ -1,4 +1,4 @@
-//! Fragments of steps, as workers produce them.
+//! The fragments of steps that workers produce.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -7,10 +7,11 @@ use relive_env::{Buffer, TimeStep};
 
 use crate::{Part, Result, RlError, Times, Weights};
 
-/// A fragment of steps in each of several environments (rows), time first: cell `time · rows + row`.
+/// A fragment of steps in each of several environments (rows), in time-major order: a step's cell is `time · rows +
+/// row`.
 ///
-/// After the end of an episode, the environment resets at the next step. That cell is a FIRST: it holds the last
-/// observation of the previous episode, its action was ignored, and learners must skip it.
+/// After the end of an episode, the environment resets at the next step. That cell is a FIRST: it contains the last
+/// observation of the previous episode. Its action was ignored, and learners must skip it.
 #[derive(Debug)]
 pub struct Rollout {
     /// Steps per row.
@@ -25,7 +26,7 @@ pub struct Rollout {
     pub extras: Buffer,
     /// The environments' time steps, `[steps · rows]`.
     pub answers: Vec<TimeStep>,
-    /// The weights with which the policy acted; `None` if nothing was published yet. Merged rollouts have the weights
+    /// The weights with which the policy acted; `None` if none had been published yet. Merged rollouts have the weights
     /// of the first one.
     pub weights: Option<Weights>,
     /// The workers' reports on this rollout, one per worker.
@@ -37,7 +38,7 @@ pub struct Rollout {
 pub struct Acted {
     /// The number of the worker.
     pub worker: u32,
-    /// The number of steps in its environments, without resets.
+    /// The number of steps in its environments, not counting resets.
     pub env_steps: u64,
     /// Episodes that have ended.
     pub episodes: Vec<Episode>,
@@ -65,13 +66,13 @@ pub struct Episode {
     pub episode_return: f64,
     /// The duration of the episode.
     pub duration: Duration,
-    /// The worker's count of steps at the end of the episode, including resets. It orders the episodes of a round with
-    /// several workers.
+    /// The worker's step count at the end of the episode, including resets. It determines the order of episodes in a
+    /// round with several workers.
     pub ended_at: u64,
 }
 
 impl Rollout {
-    /// Returns the size of observations, actions, extras and time steps, in bytes.
+    /// Returns the total size of observations, actions, extras and time steps, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let of = |buffer: &Buffer| -> usize {
@@ -84,7 +85,7 @@ impl Rollout {
     /// Puts rollouts of equal length side by side: the rows of the first, then the rows of the second, and so on.
     ///
     /// # Errors
-    /// The list is empty, or lengths or layouts differ.
+    /// The list is empty, or the rollouts differ in length or layout.
     pub fn side_by_side(mut parts: Vec<Rollout>) -> Result<Rollout> {
         if parts.len() == 1
             && let Some(only) = parts.pop()
@@ -117,7 +118,7 @@ impl Rollout {
         Ok(joined)
     }
 
-    /// Copies these rows into a separate rollout, without the workers' reports.
+    /// Copies the given rows into a separate rollout, without the workers' reports.
     ///
     /// # Errors
     /// The rows are out of range.

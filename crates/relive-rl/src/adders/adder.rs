@@ -6,10 +6,10 @@ use crate::{Result, RlError};
 
 /// Writes an actor's steps as items.
 ///
-/// In an episode, call `add_first`, then `add` until its step is LAST. That call creates the last items of
-/// the episode.
+/// For each episode, call `add_first`, then `add` until a step is LAST. The call with that step creates the last items
+/// of the episode.
 pub trait Adder: Send {
-    /// Begins an episode with `observation`, and drops the unfinished rest of the previous one.
+    /// Begins an episode with `observation`, and discards the unfinished rest of the previous episode.
     ///
     /// # Errors
     /// The observation cannot be written.

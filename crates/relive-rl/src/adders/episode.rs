@@ -53,7 +53,7 @@ impl EpisodeAdder {
         self
     }
 
-    /// Writes to these tables instead, each with its rule for priorities.
+    /// Writes to the given tables instead, each with its own rule for priorities.
     #[must_use]
     pub fn tables(mut self, tables: impl IntoIterator<Item = (String, Priority)>) -> EpisodeAdder {
         self.tables = tables.into_iter().collect();
@@ -80,7 +80,7 @@ impl Adder for EpisodeAdder {
     }
 
     /// # Errors
-    /// The errors of every adder, or the episode exceeds the maximum length.
+    /// The errors common to all adders, or the episode exceeds the maximum length.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
         self.add_with_extras(action, step, observation, View::empty())
     }

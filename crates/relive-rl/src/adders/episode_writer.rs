@@ -157,7 +157,7 @@ impl EpisodeWriter {
         Ok(())
     }
 
-    /// Ends the episode, waits until its items are confirmed, and forgets its rows.
+    /// Ends the episode, waits until its items are confirmed, and drops its rows.
     pub(super) fn end(&mut self) -> Result<()> {
         if !self.writer.history().is_empty() {
             until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))?;

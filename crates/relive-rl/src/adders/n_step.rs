@@ -16,7 +16,7 @@ pub struct NStepReturn {
     pub steps: usize,
     /// The discounted sum of the rewards.
     pub reward: f32,
-    /// The discount of the value that follows.
+    /// The discount to apply to the value of the final state.
     pub discount: f32,
 }
 

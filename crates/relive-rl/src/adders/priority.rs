@@ -11,7 +11,7 @@ pub type PriorityFn = dyn FnMut(&Nest<Column>) -> Result<f64> + Send;
 pub enum Priority {
     /// The same priority for every item.
     Constant(f64),
-    /// Computed from the content of the item; [`Column::to_tensor`] returns the numbers of a column.
+    /// A priority computed from the content of the item; [`Column::to_tensor`] returns the numbers of a column.
     Of(Box<PriorityFn>),
 }
 

@@ -10,8 +10,8 @@ use crate::Result;
 pub(super) const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Repeats a call until the rate limiter has room. A rate limiter may block actors indefinitely; the table reports
-/// which callers are waiting. Closing the table ends the wait. The client cannot distinguish this from a lost server,
-/// so every wait is logged.
+/// which callers are waiting. Closing the table ends the wait. The client cannot distinguish a blocked call from a lost
+/// server, so every wait is logged.
 pub(super) fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Result<T>) -> Result<T> {
     loop {
         match call() {

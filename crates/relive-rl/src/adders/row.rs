@@ -20,7 +20,7 @@ impl RowColumns {
         self.0.len()
     }
 
-    /// Applies `column` to the path of each leaf, in a step that has the nest under `name`.
+    /// Applies `column` to the path of each leaf, in a step that stores the nest under `name`.
     pub(super) fn columns<T>(&self, name: &str, column: impl Fn(&str) -> Result<T>) -> Result<Nest<T>> {
         let mut leaves = Vec::with_capacity(self.0.len());
         for (path, _) in self.0.flatten_with_paths() {
@@ -30,7 +30,7 @@ impl RowColumns {
         self.0.unflatten(leaves).map_err(|error| RlError::setting("a nest", error, "as its spec says"))
     }
 
-    /// Creates tensors from the bytes of each leaf, the next elements of `cells`.
+    /// Creates tensors from the bytes of the leaves, which are the next elements of `cells`.
     pub(super) fn restored(&self, cells: &mut impl Iterator<Item = Vec<u8>>) -> Result<Nest<Tensor>> {
         let mut of_leaf = |spec: &ArraySpec| {
             Tensor::new(spec.dtype, spec.shape.clone(), Bytes::from(cells.next().unwrap_or_default()))

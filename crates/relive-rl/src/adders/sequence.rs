@@ -12,8 +12,8 @@ use crate::{Result, RlError, Saveable, state};
 
 /// What to do with rows at the end of an episode that do not fill a period.
 ///
-/// The row of the last observation counts as a row of the episode. A sequence is *due* when the episode has
-/// as many rows as a sequence, and then after every period.
+/// The row of the last observation counts as a row of the episode. The first sequence is *due* when the episode has as
+/// many rows as a sequence, and further ones after every period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndOfEpisode {
     /// Pads with rows of zeros until a sequence is due; this sequence is the last one of the episode.
@@ -21,7 +21,7 @@ pub enum EndOfEpisode {
     ZeroPad,
     /// Writes a shorter sequence with the episode's rows that the next due sequence would have contained.
     Truncate,
-    /// Writes a sequence of full length from the last rows. Episodes that are shorter write nothing.
+    /// Writes a sequence of full length from the last rows. Nothing is written for shorter episodes.
     Write,
     /// Writes nothing: sequences continue into the next episode, and its first row is marked as a start.
     Continue,
@@ -29,9 +29,9 @@ pub enum EndOfEpisode {
 
 /// Writes sequences of `length` rows, one every `period` rows.
 ///
-/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t`
-/// has the observation, the action taken for it, and the resulting reward and discount. In the row of an
-/// episode's last observation, action, reward and discount are zeros.
+/// An item has the fields of [`step_spec`](super::step_spec), each with a leading dimension of rows. Row `t` contains
+/// the observation, the action taken for it, and the resulting reward and discount. In the row of an episode's last
+/// observation, the action, reward and discount are zeros.
 ///
 /// ```
 /// use relive_client::blocking::Client;
@@ -57,7 +57,7 @@ impl SequenceAdder {
     /// has any.
     ///
     /// # Errors
-    /// A length or a period of 0, or the client cannot create a writer.
+    /// The length or the period is 0, or the client cannot create a writer.
     pub fn new(
         client: &Client,
         table: &str,
@@ -81,14 +81,14 @@ impl SequenceAdder {
         self
     }
 
-    /// Writes to these tables instead, each with its rule for priorities.
+    /// Writes to the given tables instead, each with its own rule for priorities.
     #[must_use]
     pub fn tables(mut self, tables: impl IntoIterator<Item = (String, Priority)>) -> SequenceAdder {
         self.tables = tables.into_iter().collect();
         self
     }
 
-    /// Returns when all created items are in their tables. Unless sequences continue into the next episode, the end of
+    /// Waits until all created items are in their tables. Unless sequences continue into the next episode, the end of
     /// an episode also flushes.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl SequenceAdder {
         let last = match self.end {
             EndOfEpisode::Continue => self.is_due().then_some(length),
             EndOfEpisode::Write => (self.rows.rows() >= length).then_some(length),
-            // If periods are longer than sequences, the next one may contain no row of the episode.
+            // If periods are longer than sequences, the next sequence may contain no row of the episode.
             EndOfEpisode::Truncate => length.checked_sub(missing).filter(|rows| *rows > 0),
             EndOfEpisode::ZeroPad if missing >= length => None,
             EndOfEpisode::ZeroPad => {
@@ -162,13 +162,13 @@ impl Adder for SequenceAdder {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "an adder of sequences";
 
 /// Saves the rows with which future sequences begin, so that an episode can continue after a restore.
 impl Saveable for SequenceAdder {
     fn save(&mut self) -> Vec<u8> {
-        // This adder wrote the history, so it is readable.
+        // The history was written by this adder, so it is readable.
         let mut cells = self.rows.cells().unwrap_or_default();
         state::save(|state| self.rows.visit(state, &mut cells))
     }

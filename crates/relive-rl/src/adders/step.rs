@@ -1,4 +1,4 @@
-//! The rows of an episode, like Acme's steps.
+//! The rows of an episode, which correspond to Acme's steps.
 
 use bytes::Bytes;
 use relive_client::{Nest, Tensor};
@@ -8,8 +8,8 @@ use relive_tensor::DType;
 use super::row::RowColumns;
 use crate::{Result, RlError};
 
-/// Creates the rows of an episode. A row has the observation, the action taken for it, the resulting reward
-/// and discount (float32), whether an episode begins with it, and the actor's extras.
+/// Creates the rows of an episode. A row contains the observation, the action taken for it, the resulting reward and
+/// discount (float32), a flag that marks the first row of an episode, and the actor's extras.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     observations: RowColumns,
@@ -51,7 +51,7 @@ impl Steps {
         self.observations.len() + 1
     }
 
-    /// Restores the requested fields of a row from the bytes of their leaves, the next elements of `cells`.
+    /// Restores the requested fields of a row from the bytes of their leaves, which are the next elements of `cells`.
     pub(super) fn restored(
         &self,
         cells: &mut impl Iterator<Item = Vec<u8>>,
@@ -90,7 +90,7 @@ impl Steps {
         Ok(Nest::dict(row))
     }
 
-    /// Returns the remaining fields of the last observation's row, which has no action: zeros.
+    /// Returns the remaining fields of the last observation's row. They are zeros, because this row has no action.
     pub(super) fn untaken(&self) -> Nest<Tensor> {
         let Nest::Dict(mut fields) = self.zeros.clone() else { return Nest::None };
         fields.retain(|name, _| name != "observation" && name != "start_of_episode");

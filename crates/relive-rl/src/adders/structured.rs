@@ -9,9 +9,8 @@ use super::step::Steps;
 use super::{Adder, EndOfEpisode};
 use crate::{Result, RlError};
 
-/// Writes rows with the fields of [`step_spec`](super::step_spec); the writer creates items from them by
-/// patterns: [`sequence_configs`], [`n_step_configs`], or your own. Each item has the priority of its
-/// pattern.
+/// Writes rows with the fields of [`step_spec`](super::step_spec). The writer creates items from these rows according
+/// to patterns: [`sequence_configs`], [`n_step_configs`], or your own. Each item has the priority of its pattern.
 pub struct StructuredAdder {
     client: Client,
     configs: Vec<StructuredConfig>,
@@ -53,7 +52,7 @@ impl StructuredAdder {
 impl Adder for StructuredAdder {
     fn add_first(&mut self, observation: View<'_>) -> Result<()> {
         if self.open.is_some() {
-            // The end of an episode creates items; an abandoned episode must not.
+            // Ending an episode creates items, but abandoning one must not.
             self.writer.close()?;
             self.writer = self.client.structured_writer(self.configs.clone())?;
         }
@@ -88,8 +87,8 @@ impl Adder for StructuredAdder {
 /// [`step_spec`](super::step_spec).
 ///
 /// # Errors
-/// A length or period of 0, or an [`EndOfEpisode`] that patterns cannot express: padding with zeros, or
-/// continuing into the next episode.
+/// The length or the period is 0, or patterns cannot express the [`EndOfEpisode`]: padding with zeros, or continuing
+/// into the next episode.
 pub fn sequence_configs(
     table: &str,
     step: &Nest<ArraySpec>,
@@ -133,8 +132,8 @@ pub fn sequence_configs(
 /// with the rewards and discounts of all steps: the reader reduces them with
 /// [`NStepReturn::of`](super::NStepReturn::of).
 ///
-/// `observation` has the first and the last observation, `reward` and `discount` all steps, and the other
-/// fields the first step.
+/// `observation` contains the first and the last observation, `reward` and `discount` contain all steps, and the other
+/// fields contain only the first step.
 ///
 /// # Errors
 /// `n` is 0, or `step` is not a row of [`step_spec`](super::step_spec).
@@ -181,7 +180,7 @@ fn config(
     Ok(StructuredConfig::new(table, reference_step(step).columns().try_map(&mut cut)?))
 }
 
-/// Returns a number of rows, within the range of patterns.
+/// Checks that a number of rows is in the range that patterns support, and returns it.
 fn count(name: &'static str, rows: usize) -> Result<i32> {
     let fits = i32::try_from(rows).ok().filter(|rows| (1..i32::MAX).contains(rows));
     fits.ok_or_else(|| RlError::setting(name, rows, "from 1 to 2**31 - 2"))

@@ -64,8 +64,8 @@ impl TransitionAdder {
         self
     }
 
-    /// Distributes the items over these tables, one after another. The first item goes to the table with the fewest
-    /// inserts. The item counts of tables therefore differ at most by the number of adders, even if adders restart.
+    /// Distributes the items over these tables in turn, beginning with the table that has the fewest inserts. The item
+    /// counts of the tables therefore differ by at most the number of adders, even if adders restart.
     ///
     /// # Errors
     /// The inserts of the tables cannot be read.
@@ -106,12 +106,12 @@ impl TransitionAdder {
         Ok(())
     }
 
-    /// Returns when all items of the episode are in the table.
+    /// Waits until all items of the episode are in the table.
     fn end_episode(&mut self) -> Result<()> {
         until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))
     }
 
-    /// Creates the items that end with the episode and begin after its first ones.
+    /// Creates the remaining items at the end of an episode: the transitions over fewer than `n` steps.
     fn shrink(&mut self) -> Result<()> {
         let mut behind = 0;
         while let Some(made) = self.window.shrink() {
@@ -174,13 +174,13 @@ impl Adder for TransitionAdder {
     }
 }
 
-/// The name of the saved state's owner in error messages.
+/// The name that error messages use for the owner of the saved state.
 const WHAT: &str = "an adder of transitions";
 
 /// Saves the steps at which future items begin, so that an episode can continue after a restore.
 impl Saveable for TransitionAdder {
     fn save(&mut self) -> Vec<u8> {
-        // This adder wrote the history, so it is readable.
+        // The history was written by this adder, so it is readable.
         let mut cells = self.cells().unwrap_or_default();
         state::save(|state| self.visit(state, &mut cells))
     }
@@ -223,7 +223,7 @@ impl TransitionAdder {
         steps * of_step + self.observations.len()
     }
 
-    /// Returns the bytes of these values.
+    /// Returns the bytes of the values that a restored adder needs.
     fn cells(&self) -> Result<Vec<Vec<u8>>> {
         if !self.in_episode {
             return Ok(Vec::new());

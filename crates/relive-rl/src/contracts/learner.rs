@@ -5,7 +5,7 @@ use crate::{Result, RlError, Saveable};
 
 /// Learns from a series of batches.
 pub trait Learner: Saveable + Send {
-    /// The input: a [`Rollout`](crate::Rollout), or samples of a table.
+    /// The input: a [`Rollout`](crate::Rollout), or samples from a table.
     type Batch;
 
     /// Learns from a batch.
@@ -21,10 +21,10 @@ pub trait Learner: Saveable + Send {
     fn weights(&self) -> Result<Weights>;
 
     /// Joins learners with the same settings and state, each in its own process. Each learns from its share of the
-    /// data, and all apply the [mean](Peers::mean) of their gradients. Called before the first batch.
+    /// data, and all apply the [mean](Peers::mean) of their gradients. Must be called before the first batch.
     ///
     /// # Errors
-    /// The learner does not support other learners, which is the default.
+    /// The learner cannot be combined with other learners, which is the default.
     fn share(&mut self, peers: Peers) -> Result<()> {
         Err(RlError::setting(
             "learners",

@@ -10,8 +10,8 @@ use crate::{Result, RlError};
 
 /// The group of a run's learners, as seen by one of them. Cheap to clone.
 ///
-/// All learners make the same calls in the same order, and each call waits for the others. For a single
-/// learner, each call returns its own input.
+/// All learners make the same calls in the same order, and each call waits for the others. With a single learner, each
+/// call returns its own input.
 #[derive(Clone)]
 pub struct Peers {
     rank: u32,
@@ -63,15 +63,16 @@ impl Peers {
         of * rank / count..of * (rank + 1) / count
     }
 
-    /// Replaces each learner's numbers with the mean over all learners. All learners get identical bits.
+    /// Replaces each learner's numbers with the mean over all learners. The results of all learners are identical, bit
+    /// for bit.
     ///
     /// # Errors
-    /// [`Learners`](RlError::Learners): another learner is lost, or makes a different call.
+    /// [`Learners`](RlError::Learners): another learner is lost or has made a different call.
     pub fn mean(&self, numbers: &mut [f32]) -> Result<()> {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
     }
 
-    /// Returns the numbers that all learners pass, by rank. Each learner must pass the same count.
+    /// Returns the numbers passed by all learners, ordered by rank. Each learner must pass the same count.
     ///
     /// # Errors
     /// Same as [`mean`](Self::mean).

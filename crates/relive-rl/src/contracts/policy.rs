@@ -11,15 +11,14 @@ use crate::{Result, Saveable};
 pub struct ActStep<'a> {
     /// The observations, `[rows, …]` for each leaf.
     pub observations: &'a Buffer,
-    /// Which rows begin an episode with this observation: a policy clears its memory of such a row before it
-    /// acts.
+    /// Which rows begin an episode with this observation. Before it acts, a policy clears its memory for these rows.
     pub starts: &'a [bool],
     /// The actions, `[rows, …]` for each leaf; the policy writes them.
     pub actions: &'a mut Buffer,
     /// The extras for the learner, `[rows, …]` for each leaf of [`Policy::extras`]; the policy writes them.
     pub extras: &'a mut Buffer,
-    /// The environments, for policies that [look ahead](BatchEnvironment::one). `None` where a policy acts
-    /// without them, as a saved policy does.
+    /// The environments, for policies that [look ahead](BatchEnvironment::one). `None` if the policy acts without them,
+    /// as a saved policy does.
     pub environments: Option<&'a mut dyn BatchEnvironment>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a policy acts, and the factory of policies.
+//! The context in which a policy acts, and the factory that creates policies.
 
 use relive_env::EnvironmentSpec;
 use relive_random::Key;
@@ -13,7 +13,7 @@ pub struct PolicyContext<'a> {
     pub spec: &'a EnvironmentSpec,
     /// Whether it explores.
     pub purpose: Purpose,
-    /// A random key per row; all randomness of the row derives from it.
+    /// A random key for each row, from which all randomness of the row is derived.
     pub keys: &'a [Key],
     /// The index of the worker's first row among the rows of all workers.
     pub first: usize,

@@ -19,7 +19,7 @@ impl Weights {
         Weights { version, parts: parts.into() }
     }
 
-    /// Returns the version; it increases with every step of the learner.
+    /// Returns the version, which increases with every step of the learner.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version

@@ -24,7 +24,7 @@ const WITHIN: Duration = Duration::from_millis(250);
 /// If one step in all environments takes longer than this, larger numbers are not measured.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// Measures acting with several numbers of environments and these weights.
+/// Measures the cost of acting with the given weights, for several numbers of environments.
 ///
 /// # Errors
 /// Errors of the environments and the policy.

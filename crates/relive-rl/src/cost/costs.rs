@@ -10,7 +10,7 @@ use crate::{Agent, Result, RlError};
 /// The version of the file format.
 const VERSION: u32 = 1;
 
-/// The costs of a run's parts. Times are processor times, without waiting.
+/// The costs of a run's parts. All times are processor times and exclude waiting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Costs {
@@ -24,22 +24,22 @@ pub struct Costs {
     pub settings: BTreeMap<String, String>,
     /// The host name of the measured machine.
     pub host: String,
-    /// The number of its processors.
+    /// The number of processors of the measured machine.
     pub processors: f64,
     /// The number of environments per worker in the measurement.
     pub rows: usize,
     /// The cost of acting, by the number of environments of a worker.
     pub acting: Vec<ActCost>,
-    /// Further work of the acting thread per environment step, such as adding the step to tables or sending it, in
+    /// Other work of the acting thread per environment step, such as adding the step to tables or sending it, in
     /// seconds.
     pub send_s: f64,
-    /// Work of a worker's other threads, which serve its connection, per environment step.
+    /// The work of a worker's other threads, which serve its connection, per environment step.
     pub connection_s: f64,
     /// How long a worker waits for answers per environment step if nothing else delays it.
     pub pause_s: f64,
-    /// Work of the learner's thread per environment step, including learning.
+    /// The work of the learner's thread per environment step, including learning.
     pub learner_s: f64,
-    /// Work of the other threads of the learner's process per environment step, such as serving the tables.
+    /// The work of the other threads of the learner's process per environment step, such as serving the tables.
     pub serve_s: f64,
     /// Learner steps per environment step.
     pub learner_steps: f64,
@@ -84,11 +84,11 @@ pub struct TableCost {
 pub struct WeightCost {
     /// The size of the weights in bytes.
     pub bytes: f64,
-    /// Work of the learner's process to publish a version, in seconds.
+    /// The work of the learner's process to publish a version, in seconds.
     pub publish_s: f64,
-    /// Work of a worker to fetch a version, in seconds.
+    /// The work of a worker to fetch a version, in seconds.
     pub fetch_s: f64,
-    /// Work of the learner's process to serve a fetch, in seconds.
+    /// The work of the learner's process to serve a fetch, in seconds.
     pub serve_s: f64,
     /// The share of the published versions that a worker fetches.
     pub fetched: f64,
@@ -98,8 +98,9 @@ impl Costs {
     /// The version of the format that this program writes.
     pub(super) const VERSION: u32 = VERSION;
 
-    /// Returns the cost of acting per environment step, in seconds, for a worker with the given number of environments:
-    /// linear between measured numbers, and extrapolated with the last slope beyond the largest.
+    /// Returns the cost of acting per environment step, in seconds, for a worker with the given number of environments.
+    /// The cost is interpolated linearly between measured numbers, and extrapolated with the last slope beyond the
+    /// largest.
     #[must_use]
     pub fn act_s(&self, rows: f64) -> f64 {
         let total = |cost: &ActCost| cost.act_s + cost.step_s;

@@ -28,7 +28,7 @@ impl Moment {
         Ok(Moment { at: Instant::now(), env_steps, learner_steps, cpu_times: CpuTimes::now()?, tables })
     }
 
-    /// Returns the number of inserts into a table, and of samples from it, since an earlier moment.
+    /// Returns the numbers of inserts into a table, and of samples from it, since an earlier moment.
     #[expect(clippy::cast_precision_loss, reason = "counts of some seconds")]
     pub(super) fn of_table(&self, before: &Moment, table: &str) -> (f64, f64) {
         let at = |moment: &Moment| moment.tables.get(table).copied().unwrap_or_default();

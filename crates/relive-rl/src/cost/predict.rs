@@ -5,10 +5,10 @@ use serde::Serialize;
 use super::Costs;
 use crate::{Result, RlError};
 
-/// The maximum rate of published versions: the driver checks for new weights a hundred times a second.
+/// The maximum rate of published versions, because the driver checks for new weights a hundred times a second.
 const MAX_PUBLISHED_PER_S: f64 = 100.0;
 
-/// The publishing thread's maximum share of time: it pauses ten times as long as it works.
+/// The publishing thread's maximum share of time, because it pauses ten times as long as it works.
 const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
 
 /// The number of bisection steps for the rate: far more than the binary digits of a float64.
@@ -26,7 +26,7 @@ pub struct Cluster {
     pub environments: usize,
     /// Processors per machine.
     pub processors: f64,
-    /// The network bandwidth of the learner's machine, both directions together, in bytes per second.
+    /// The network bandwidth of the learner's machine, in both directions together, in bytes per second.
     pub network_bytes_per_s: f64,
 }
 
@@ -39,8 +39,7 @@ pub struct Prediction {
     pub learner_steps_per_s: f64,
     /// The rates of the agent's tables.
     pub tables: Vec<TableRate>,
-    /// Experience sent from workers to the learner's machine, including from the machine's own workers, in bytes per
-    /// second.
+    /// The experience sent to the learner's machine, including by the workers on that machine, in bytes per second.
     pub sent_bytes_per_s: f64,
     /// Weights sent from the learner's machine to workers, in bytes per second.
     pub weights_bytes_per_s: f64,
@@ -68,7 +67,7 @@ pub struct TableRate {
 pub struct Use {
     /// The name of the resource.
     pub what: &'static str,
-    /// The used share, from 0 to 1.
+    /// The fraction in use, from 0 to 1.
     pub share: f64,
 }
 
@@ -143,11 +142,12 @@ struct Model<'a> {
     costs: &'a Costs,
     cluster: Cluster,
     workers: f64,
-    /// Workers on the learner's machine, on all other machines together, and on the fullest of the others.
+    /// The numbers of workers on the learner's machine, on all other machines together, and on the fullest of these
+    /// other machines.
     near: f64,
     far: f64,
     fullest: f64,
-    /// Processor time per environment step: of a worker's acting thread, and of all its threads.
+    /// Processor time per environment step of a worker's acting thread, and of all its threads.
     thread_s: f64,
     worker_s: f64,
 }
@@ -165,23 +165,24 @@ impl Model<'_> {
         Model { costs, cluster: *cluster, workers, near, far, fullest, thread_s, worker_s }
     }
 
-    /// Returns the steps per second of an unhindered worker.
+    /// Returns the steps per second of a worker that nothing else slows down.
     fn of_worker(&self) -> f64 {
         1.0 / (self.thread_s + self.costs.pause_s).max(f64::MIN_POSITIVE)
     }
 
-    /// Returns an upper bound on steps per second: the rate of all workers, and the rate of the learner's thread.
+    /// Returns an upper bound on steps per second: the lower of the rate of all workers and the rate of the learner's
+    /// thread.
     fn most(&self) -> f64 {
         (self.workers * self.of_worker()).min(1.0 / self.costs.learner_s.max(1e-12))
     }
 
-    /// Returns the versions per second that a worker fetches at the given rate of steps.
+    /// Returns how many versions per second a worker fetches at the given rate of steps.
     fn fetched(&self, rate: f64) -> f64 {
         let weights = &self.costs.weights;
         weights.fetched * self.published(rate)
     }
 
-    /// Returns the versions published per second.
+    /// Returns the number of versions published per second.
     fn published(&self, rate: f64) -> f64 {
         let most = PUBLISHING_SHARE / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
         let of_learner = match self.costs.round {
@@ -192,7 +193,7 @@ impl Model<'_> {
         of_learner.min(MAX_PUBLISHED_PER_S).min(most)
     }
 
-    /// Returns the steps per round: each environment takes as many as in the measurement.
+    /// Returns the number of steps per round. Each environment takes as many steps in a round as in the measurement.
     #[expect(clippy::cast_precision_loss, reason = "a run has few environments")]
     fn round(&self) -> f64 {
         let steps = self.costs.round.unwrap_or_default() / self.costs.rows as f64;

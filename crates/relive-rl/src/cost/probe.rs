@@ -34,10 +34,11 @@ const WARM: Duration = Duration::from_millis(300);
 const FETCHES: u32 = 20;
 const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 
-/// After this time a worker that the run holds back is idle.
+/// A worker that the run holds back is idle after this time.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// The measurement is divided into this many parts. Their median is robust against single disturbed parts.
+/// The measurement is divided into this many parts. The median over the parts is robust against disturbances of single
+/// parts.
 const PARTS: u32 = 9;
 
 /// A run to be measured.
@@ -127,7 +128,7 @@ impl Probe<'_> {
         }
     }
 
-    /// Starts the worker when the run can be joined.
+    /// Starts the worker once the run can be joined.
     fn worker(&self, place: Arc<Mutex<Option<JoinHandle<Result<()>>>>>) -> Begun {
         let (agent, make) = (Arc::clone(self.agent), self.make.clone());
         let (address, stop) = (self.address.clone(), self.stop.clone());
@@ -208,7 +209,7 @@ struct Watching<'a> {
     probe: &'a Probe<'a>,
     engine: Arc<Mutex<Option<Engine>>>,
     begun: Option<Instant>,
-    /// The moments of the measurement proper.
+    /// The moments of the actual measurement.
     moments: Vec<Moment>,
     ended: Option<(WeightTimes, ItemBytes)>,
     failed: Option<RlError>,
@@ -281,8 +282,8 @@ fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
 
 type Span = (CpuTimes, CpuTimes);
 
-/// Repeats a call. Returns the number of calls, the processor times of threads during the calls, and during an equally
-/// long idle period.
+/// Repeats a call. Returns the number of calls, and the processor times of threads during the calls and during an idle
+/// period of the same length.
 fn repeated(mut call: impl FnMut() -> Result<()>) -> Result<(u32, Span, Span)> {
     let (begun, before) = (Instant::now(), CpuTimes::now()?);
     let mut calls = 0;
@@ -329,7 +330,7 @@ struct Window<'a> {
 }
 
 impl Window<'_> {
-    /// `None` for fewer than two moments.
+    /// Returns `None` if there are fewer than two moments.
     fn of(moments: &[Moment], weights: WeightTimes) -> Option<Window<'_>> {
         let (first, last) = moments.first().zip(moments.last()).filter(|_| moments.len() > 1)?;
         Some(Window { moments, first, last, weights })
@@ -346,8 +347,8 @@ impl Window<'_> {
         let Window { first, last, weights, .. } = self;
         let whole = CpuUsage::between(first, last, *weights);
         let (puts, fetches) = last.of_table(first, published::TABLE);
-        // Parts differ in their shares of acting and learning: each time is divided by the steps that caused
-        // it.
+        // Each time is divided by the steps that caused it, because parts differ in their shares of acting and
+        // learning.
         let of_steps = |of: fn(&CpuUsage) -> f64| median(self.parts().map(|part| of(&part) / part.steps));
         let of_both = |part: &CpuUsage| {
             f64::midpoint(part.steps / whole.steps, part.learner_steps / whole.learner_steps.max(1.0))
@@ -410,8 +411,8 @@ impl Window<'_> {
     }
 }
 
-/// The processor times of threads between two moments, without publishing and fetching weights, and the number of
-/// steps.
+/// The processor times of threads between two moments, excluding the publishing and fetching of weights, and the number
+/// of steps.
 struct CpuUsage {
     steps: f64,
     learner_steps: f64,
@@ -421,9 +422,9 @@ struct CpuUsage {
     worker: f64,
     connection: f64,
     others: f64,
-    /// The time in which threads were runnable but had no processor.
+    /// The time during which threads were runnable but had no processor.
     held: f64,
-    /// The time in which the learner and the worker were running or runnable, respectively.
+    /// The time during which the learner and the worker, respectively, were running or runnable.
     learner_active: f64,
     worker_active: f64,
 }
@@ -450,15 +451,15 @@ impl CpuUsage {
         }
     }
 
-    /// Returns how long the worker waited, apart from `for_others`, the seconds in which it waited for the work of
-    /// others. If other processes use the processors, a thread also waits until the thread that it depends on gets a
+    /// Returns how long the worker waited, not counting `for_others`, the seconds during which it waited for the work
+    /// of others. If other processes use the processors, a thread also waits until the thread that it depends on gets a
     /// processor. This wait is not counted.
     fn waited(&self, for_others: f64) -> f64 {
         (self.seconds - self.held - self.worker - for_others).max(0.0)
     }
 }
 
-/// Returns the median of the values that are numbers; 0 if there are none.
+/// Returns the median of the finite values, or 0 if there are none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
     values.sort_by(f64::total_cmp);

@@ -27,7 +27,7 @@ const OF_CONNECTIONS: [&str; 2] = ["relive-client", "relive-probe"];
 pub(super) struct CpuTimes(BTreeMap<u64, (Option<Side>, Duration, Duration)>);
 
 impl CpuTimes {
-    /// Reads the times; the calling thread counts as the learner's.
+    /// Reads the times; the calling thread counts as the learner's thread.
     ///
     /// # Errors
     /// The system does not report them.
@@ -50,8 +50,8 @@ impl CpuTimes {
         Ok(CpuTimes(threads.collect()))
     }
 
-    /// Returns the seconds that a side has run since `before`, and the seconds in which it was runnable without a
-    /// processor.
+    /// Returns for how many seconds the given side has run since `before`, and for how many seconds it was runnable but
+    /// had no processor.
     pub(super) fn since(&self, before: &CpuTimes, side: Side) -> (f64, f64) {
         let of_side = self.0.iter().filter(|(_, (own, _, _))| *own == Some(side));
         let (mut took, mut waited) = (Duration::ZERO, Duration::ZERO);
@@ -72,7 +72,7 @@ pub(super) fn own() -> Result<Duration> {
     read("/proc/thread-self/schedstat").map(|(took, _)| took)
 }
 
-/// Returns the time that a thread ran on a processor, and the time that it was runnable without one.
+/// Returns how long a thread ran on a processor, and how long it was runnable but had no processor.
 fn read(path: &str) -> Result<(Duration, Duration)> {
     let text = std::fs::read_to_string(path).map_err(|error| unknown(&error))?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().ok().map(Duration::from_nanos));

@@ -42,9 +42,9 @@ pub struct Followed {
 /// its settings and the environment.
 ///
 /// # Errors
-/// The server has no run with several learners, or no place for this one; the agent or the environment cannot be
-/// created here, or differs from the run's; another learner is lost; the first error of learning, which also ends the
-/// run.
+/// The server has no run with several learners, or no free place for this learner; the agent or the environment cannot
+/// be created here, or differs from the run's; another learner is lost; the first error of learning, which also ends
+/// the run.
 pub fn learn(
     follower: &Follower<'_>,
     agents: &MakeAgent<'_>,

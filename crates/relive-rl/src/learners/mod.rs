@@ -7,8 +7,8 @@
 //!
 //! * **Batches from replay tables**: each learner samples its own batches. A step therefore uses as many batches as
 //!   there are learners.
-//! * **Rollouts**: learner 0 sends each rollout to all others, and each learns from its share of it. A step
-//!   uses the same data as with a single learner.
+//! * **Rollouts**: learner 0 sends each rollout to all others, and each learner learns from its share. A step uses the
+//!   same data as with a single learner.
 //! * **Gradients**: all learners apply the mean of their gradients, and therefore have the same weights, bit for bit.
 //!
 //! An agent takes part through [`Learner::share`](crate::Learner::share).

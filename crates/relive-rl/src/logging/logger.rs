@@ -14,7 +14,7 @@ use super::Mark;
 use super::report::{LABELS, Report};
 use crate::{Result, RlError};
 
-/// The time after which reports must be in the files.
+/// The time within which reports must be written to the files.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
 /// Writes the reports from a run.
@@ -31,7 +31,8 @@ pub trait Logger: Send {
     /// The reports cannot be written.
     fn flush(&mut self) -> Result<()>;
 
-    /// Returns the kind of the logger's files, such as `csv`. By default `None`: the files are never truncated.
+    /// Returns the kind of the logger's files, such as `csv`. The default is `None`, which means that the files are
+    /// never truncated.
     fn kind(&self) -> Option<&'static str> {
         None
     }
@@ -44,7 +45,7 @@ pub trait Logger: Send {
         self.flush().map(|()| Mark::default())
     }
 
-    /// Truncates the logger's files to a mark before the first write: the run resumes from there.
+    /// Truncates the logger's files to a mark before the first write, because the run resumes from there.
     ///
     /// # Errors
     /// The files cannot be written.
@@ -179,7 +180,7 @@ impl Files {
         mark.cut_back(&self.folder, &|name| self.is_own(name))
     }
 
-    /// Returns whether a file name is one of the logger's: the folder may contain other files.
+    /// Returns whether a file name is one of the logger's, because the folder may contain other files.
     fn is_own(&self, name: &str) -> bool {
         let label = name.strip_suffix(self.suffix).and_then(|name| name.strip_suffix('.'));
         label.is_some_and(|label| LABELS.contains(&label))

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Result, RlError};
 
-/// The lengths of a logger's files at one moment. A resumed run repeats its reports after the newest
-/// checkpoint: the files are therefore truncated to their mark first.
+/// The lengths of a logger's files at one moment. A resumed run repeats the reports that it made after the newest
+/// checkpoint, so the files are first truncated to their mark.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// The kind of files, such as `csv`.
@@ -54,7 +54,7 @@ impl Mark {
     }
 }
 
-/// Truncates a file. A shorter file stays as it is: padding with zeros would not be a log.
+/// Truncates a file. A shorter file is left as it is, because padding it with zeros would corrupt the log.
 fn shorten(path: &Path, length: u64) -> std::io::Result<()> {
     let file = OpenOptions::new().write(true).open(path)?;
     let there = file.metadata()?.len();

@@ -24,7 +24,7 @@ pub enum Report {
 pub struct EpisodeReport {
     /// The number of the actor.
     pub actor: usize,
-    /// The number of the episode, counted from 1; actors share one count, the evaluator has its own.
+    /// The number of the episode, counted from 1. All actors share one count; the evaluator has its own.
     pub episode: u64,
     /// The number of steps of the episode.
     pub episode_length: u64,

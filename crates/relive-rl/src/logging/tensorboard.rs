@@ -77,7 +77,7 @@ impl Logger for TensorBoardLogger {
         Mark::of("events", self.folder(), &is_own)
     }
 
-    /// Truncates earlier files only: the logger's own file is still empty.
+    /// Truncates only earlier files, because the logger's own file is still empty.
     fn cut_back(&mut self, mark: &Mark) -> Result<()> {
         let own = self.path.file_name();
         mark.cut_back(self.folder(), &|name| is_own(name) && Some(name.as_ref()) != own)

@@ -41,7 +41,7 @@ impl Logger for TerminalLogger {
     }
 }
 
-/// Formats whole numbers without decimals, and other numbers with three.
+/// Formats whole numbers without decimals, and other numbers with three decimals.
 fn cell(name: &str, value: f64) -> String {
     let name = name.replace('_', " ");
     if value.fract() == 0.0 { format!("{name} = {value}") } else { format!("{name} = {value:.3}") }

@@ -29,7 +29,7 @@ pub(crate) fn worker_weight_table(number: impl Display) -> String {
     format!("worker-{number}")
 }
 
-/// The maximum number of nodes that take weights from the same source: from the run's server, and from each node.
+/// The maximum number of nodes that take weights from the same source, which is the run's server or another node.
 pub(super) const FAN_OUT: usize = 2;
 
 /// The source of a node's weights.
@@ -41,7 +41,7 @@ pub(super) struct Branch {
     pub(super) slot: usize,
 }
 
-/// Returns the position in the tree of the node with the given index among the nodes that pass weights on.
+/// Returns the position in the tree of the node that has the given index among the nodes that pass weights on.
 pub(super) fn branch(index: usize) -> Branch {
     Branch { parent: index.checked_sub(FAN_OUT).map(|beyond| beyond / FAN_OUT), slot: index % FAN_OUT }
 }

@@ -35,11 +35,11 @@ pub(super) struct NodeHeartbeat {
     /// For people.
     pub(super) name: String,
     pub(super) host: String,
-    /// The address where other nodes get weights; `None` if this node passes none on.
+    /// The address from which other nodes fetch weights; `None` if this node does not pass weights on.
     pub(super) address: Option<String>,
     /// The number of workers for which the node has room.
     pub(super) wants: u32,
-    /// The numbers of its workers, for a new driver.
+    /// The numbers of its workers, which a new driver needs.
     pub(super) holds: Vec<u32>,
     /// The number of running workers.
     pub(super) workers: u32,
@@ -81,7 +81,7 @@ impl NodeHeartbeat {
     }
 
     /// # Errors
-    /// The heartbeat comes from a node with a different version of Relive; the bytes are not a heartbeat.
+    /// The heartbeat comes from a node with a different version of Relive, or the bytes are not a heartbeat.
     fn from_bytes(bytes: &[u8]) -> Result<NodeHeartbeat> {
         let sent: SentHeartbeat =
             serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;

@@ -55,7 +55,7 @@ pub struct Node<'a> {
 
 /// Starts and stops the workers of a node.
 pub trait NodeWorkers {
-    /// Runs exactly the workers with the given numbers from now on.
+    /// From now on, runs exactly the workers with the given numbers.
     ///
     /// # Errors
     /// A worker cannot be started.
@@ -187,8 +187,8 @@ impl Hosting<'_, '_> {
         Ok(false)
     }
 
-    /// Returns the newest list. `None` if the table's item is not a list; the driver also notices that, and rewrites
-    /// the item.
+    /// Returns the newest list, or `None` if the table's item is not a list. The driver also notices an invalid item,
+    /// and rewrites it.
     fn list(&mut self) -> Result<Option<NodeList>> {
         let found = NodeList::get(self.node.client);
         match found {
@@ -207,7 +207,7 @@ impl Hosting<'_, '_> {
     }
 
     /// # Errors
-    /// The run is not the joined one, or has a different version.
+    /// The run is not the one that was joined, or has a different version.
     fn expect_same(&mut self, job: &Job) -> Result<()> {
         if let Some(of) = &self.of {
             let advice = "the server has started another run; start a new node for it";

@@ -70,7 +70,7 @@ impl NodeList {
         )
     }
 
-    /// Returns the newest list, if there is one yet.
+    /// Returns the newest list, if one exists already.
     ///
     /// # Errors
     /// The server is lost; the list comes from another version of Relive.

@@ -10,7 +10,7 @@ use super::heartbeat::NodeHeartbeat;
 use super::list::{self, NodeList, Source};
 use crate::limits::{MAX_NODE_WORKERS, MAX_NODES, MAX_WORKERS, NODE_GONE, NODE_SILENCE};
 
-/// The holder of the numbers of manually started workers. No node has the given id.
+/// The holder of the numbers of manually started workers. No node has this id.
 const BY_HAND: u64 = 0;
 
 /// How long a node that is gone stays visible.
@@ -26,10 +26,9 @@ pub(super) struct Membership {
     /// rounds has no more numbers than actors.
     numbers: std::ops::Range<u32>,
     is_fixed: bool,
-    /// Until this moment, nodes of a previous driver may still report their numbers, and no new ones are
-    /// assigned.
+    /// Until this moment, nodes of a previous driver may still report their numbers, and no new numbers are assigned.
     settles: Instant,
-    /// In the order of their first heartbeats.
+    /// The nodes, in the order of their first heartbeats.
     nodes: Vec<Member>,
     /// The holder of each assigned number.
     holders: BTreeMap<u32, u64>,
@@ -66,7 +65,7 @@ impl NodeState {
     }
 }
 
-/// A change for the log.
+/// A change to be logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     Joined(String),
@@ -103,7 +102,7 @@ impl Membership {
         }
         let (id, holds) = (heartbeat.id, heartbeat.holds.clone());
         let change = match index {
-            // The node gets no numbers, and logs that.
+            // The node is assigned no numbers, and logs this.
             None if self.nodes.len() >= MAX_NODES => return None,
             None => {
                 self.nodes.push(Member { heartbeat, seen: now, state: NodeState::Up, env_steps: 0 });
@@ -117,13 +116,9 @@ impl Membership {
             }
         };
         if change.is_some() {
-            // The node existed before this driver, or before it counted as gone.
+            // The node existed before this driver started, or before it was counted as gone.
             for number in holds.into_iter().filter(|number| self.numbers.contains(number)) {
-                let holder = self.holders.entry(number).or_insert(id);
-                if *holder == BY_HAND {
-                    // The worker's messages arrived before its node's heartbeat.
-                    *holder = id;
-                }
+                self.holders.entry(number).or_insert(id);
             }
         }
         change

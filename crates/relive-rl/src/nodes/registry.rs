@@ -13,14 +13,16 @@ use super::list::{self, NodeList};
 use super::membership::{Change, Membership};
 use crate::limits::NODE_GONE;
 use crate::tables::item::{ShouldContinue, is_loss};
+use crate::tables::results::{FromWorker, WorkerEvent};
 use crate::tables::server;
 use crate::watching::log_tables_of;
 use crate::{Acted, Result};
 
-/// Workers with higher numbers log only on their own machines: a person cannot follow more logs at once.
+/// Workers with higher numbers log only on their own machines, because a person cannot follow more logs at once.
 const MOST_LOGGED: u32 = 1_000;
 
-/// The time between two checks that the table still has the list. Every owner of the run's token can write there.
+/// The time between two checks that the table still contains the list. Anyone who has the run's token can write to the
+/// table.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 /// The nodes of a run, as seen by the driver.
@@ -39,7 +41,7 @@ struct RegistryState {
     members: Membership,
     heartbeats: NodeHeartbeats,
     published: Option<NodeList>,
-    /// When the table last had the published list.
+    /// When the table was last known to contain the published list.
     checked: Instant,
     /// Workers with numbers below this number have log tables.
     logged: u32,
@@ -48,8 +50,8 @@ struct RegistryState {
 }
 
 impl Registry {
-    /// Creates the registry of a run with the given number of actors; the first `started` are not for nodes. `follows`
-    /// is true if the run had a driver before.
+    /// Creates the registry of a run with the given number of actors; the first `started` are not available to nodes.
+    /// `follows` is true if the run had a driver before.
     pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
@@ -113,9 +115,13 @@ impl Registry {
     }
 
     /// Records that a worker is active or has left; manually started workers keep their numbers.
-    pub(crate) fn note_worker(&self, number: u32, has_left: bool) {
+    pub(crate) fn note_worker(&self, message: &FromWorker) {
+        // A message from a node's worker may arrive after the node has left and its numbers are available again.
+        if message.is_on_node {
+            return;
+        }
         if let Some(known) = &mut *self.known.lock() {
-            known.members.note_worker(number, has_left);
+            known.members.note_worker(message.worker, message.event == WorkerEvent::Left);
         }
     }
 
@@ -151,8 +157,8 @@ impl Registry {
 }
 
 impl RegistryState {
-    /// Returns whether the table has this list, as of the last check. If a foreign item is there instead, a log line
-    /// reports it.
+    /// Returns whether the table contained this list at the last check. If the table contained a foreign item instead,
+    /// this is logged.
     fn is_in_table(&mut self, client: &Client, list: &NodeList, now: Instant) -> Result<bool> {
         if now.saturating_duration_since(self.checked) < CHECK_EVERY {
             return Ok(true);
@@ -246,5 +252,29 @@ mod tests {
         NodeList::default().put(&client, &|| true).unwrap();
         look(CHECK_EVERY * 2);
         assert_eq!(NodeList::get(&client).unwrap(), Some(list), "one that can be read is no better");
+    }
+
+    #[test]
+    fn late_messages_from_a_lost_node_do_not_occupy_its_worker_numbers() {
+        let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
+        let client = Client::in_process(engine.build().unwrap()).unwrap();
+        let registry = Registry::new((0, 1), false);
+        registry.fix();
+        let send = |heartbeat: NodeHeartbeat, until: &dyn Fn(&NodeList) -> bool| {
+            heartbeat.send(&client).unwrap();
+            loop {
+                registry.update(&client, &|| true).unwrap();
+                match NodeList::get(&client).unwrap() {
+                    Some(list) if until(&list) => return,
+                    _ => {}
+                }
+            }
+        };
+        send(NodeHeartbeat::of_test(7, 1), &|list| list.of(7).is_some_and(|node| node.places == [0]));
+        send(NodeHeartbeat { leaves: true, ..NodeHeartbeat::of_test(7, 1) }, &|list| list.of(7).is_none());
+        let event = WorkerEvent::Produced { round: 3, items: Vec::new() };
+        registry.note_worker(&FromWorker { worker: 0, is_on_node: true, event });
+        send(NodeHeartbeat::of_test(8, 1), &|list| list.of(8).is_some());
+        assert_eq!(NodeList::get(&client).unwrap().unwrap().of(8).unwrap().places, [0]);
     }
 }

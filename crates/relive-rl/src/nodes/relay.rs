@@ -1,5 +1,5 @@
-//! The weights that pass through a node: it gets them from one source, and serves them to its workers and to other
-//! nodes.
+//! The weights that pass through a node, which fetches them from one source, and serves them to its workers and to
+//! other nodes.
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -16,7 +16,7 @@ use crate::{Result, RlError};
 /// How long one wait for weights lasts before the node checks its source of weights again.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How long a node may lag behind the run before it takes weights from the run's server. Longer than weights
+/// How long a node may lag behind the run before it takes weights from the run's server. This is longer than weights
 /// need to pass through many nodes.
 const LATE: Duration = Duration::from_secs(1);
 
@@ -71,7 +71,7 @@ impl Relay {
         Ok(Relay { shared, thread: Some(thread) })
     }
 
-    /// Fetches weights from this source from now on.
+    /// Fetches weights from the given source from now on.
     pub(super) fn follow(&self, source: &Source) {
         let mut state = self.shared.state.lock();
         if state.source != *source {
@@ -95,7 +95,7 @@ impl Relay {
         self.shared.state.lock().held.map(|stamp| stamp.version)
     }
 
-    /// Serves weights to these workers from now on. `change` adds and removes their boxes.
+    /// Serves weights to the given workers from now on. `change` adds and removes their boxes.
     pub(super) fn serve(&self, workers: Vec<String>, change: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut served = self.shared.workers.lock();
         change()?;
@@ -122,7 +122,7 @@ struct Fetcher {
     connect: Connect,
     /// The node that currently provides weights.
     from: Option<(String, Client)>,
-    /// The source with a failure that has been logged.
+    /// The source whose failure has been logged.
     lost: Option<Source>,
 }
 
@@ -148,7 +148,7 @@ impl Fetcher {
         }
     }
 
-    /// Waits for newer weights from their source. Returns whether some arrived.
+    /// Waits for newer weights from their source. Returns whether any arrived.
     fn take(&mut self, source: &Source) -> Result<bool> {
         let Some(reader) = &source.reader else {
             std::thread::park_timeout(SLICE);

@@ -15,7 +15,7 @@ pub trait Agent: Send + Sync {
     /// Returns the agent's name, for files and messages.
     fn name(&self) -> &str;
 
-    /// Returns all settings by name; a run can only be resumed with equal ones.
+    /// Returns all settings by name; a run can only be resumed with equal settings.
     fn settings(&self) -> Vec<(String, String)>;
 
     /// Checks that the settings are within their ranges.
@@ -41,7 +41,7 @@ pub trait Agent: Send + Sync {
     /// and the run ends.
     ///
     /// # Errors
-    /// The reason; by default it never fails.
+    /// The reason why a part could not save its state. By default, there is no error.
     fn check_saved(&self) -> Result<()> {
         Ok(())
     }

@@ -156,8 +156,8 @@ impl Crew {
         self.0.policies.environments(self.workers())
     }
 
-    /// Shares the learner among the operators of the plan. If the run is resumed, its saved state is
-    /// restored; it is saved with the run.
+    /// Shares the learner among the operators of the plan. The learner's state is saved with the run, and restored if
+    /// the run is resumed.
     ///
     /// # Errors
     /// [`State`](RlError::State): the saved state does not belong to this kind of learner.
@@ -171,8 +171,8 @@ impl Crew {
             }
             learner.share(team.peers.clone())?;
         }
-        // A worker's process needs a learner for the operators that precede the driver's; only the driver's learner
-        // publishes.
+        // A worker's process needs a learner for the operators that precede the driver's, but only the driver's learner
+        // publishes weights.
         let weights = match self.0.role {
             Role::Worker { .. } => WeightStore::default(),
             Role::Here { .. } | Role::Driver(_) | Role::Follower { .. } => self.0.weights.clone(),
@@ -198,7 +198,7 @@ impl Crew {
         self.0.parts.keep(name, save_part);
     }
 
-    /// Saves the current state of a part with the run from now on.
+    /// From now on, saves the current state of a part together with the run.
     pub(crate) fn keep(&self, name: &str, state: Vec<u8>) {
         self.0.parts.keep(name, Box::new(move || Some(state.clone())));
     }
@@ -208,7 +208,7 @@ impl Crew {
         self.0.parts.saved(name)
     }
 
-    /// Returns the folder of recorded episodes to learn from instead of acting; `None` for a run that acts.
+    /// Returns the folder of recorded episodes to learn from instead of acting, or `None` for a run that acts.
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
         self.0.data.as_deref()
@@ -263,7 +263,8 @@ impl Crew {
         &self.0.client
     }
 
-    /// Returns the table with the given name, if the learner's thread must not wait for it because it also acts.
+    /// Returns the table with the given name if the learner's thread also acts, and therefore must not wait for the
+    /// table.
     pub(super) fn table_in_turn(&self, name: &str) -> Result<Option<TableHandle>> {
         let Role::Here { actors: 0, engine } = &self.0.role else { return Ok(None) };
         let unknown = |_| RlError::setting("the table of a plan", name, "one of the agent's tables");

@@ -25,7 +25,7 @@ type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
 type OnBatch = Box<dyn FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> + Send>;
 
 /// Functions that observe the rollouts and batches of a run. An error of a function ends the run. Clones share the
-/// functions. Without hooks, a run only pays for a branch per rollout and batch.
+/// functions. Without hooks, the only cost is a branch per rollout and batch.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,16 +49,15 @@ pub struct Hooks {
 
 impl Hooks {
     /// Calls `look` with each rollout of each worker and the layout of its rows, before the rollout is stored or
-    /// learned from. Never runs concurrently. Rejected for runs with processes as workers, since their steps do not
-    /// pass through this process.
+    /// learned from. The calls are never concurrent. Rejected for runs with processes as workers, since their steps do
+    /// not pass through this process.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
         Hooks { on_rollout: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
-    /// Calls `look` with each batch before the learner gets it, and the returned function with the learner's
-    /// report. A learner that receives gradients instead of experience, as in A3C, causes an error at its
-    /// first batch.
+    /// Calls `look` with each batch before it is passed to the learner, and the returned function with the learner's
+    /// report. A learner that receives gradients instead of experience, as in A3C, causes an error at its first batch.
     #[must_use]
     pub fn on_batch(
         self,

@@ -15,11 +15,11 @@ pub trait Batch: Send + 'static {
     /// Takes the workers' reports, if the batch comes directly from workers.
     fn take_acted(&mut self) -> Vec<Acted>;
 
-    /// Returns the experience in the batch; `None` if it contains none, such as a gradient.
+    /// Returns the experience in the batch, or `None` if it contains none, such as a gradient.
     fn learner_input(&self) -> Option<LearnerInput<'_>>;
 
-    /// Returns the batch as a rollout, if it is one: the learners of a run divide a rollout among them. For other
-    /// batches, each learner has its own.
+    /// Returns the batch as a rollout, if it is one: the learners of a run divide a rollout among them. Other batches
+    /// are not divided, because each learner has its own.
     fn rollout(&mut self) -> Option<&mut Rollout> {
         None
     }

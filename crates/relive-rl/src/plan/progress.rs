@@ -1,4 +1,4 @@
-//! The items of a plan, and waiting for them.
+//! The items of a plan, and functions that wait for them.
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 /// How long a run waits for its plan before it logs the reason.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Returns the next progress of a plan; `None` at its end, or when the run should stop. A long wait is logged, and ends
-/// if `check` fails.
+/// Returns the next progress of a plan, or `None` if the plan has ended or the run should stop. A long wait is logged,
+/// and ends if `check` fails.
 pub(crate) fn next_progress(
     plan: &mut Flow<Progress>,
     stop: &Stop,

@@ -7,7 +7,7 @@ use relive_env::State;
 
 use crate::{Result, state};
 
-/// Returns the state of a part; `None` if it has none.
+/// Returns the state of a part, or `None` if it has none.
 pub(crate) type SavePart = Box<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
 
 /// The parts of a run, and their states when it was saved.
@@ -35,7 +35,7 @@ impl SavedParts {
         self.saved.get(name).map(Vec::as_slice)
     }
 
-    /// Saves the part with the run from now on.
+    /// From now on, saves the part together with the run.
     pub(crate) fn keep(&self, name: &str, save_part: SavePart) {
         self.parts.lock().insert(name.to_owned(), save_part);
     }

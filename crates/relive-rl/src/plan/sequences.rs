@@ -6,8 +6,8 @@ use relive_tensor::Nest;
 
 use crate::{Features, Result, RlError};
 
-/// Sequences from the items of a [`SequenceAdder`](crate::adders::SequenceAdder), in reused memory. They lie
-/// side by side, time first: row `time · batch + sequence`. Shorter sequences are padded with zeros.
+/// Sequences from the items of a [`SequenceAdder`](crate::adders::SequenceAdder), in reused memory. They lie side by
+/// side in time-major order: row `time · batch + sequence`. Shorter sequences are padded with zeros.
 #[derive(Debug)]
 pub struct Sequences {
     /// The number of sequences.

@@ -70,7 +70,7 @@ impl<L: Learner> SharedLearner<L> {
     /// Learns from a batch and publishes the new weights.
     ///
     /// # Errors
-    /// The errors of [`Learner::learn`]. The weights are then not published.
+    /// The errors of [`Learner::learn`]. In these cases, the weights are not published.
     pub fn learn(&self, batch: L::Batch) -> Result<Learnt> {
         let learnt = self.with(|learner| learner.learn(batch))?;
         self.team.iter().for_each(|team| team.note(learnt.steps));
@@ -80,7 +80,7 @@ impl<L: Learner> SharedLearner<L> {
     /// Changes the learner and publishes the new weights.
     ///
     /// # Errors
-    /// The errors of `change`. The weights are then not published.
+    /// The errors of `change`. In these cases, the weights are not published.
     pub fn with<R>(&self, change: impl FnOnce(&mut L) -> Result<R>) -> Result<R> {
         let mut learner = self.learner.lock();
         let mut lap = Lap::begin();

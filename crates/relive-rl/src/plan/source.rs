@@ -9,13 +9,13 @@ use super::crew::Role;
 use super::{Batch, Crew};
 use crate::{Result, RlError, Saveable};
 
-/// A source of batches that are in no table of the run, such as a store of trajectories in shared memory or a
+/// A source of batches that do not come from a table of the run, such as a store of trajectories in shared memory or a
 /// streamed data set.
 pub trait BatchSource: Saveable + Send + 'static {
     /// The input of the learner.
     type Batch: Batch;
 
-    /// Waits for the next batch; `None` at the end.
+    /// Waits for the next batch. Returns `None` at the end.
     ///
     /// # Errors
     /// The batch is unavailable; the run ends.

@@ -86,7 +86,7 @@ impl Transitions {
         self.pictures.as_ref().map(|pictures| [&pictures.now[..], &pictures.next[..]])
     }
 
-    /// Reads batches, one after the other: one from each table of a mixture.
+    /// Reads batches one after the other, one from each table of a mixture.
     ///
     /// # Errors
     /// The batches' columns do not match transitions in this environment.

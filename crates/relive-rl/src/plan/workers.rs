@@ -21,7 +21,7 @@ pub struct Workers<T = Rollout> {
 }
 
 impl Crew {
-    /// Returns the fragments of `steps` steps from each worker. Each begins with the newest weights.
+    /// Returns each worker's fragments of `steps` steps. Each fragment begins with the newest weights.
     ///
     /// # Errors
     /// `steps` is 0; an environment or a policy cannot be created; there are more workers than environments; the saved
@@ -122,16 +122,16 @@ impl<T: Send + 'static> Workers<T> {
     }
 }
 
-/// The queue of workers' reports while learner 0 waits for the others: longer than the tables' rate limiters
-/// allow.
+/// The length of the queue of workers' reports while learner 0 waits for the others. It exceeds the number of reports
+/// that the tables' rate limiters allow.
 const ACTED_AHEAD: usize = 1 << 20;
 
 /// The number of lists of results that are decoded while the learner is working.
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {
-    /// Returns rollouts that combine one from each worker, side by side, all produced with the same weights: no worker
-    /// begins another rollout before the learner has used this one.
+    /// Returns rollouts that each combine one rollout from every worker, side by side. All are produced with the same
+    /// weights, because no worker begins another rollout before the learner has used this one.
     ///
     /// # Errors
     /// The rollouts do not fit in memory; the agent cannot act in the environment.
@@ -178,7 +178,7 @@ impl Workers<Rollout> {
     }
 }
 
-/// Returns an empty flow: another process of the run produces the stream.
+/// Returns an empty flow, because another process of the run produces the stream.
 fn elsewhere<T: Send + 'static>() -> Flow<T> {
     Flow::from_iter("in the driver", std::iter::empty())
 }

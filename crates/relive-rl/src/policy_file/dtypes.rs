@@ -20,12 +20,12 @@ const BOTH: [(DType, Dtype); 13] = [
     (DType::Bool, Dtype::BOOL),
 ];
 
-/// Returns the file's name for a type; `None` if files do not support it.
+/// Returns the name that files use for a type, or `None` if files do not support it.
 pub(super) fn to_file(dtype: DType) -> Option<Dtype> {
     BOTH.iter().find(|(own, _)| *own == dtype).map(|(_, of_file)| *of_file)
 }
 
-/// Returns the type for a file's name; `None` if tensors do not support it.
+/// Returns the type for a name in a file, or `None` if tensors do not support it.
 pub(super) fn from_file(dtype: Dtype) -> Option<DType> {
     BOTH.iter().find(|(_, of_file)| *of_file == dtype).map(|(own, _)| *own)
 }

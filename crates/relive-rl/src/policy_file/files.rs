@@ -19,7 +19,7 @@ pub(super) fn expect_writable(path: &Path) -> Result<()> {
     opened.map_err(|error| RlError::file(path, error))
 }
 
-/// Returns the target of a path, and the temporary file next to it; `None` if the target is not a regular file.
+/// Returns the target of a path and the temporary file next to it. Returns `None` if the target is not a regular file.
 fn place(path: &Path) -> (PathBuf, Option<PathBuf>) {
     let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
@@ -35,7 +35,7 @@ fn written(path: &Path, write: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<(
     let Some(partial) = partial else { return write(&path) };
     let moved = write(&partial).and_then(|()| std::fs::rename(&partial, &path));
     if moved.is_err() {
-        // A full disk has no room for a partial file. The file may not exist.
+        // A full disk has no room for a partial file. If the write failed early, the file does not exist.
         let _ = std::fs::remove_file(&partial);
     }
     moved

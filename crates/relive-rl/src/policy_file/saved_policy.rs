@@ -21,8 +21,8 @@ const NAME: &str = "relive.policy";
 
 /// A trained policy that acts without exploring.
 ///
-/// Saved policies are safetensors files. They contain the weights by name. The metadata key `relive.policy`
-/// contains the agent, its settings and the environment's spec, as JSON.
+/// Saved policies are safetensors files that contain the weights by name. The metadata key `relive.policy` contains the
+/// agent, its settings and the environment's spec, as JSON.
 pub struct SavedPolicy {
     described: Described,
     spec: EnvironmentSpec,
@@ -78,8 +78,8 @@ impl SavedPolicy {
         &self.spec
     }
 
-    /// Returns a named output of the policy at the last observation, such as DQN's `values` of all actions; `None` if
-    /// it has no output with this name.
+    /// Returns a named output of the policy at the last observation, such as DQN's `values` of all actions. Returns
+    /// `None` if the policy has no output with this name.
     #[must_use]
     pub fn extra(&self, name: &str) -> Option<Tensor> {
         let nest = self.policy.extras();
@@ -89,7 +89,7 @@ impl SavedPolicy {
         Tensor::new(dtype, shape, bytes).ok()
     }
 
-    /// Begins an episode with the next observation: a policy with memory clears its memory.
+    /// Begins an episode with the next observation. A policy with memory clears its memory.
     pub fn begin_episode(&mut self) {
         self.starts = true;
     }
@@ -134,7 +134,7 @@ impl SavedPolicy {
     /// Parses a safetensors file.
     ///
     /// # Errors
-    /// The file is damaged, contains no policy, or has an agent that is unknown to `make`.
+    /// The file is damaged, contains no policy, or belongs to an agent that is unknown to `make`.
     pub fn from_bytes(file: &[u8], make: &MakeAgent<'_>) -> Result<SavedPolicy> {
         let damaged = |error: SafeTensorError| RlError::DamagedPolicy { reason: error.to_string() };
         let tensors = SafeTensors::deserialize(file).map_err(damaged)?;
@@ -149,7 +149,7 @@ impl SavedPolicy {
         SavedPolicy::new(agent.as_ref(), described, weights)
     }
 
-    /// Checks that a policy could be [saved](Self::save) there now. A run may be long.
+    /// Checks that a policy could be [saved](Self::save) to this path now, so that a long run does not fail at its end.
     ///
     /// # Errors
     /// The file cannot be written.

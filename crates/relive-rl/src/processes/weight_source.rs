@@ -16,7 +16,7 @@ use crate::{Result, RlError};
 /// How long one wait at a box lasts before the worker checks whether to continue.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How far a node's weights may lag behind the run's server before the worker takes them from the server.
+/// How far a node's weights may lag behind the run's server before the worker takes its weights from the server.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The weights of a worker, and the sources of newer weights.
@@ -83,12 +83,12 @@ impl WeightSource {
         &self.store
     }
 
-    /// Returns whether weights are pushed; checks for newer weights between two items are then unnecessary.
+    /// Returns whether weights are pushed, in which case checks for newer weights between two items are unnecessary.
     pub(super) fn is_pushed(&self) -> bool {
         self.node_connection.is_some()
     }
 
-    /// Receives, on its own thread, the weights that the node pushes; `None` without a node.
+    /// Receives, on its own thread, the weights that the node pushes. Returns `None` without a node.
     ///
     /// # Errors
     /// No thread can be started.
@@ -120,7 +120,7 @@ impl WeightSource {
         Ok(Some(WeightFeed { shared, thread: Some(thread) }))
     }
 
-    /// Ensures weights at least as new as `wanted`, from any source: a round requires them.
+    /// Obtains weights at least as new as `wanted`, from any source, because a round requires them.
     ///
     /// # Errors
     /// The run's server is lost.

@@ -56,7 +56,7 @@ pub struct Worker<'a> {
     pub client: &'a Client,
     /// The worker's number in the run. In a run with a fixed number of workers, it is less than that number.
     pub number: u32,
-    /// Whether a supervisor restarts the worker when it ends. An earlier worker with this number has then
+    /// Whether a supervisor restarts the worker when it ends. In that case, an earlier worker with this number has
     /// ended.
     pub is_supervised: bool,
     /// Whether the worker waits for the next run if the run that it finds is over. Otherwise the worker ends, as a
@@ -110,7 +110,7 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
 }
 
 fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
-    let Worker { client, number, is_supervised, weights_from, stop, .. } = *worker;
+    let Worker { client, number, weights_from, stop, .. } = *worker;
     let (output, is_over) = (Arc::new(WorkerOutput::default()), Arc::new(AtomicBool::new(false)));
     watched(client, WatchTarget::Driver, || {
         loop {
@@ -122,9 +122,7 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
             let weights = WeightSource::begin(client, weights_from, number);
-            let session = weights.map(|weights| {
-                WorkSession::new(client, &job, (number, is_supervised), weights, (&output, &is_over))
-            });
+            let session = weights.map(|weights| WorkSession::new(worker, &job, weights, (&output, &is_over)));
             let ended = session.and_then(|session| session.work(&agent, &make, stop));
             match ended {
                 Ok(()) => return Ok(output.worked()),
@@ -141,8 +139,8 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
     })
 }
 
-/// Waits for a job with weights. `None` if the job is over and the worker does not wait for another, or if
-/// the worker was stopped.
+/// Waits for a job with weights. Returns `None` if the job is over and the worker does not wait for another, or if the
+/// worker was stopped.
 fn wait_for_job(worker: &Worker<'_>) -> Result<Option<Job>> {
     while !worker.stop.is_stopped() {
         match job::get(worker.client) {
@@ -164,6 +162,7 @@ struct WorkSession {
     job: Job,
     number: u32,
     is_supervised: bool,
+    is_on_node: bool,
     weights: WeightSource,
     output: Arc<WorkerOutput>,
     is_over: Arc<AtomicBool>,
@@ -173,17 +172,17 @@ struct WorkSession {
 
 impl WorkSession {
     fn new(
-        client: &Client,
+        worker: &Worker<'_>,
         job: &Job,
-        (number, is_supervised): (u32, bool),
         weights: WeightSource,
         (output, is_over): (&Arc<WorkerOutput>, &Arc<AtomicBool>),
     ) -> Arc<WorkSession> {
         Arc::new(WorkSession {
-            client: client.clone(),
+            client: worker.client.clone(),
             job: job.clone(),
-            number,
-            is_supervised,
+            number: worker.number,
+            is_supervised: worker.is_supervised,
+            is_on_node: worker.weights_from.is_some(),
             weights,
             output: Arc::clone(output),
             is_over: Arc::clone(is_over),
@@ -341,12 +340,14 @@ impl WorkSession {
     }
 
     fn send_event(&self, results: &mut Results, event: WorkerEvent) -> Result<()> {
-        results.put(&FromWorker { worker: self.number, event }, || !self.is_over()).map(drop)
+        results
+            .put(&FromWorker { worker: self.number, is_on_node: self.is_on_node, event }, || !self.is_over())
+            .map(drop)
     }
 }
 
 /// Returns the next items that are produced within a short time: one, unless they are produced faster than they can be
-/// sent. Empty at the end.
+/// sent. The result is empty at the end.
 fn next_items(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
     let until = Instant::now() + BATCHING_TIME;

@@ -1,4 +1,4 @@
-//! Data sets in D4RL's layout: consecutive transitions as arrays of a file.
+//! Data sets in D4RL's layout: a file with arrays of consecutive transitions.
 
 use std::path::Path;
 
@@ -145,7 +145,7 @@ impl Arrays {
         self.timeouts.as_ref().is_some_and(|timeouts| timeouts.number(row) != 0.0)
     }
 
-    /// Returns the episode in a range of rows; `None` if its only row has no known outcome.
+    /// Returns the episode in a range of rows, or `None` if its only row has no known outcome.
     fn episode(&self, begin: usize, end: usize, spec: &EnvironmentSpec) -> Result<Option<RecordedEpisode>> {
         let terminates = self.terminates(end - 1);
         let has_last_step = terminates || self.next_observations.is_some();

@@ -77,8 +77,8 @@ impl Driver {
     ) -> Result<Driver> {
         let follows = job::exists(client)?;
         let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
-        // Higher than the rounds of all previous drivers, since their results may still arrive: rounds take longer than
-        // a nanosecond.
+        // Higher than the round numbers of all previous drivers, whose results may still arrive. This holds because
+        // rounds take longer than a nanosecond.
         let epoch = rounds_from().max(before + 1);
         let now = JobProgress { workers: workers as u64, checkpoints, epoch, ..JobProgress::default() };
         job::put(client, identity, now, &|| !stop.is_stopped())?;
@@ -112,7 +112,7 @@ impl Driver {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Publishes the newest weights to workers and nodes, unless already done. Returns their stamp.
+    /// Publishes the newest weights to workers and nodes, unless they are already published. Returns their stamp.
     fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
         if let Some(newer) = self.weights.newer_than(now.version) {
@@ -152,12 +152,12 @@ impl Driver {
         Ok(())
     }
 
-    /// Notes workers that join or leave.
+    /// Records workers that join or leave.
     fn note(&self, message: &FromWorker) {
         if matches!(message.event, WorkerEvent::Joined { .. }) {
             self.stats.joined(message.worker);
         }
-        self.nodes.note_worker(message.worker, message.event == WorkerEvent::Left);
+        self.nodes.note_worker(message);
         let mut members = self.members.lock();
         let joined = members.entry(message.worker).or_default();
         match message.event {
@@ -178,7 +178,7 @@ impl Driver {
         }
     }
 
-    /// Returns the next message from a worker; `None` if none arrives in time. The first call creates the reader.
+    /// Returns the next message from a worker, or `None` if none arrives in time. The first call creates the reader.
     pub(super) fn next(&self, reader: &mut Option<Reader>) -> Result<Option<FromWorker>> {
         let reader = match reader {
             Some(reader) => reader,
@@ -294,7 +294,7 @@ pub(super) mod tests {
         let joined =
             joined.iter().map(|is_replacement| WorkerEvent::Joined { is_replacement: *is_replacement });
         for event in joined.chain([WorkerEvent::Left]) {
-            driver.note(&FromWorker { worker: 0, event });
+            driver.note(&FromWorker { worker: 0, is_on_node: false, event });
         }
         driver.members.into_inner().len()
     }

@@ -12,7 +12,7 @@ use crate::{Acted, Episode, PolicyContext, Purpose, Result, RlError, Rollout};
 /// An item that a worker's process sends to the driver, which learns from it: a rollout, or data that an agent computes
 /// from one.
 ///
-/// One list of fields serves writing and reading, as in saved states.
+/// The same list of fields is used for writing and for reading, as in saved states.
 pub trait Message: Send + Sized + 'static {
     /// Returns an empty message, to be [filled](Self::visit).
     ///

@@ -14,7 +14,8 @@ use crate::tables::results::{FromWorker, Reader, WorkerEvent};
 use crate::{Result, RlError, state};
 
 /// After this time, the order for a round is repeated to workers that have not sent their results. A worker that
-/// replaces a killed one gets the order at once; repetition is for workers that were disconnected and return.
+/// replaces a killed one receives the order at once; the repetition is for workers that were disconnected and have
+/// returned.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// Workers' messages that concern the plan.
@@ -106,13 +107,13 @@ impl<T> Round<T> {
     }
 }
 
-/// Returns the next message from a worker; `None` if none arrives in time.
+/// Returns the next message from a worker, or `None` if none arrives in time.
 fn next_message<T: Message>(
     driver: &Driver,
     reader: &mut Option<Reader>,
     layouts: &Layouts,
 ) -> Result<Option<WorkerMessage<T>>> {
-    let Some(FromWorker { worker, event }) = driver.next(reader)? else { return Ok(None) };
+    let Some(FromWorker { worker, event, .. }) = driver.next(reader)? else { return Ok(None) };
     match event {
         WorkerEvent::Produced { round, items } => {
             let items = items.iter().map(|bytes| filled(bytes, layouts));
@@ -194,7 +195,8 @@ mod tests {
         };
         let lost = order().unwrap();
         assert_eq!(order(), None, "it was given once");
-        let joined = FromWorker { worker: 0, event: WorkerEvent::Joined { is_replacement: true } };
+        let joined =
+            FromWorker { worker: 0, is_on_node: true, event: WorkerEvent::Joined { is_replacement: true } };
         Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
         let since = Instant::now();
         // A single wait may be too short.

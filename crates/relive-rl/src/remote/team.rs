@@ -20,7 +20,7 @@ use crate::{Result, state};
 /// How long the other learners may take to join: each is a new process, which may load a large library.
 const MEETING: Duration = Duration::from_mins(5);
 
-/// How long a call waits for live learners. Learners wait for experience, which may take any time. The loss or
+/// How long a call waits for live learners. Learners wait for experience, which may take arbitrarily long. The loss or
 /// suspension of a process is detected within seconds.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
@@ -61,7 +61,7 @@ impl Team {
         Ok(Some(Arc::new(Team { peers, layouts: layouts()?, meeting, stop, steps })))
     }
 
-    /// Writes the data that other learners need to join to the run's table.
+    /// Writes to the run's table the data that other learners need for joining.
     ///
     /// # Errors
     /// The table cannot be written.
@@ -173,7 +173,7 @@ fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> +
     }
 }
 
-/// Returns a random number: the system provides the keys of a `RandomState`.
+/// Returns a random number, derived from the keys of a `RandomState`, which the system provides.
 fn random() -> u64 {
     RandomState::new().hash_one(Instant::now())
 }

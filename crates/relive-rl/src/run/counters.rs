@@ -15,7 +15,7 @@ const LAST_EPISODES: usize = 100;
 /// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The mean return of the last hundred episodes, or of all if there were fewer.
+    /// The mean return of the last hundred episodes, or of all episodes if there were fewer.
     pub mean_return_last_100: f64,
     /// The number of episodes.
     pub episodes: u64,
@@ -25,8 +25,8 @@ pub struct Summary {
     pub learner_steps: u64,
     /// Environment steps per second, including learning.
     pub env_steps_per_s: f64,
-    /// How many times each item was sampled on average, without the items inserted before learning starts. Without
-    /// tables: how many times each step was used.
+    /// How many times each item was sampled on average, not counting the items inserted before learning starts. Without
+    /// tables, how many times each step was used.
     pub samples_per_insert: f64,
     /// The seconds spent on each [part](crate::Part) of the work, by name, summed over all threads and
     /// processes. Workers' times are included once they have reported them.
@@ -88,7 +88,7 @@ impl Counters {
         self.env_steps += steps;
     }
 
-    /// Adds times of parts of the work.
+    /// Adds the times spent on parts of the work.
     pub(super) fn note_times(&mut self, times: &Times) {
         self.times.merge(times);
     }

@@ -91,7 +91,7 @@ impl OnServer<'_> {
 }
 
 fn advance(session: &mut Session, options: &RunOptions, on_report: OnReport<'_>) -> Result<()> {
-    // Saved at the start: every checkpoint of the server then belongs to a run with a known identity.
+    // Saved at the start, so that every checkpoint of the server belongs to a run with a known identity.
     session.save()?;
     let mut saved_at = Instant::now();
     session.run(options, on_report, &mut |session, _| {

@@ -60,7 +60,7 @@ pub struct RunOptions {
     pub begun: Option<Begun>,
 }
 
-/// A callback for when the plan of a run is ready.
+/// A callback that is called when the plan of a run is ready.
 #[derive(Clone)]
 pub struct Begun(Arc<dyn Fn() + Send + Sync>);
 

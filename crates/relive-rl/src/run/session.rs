@@ -74,13 +74,13 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// Returns the progress of the run: it changes whenever there is something to save.
+    /// Returns the progress of the run, which changes whenever there is something to save.
     pub(super) fn position(&self) -> [u64; 4] {
         self.counters.position()
     }
 
-    /// Returns the lengths of the run's log files at the checkpoint from which it was resumed; `None` for a run that
-    /// was not saved, or was saved without loggers.
+    /// Returns the lengths of the run's log files at the checkpoint from which it was resumed. Returns `None` for a run
+    /// that was not saved, or was saved without loggers.
     pub(super) fn marks(&self) -> Result<Option<Vec<Mark>>> {
         let saved = self.crew.saved(LOGS);
         let marks =
@@ -111,7 +111,7 @@ impl Session {
         run::put_counters(&self.client, (&self.identity, &counters), &|| !self.stop.is_stopped())
     }
 
-    /// Returns the state for resuming, apart from the tables.
+    /// Returns the state from which the run can be resumed, apart from the tables.
     pub(super) fn state(&mut self) -> Vec<u8> {
         self.take_times();
         let evaluator = self.evaluator.as_mut().map(|(_, worker)| worker.save());
@@ -145,8 +145,8 @@ impl Session {
         folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
     }
 
-    /// Returns the number of items available for learning: the tables' inserts beyond those that learning waited for;
-    /// without tables, steps.
+    /// Returns the number of items available for learning: the inserts into the tables, without those required before
+    /// learning starts. Without tables, returns the number of steps.
     fn inserts(&self) -> Result<u64> {
         let own = self.agent.tables()?;
         if own.is_empty() {
@@ -170,7 +170,7 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
-        // Must precede the closing of the tables, from which the other learners sample.
+        // Must happen before the tables are closed, because the other learners sample from them.
         self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
@@ -218,7 +218,7 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends the waits of the plan's threads at the tables; the plan can then end the threads.
+    /// Ends the waits of the plan's threads at the tables, so that the plan can end the threads.
     fn drop(&mut self) {
         // Has no effect if the run has ended normally.
         self.crew.team().into_iter().for_each(|team| team.fail("the run ended with an error"));

@@ -1,4 +1,4 @@
-//! Items of tables with a single item: a state, and the identity of its run.
+//! The items of single-item tables: each contains a state, and the identity of its run.
 
 use std::time::Duration;
 

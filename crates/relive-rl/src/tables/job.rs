@@ -1,4 +1,4 @@
-//! The description of a run, in a table: the server's address is all that workers need.
+//! The description of a run, in a table, so that workers need only the server's address.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(crate) fn exists(client: &Client) -> Result<bool> {
 /// The server is lost, or the item is not a job.
 pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
     let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
-        // No run was started on this server yet.
+        // No run has been started on this server yet.
         Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => return Ok(None),
         samples => samples?,
     };

@@ -90,8 +90,8 @@ impl Lease {
         Lease::begin(client, times, before)
     }
 
-    /// Acquires the lease on a server of this process, which has no other learner: an existing heartbeat comes from a
-    /// saved run.
+    /// Acquires the lease on a server of this process. There is no other learner on such a server, so an existing
+    /// heartbeat comes from a saved run.
     ///
     /// # Errors
     /// The item is not a heartbeat.
@@ -150,7 +150,7 @@ impl Lease {
 }
 
 impl Drop for Lease {
-    /// Releases the lease if possible: otherwise the next learner waits until this one counts as silent.
+    /// Releases the lease if possible. If it is not released, the next learner waits until this one counts as silent.
     fn drop(&mut self) {
         if let Err(error) = self.leave() {
             tracing::debug!("cannot release the driver's lease: {error}");
@@ -158,7 +158,7 @@ impl Drop for Lease {
     }
 }
 
-/// Waits until there was no heartbeat for the required time.
+/// Waits until there has been no heartbeat for the required time.
 fn expect_silence(client: &Client, first: DriverHeartbeat, times: LeaseTimes, stop: &Stop) -> Result<()> {
     let silence = times.silence.as_secs_f64();
     tracing::info!("the previous driver did not release its lease: waiting {silence} s for its heartbeat");

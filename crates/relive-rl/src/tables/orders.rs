@@ -58,7 +58,7 @@ impl Orders {
         Ok(Orders(client.sampler(&name(worker), options)?))
     }
 
-    /// Returns the next order; `None` if none arrives in time.
+    /// Returns the next order, or `None` if none arrives in time.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<Order>> {
         let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),

@@ -29,6 +29,8 @@ pub(crate) fn table() -> TableConfig {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FromWorker {
     pub(crate) worker: u32,
+    /// Whether the worker belongs to a node, which the driver has assigned the worker's number.
+    pub(crate) is_on_node: bool,
     pub(crate) event: WorkerEvent,
 }
 
@@ -56,13 +58,13 @@ impl FromWorker {
             WorkerEvent::Left => (3, 0, Vec::new()),
             WorkerEvent::Joined { is_replacement: true } => (4, 0, Vec::new()),
         };
-        let mut worker = self.worker;
-        state::save(|state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))
+        let mut from = (self.worker, self.is_on_node);
+        state::save(|state| visit(state, &mut from, &mut kind, &mut round, &mut parts))
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<FromWorker> {
-        let (mut worker, mut kind, mut round, mut parts) = (0, 0, 0, Vec::new());
-        state::restore(WHAT, bytes, |state| visit(state, &mut worker, &mut kind, &mut round, &mut parts))?;
+        let (mut from, mut kind, mut round, mut parts) = ((0, false), 0, 0, Vec::new());
+        state::restore(WHAT, bytes, |state| visit(state, &mut from, &mut kind, &mut round, &mut parts))?;
         let event = match kind {
             0 => WorkerEvent::Joined { is_replacement: false },
             1 => WorkerEvent::Produced { round, items: parts },
@@ -71,12 +73,19 @@ impl FromWorker {
             4 => WorkerEvent::Joined { is_replacement: true },
             kind => return Err(RlError::state(WHAT, format_args!("it has the unknown kind {kind}"))),
         };
-        Ok(FromWorker { worker, event })
+        Ok(FromWorker { worker: from.0, is_on_node: from.1, event })
     }
 }
 
-fn visit(state: &mut State<'_>, worker: &mut u32, kind: &mut u8, round: &mut u64, parts: &mut Vec<Vec<u8>>) {
+fn visit(
+    state: &mut State<'_>,
+    (worker, is_on_node): &mut (u32, bool),
+    kind: &mut u8,
+    round: &mut u64,
+    parts: &mut Vec<Vec<u8>>,
+) {
     state.field(worker);
+    state.field(is_on_node);
     state.field(kind);
     state.field(round);
     state.list(parts, Vec::new, |state, part| {
@@ -137,7 +146,7 @@ impl Reader {
         Ok(Reader(client.sampler(TABLE, options)?))
     }
 
-    /// Returns the next message; `None` if none arrives in time.
+    /// Returns the next message, or `None` if none arrives in time.
     ///
     /// # Errors
     /// The server is lost; the item is not a result.
@@ -170,7 +179,7 @@ mod tests {
             WorkerEvent::Failed("it has no wheels".to_owned()),
             WorkerEvent::Left,
         ];
-        let actual = actual.map(|event| FromWorker { worker: 3, event });
+        let actual = actual.map(|event| FromWorker { worker: 3, is_on_node: true, event });
         let mut results = Results::new(&client).unwrap();
         for actual in &actual {
             assert!(results.put(actual, || true).unwrap());
@@ -181,7 +190,7 @@ mod tests {
         }
         assert_eq!(reader.next_within(Duration::ZERO).unwrap(), None);
         drop(reader);
-        let left = FromWorker { worker: 0, event: WorkerEvent::Left };
+        let left = FromWorker { worker: 0, is_on_node: false, event: WorkerEvent::Left };
         let written = (0..=MAX_RESULTS).filter(|_| results.put(&left, || false).unwrap()).count();
         assert_eq!(u32::try_from(written), Ok(MAX_RESULTS), "the queue is full then");
     }

@@ -68,7 +68,7 @@ impl SilenceWatch {
         heartbeat.ok().flatten().filter(|heartbeat| !heartbeat.has_ended)
     }
 
-    /// Records the heartbeat that was read; `None` if the server did not answer.
+    /// Records the heartbeat that was read, or `None` if the server did not answer.
     fn note_answer(&mut self, answer: Option<Option<DriverHeartbeat>>, now: Instant) {
         let Some(seen) = answer else {
             return self.log_change(Some(SilentParty::Server));

@@ -142,7 +142,7 @@ pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
     Packed::read(sample)
 }
 
-/// Waits for weights in the box of a reader; `None` if none arrive in time.
+/// Waits for weights in the box of a reader. Returns `None` if none arrive in time.
 ///
 /// # Errors
 /// The server is lost, or has no such box; the item does not contain weights.
@@ -172,7 +172,7 @@ impl PackedTensor {
         }
     }
 
-    /// Returns the tensor with bytes that begin at an offset, and the offset at which they end.
+    /// Returns the tensor whose bytes begin at the given offset, and the offset at which they end.
     fn tensor(self, bytes: &Bytes, at: usize) -> Result<((String, Tensor), usize)> {
         let refused = |error: &dyn std::fmt::Display| RlError::state(WHAT, error);
         let name = String::from_utf8(self.name).map_err(|error| refused(&error))?;

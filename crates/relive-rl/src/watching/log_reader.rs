@@ -31,8 +31,8 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// Reads the logs of all processes of a run, each line once. A run may have any number of readers: each gets all lines,
-/// and none slows down the run. A process keeps its newest 500 lines, at most 64 KiB.
+/// Reads the logs of all processes of a run, each line once. A run may have any number of readers. Each receives all
+/// lines, and none slows down the run. A process keeps its newest 500 lines, at most 64 KiB.
 #[derive(Debug)]
 pub struct LogReader {
     client: Client,
@@ -54,7 +54,8 @@ impl LogReader {
         LogReader { client: client.clone(), seen: HashMap::new() }
     }
 
-    /// Returns the lines since the last call, of all processes, ordered by time; `None` if the server has no run.
+    /// Returns the lines that all processes have logged since the last call, ordered by time. Returns `None` if the
+    /// server has no run.
     ///
     /// # Errors
     /// The server is lost, or its tables do not contain log lines.

@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout for the last page, which must not delay the end of the process.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// An idle wait lasts this long at most; the value does not matter.
+/// The maximum duration of an idle wait; the exact value does not matter.
 const LONG: Duration = Duration::from_secs(60);
 
 /// The process that logged the lines.

@@ -1,7 +1,7 @@
 //! A run as observers see it: the logs of its processes, its workers, and orders to stop it.
 //!
-//! All of this passes through tables with a single item, which each insert replaces: a slow observer does not slow down
-//! the run.
+//! All of this passes through tables with a single item, which each insert replaces, so a slow observer does not slow
+//! down the run.
 
 mod log_lines;
 mod log_reader;

@@ -193,7 +193,7 @@ pub fn look(client: &Client) -> Result<Option<String>> {
     let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
     let state = columns.get(1).map(Tensor::to_vec::<u8>).transpose();
     let Some(bytes) = state.map_err(|error| RlError::state(WHAT, error))? else { return Ok(None) };
-    // Nodes, and every owner of the token, can write parts of this state.
+    // Nodes, and anyone who has the token, can write parts of this state.
     let state = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
     Ok(Some(printable_json(state).to_string()))
 }

@@ -19,7 +19,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Checks a call that comes with `headers`.
+    /// Checks whether a call with the given `headers` is permitted.
     pub(crate) fn check_headers(&self, headers: &HeaderMap, what: &str, needed: Role) -> Result<(), Status> {
         self.check(bearer(headers), what, needed)
     }

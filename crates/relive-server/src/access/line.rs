@@ -47,7 +47,7 @@ pub(super) struct TokenLine<'a> {
 }
 
 impl<'a> TokenLine<'a> {
-    /// Parses a line; `None` if it is empty or a comment.
+    /// Parses a line. Returns `None` if it is empty or a comment.
     pub(super) fn parse(text: &'a str) -> Result<Option<Self>, TokenLineError> {
         let text = text.trim();
         if text.is_empty() || text.starts_with('#') {
@@ -73,10 +73,10 @@ pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineEr
     }
 }
 
-/// Returns the line of a token file for a token; it contains only the token's fingerprint.
+/// Returns the line for a token in a token file. It contains only the token's fingerprint.
 ///
 /// # Errors
-/// A name or a token that a token file cannot contain.
+/// The name or the token cannot appear in a token file.
 pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLineError> {
     let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
     let line = format!("{name} {role} sha256:{digits}");

@@ -1,7 +1,7 @@
 //! Access control.
 //!
-//! A listener either gives every client a [`Role`], or requires a token, which has a role. Each call requires a role; a
-//! higher role includes the lower ones.
+//! A listener either gives every client a [`Role`], or requires a token that has a role. Each call requires a role;
+//! a higher role includes all lower ones.
 
 mod check;
 mod line;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The permissions of a client; each role includes the ones listed before it.
+/// The permissions of a client. Each role includes the ones listed before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Sample, and list tables and items.

@@ -11,7 +11,7 @@ use super::line::{Fingerprint, TokenLine, TokenLineError, fingerprint, fingerpri
 use super::role::Role;
 use crate::limits::{MAX_TOKEN_FILE_BYTES, TOKEN_FILE_CHECK_INTERVAL};
 
-/// Why a token file cannot be used.
+/// The reason why a token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokensError {
@@ -41,7 +41,7 @@ pub enum TokensError {
         /// The size of the file in bytes.
         got: u64,
     },
-    /// The file has no token, so no client could connect.
+    /// The file contains no token, so no client could connect.
     #[error("the token file {} has no tokens; a line is NAME ROLE TOKEN", path.display())]
     Empty {
         /// The file.
@@ -80,19 +80,19 @@ struct FileVersion {
 }
 
 impl Tokens {
-    /// Reads the tokens in the file at `path`: one line `NAME ROLE TOKEN` for each token, and comments after `#`. The
-    /// role is `read`, `write` or `admin`. Instead of the token, a line may have `sha256:` followed by the token's
-    /// SHA-256 in hexadecimal.
+    /// Reads the tokens in the file at `path`, which has a line `NAME ROLE TOKEN` for each token, and comments after
+    /// `#`. The role is `read`, `write` or `admin`. Instead of the token, a line may have `sha256:` followed by the
+    /// token's SHA-256 in hexadecimal.
     ///
     /// # Errors
-    /// The file cannot be read, a line is malformed, or the file has no token.
+    /// The file cannot be read, a line is malformed, or the file contains no token.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
         let path = path.into();
         let known = RwLock::new(Arc::new(read(&path)?));
         Ok(Self { path: Some(path), known })
     }
 
-    /// Returns a single token, without a file.
+    /// Accepts a single token, without a file.
     ///
     /// # Errors
     /// The token is too short or too long.
@@ -156,7 +156,7 @@ fn read(path: &Path) -> Result<KnownTokens, TokensError> {
     let unreadable = |source| TokensError::Io { path: path.to_owned(), source };
     // The version is determined before the file is read, so a change during the read is noticed next time.
     let version = FileVersion::at(path);
-    // Opening a pipe blocks until a writer appears, and a device may never end.
+    // Opening a pipe blocks until a writer appears, and reading a device may never end.
     if version.is_some_and(|version| !version.is_file) {
         return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
     }

@@ -30,8 +30,8 @@ use crate::traffic::{Load, StreamBudget};
 pub(super) struct Sender {
     /// Memory shared with the client, if the client requested it.
     slots: Option<Slots>,
-    /// Buffer for batches that are not in shared memory. It is reused, because allocating new memory takes as long as
-    /// filling it.
+    /// The buffer for batches that are not in shared memory. It is reused, because allocating new memory takes as long
+    /// as filling it.
     data: Vec<u8>,
     /// Frames of batches in shared memory that are sent together.
     held: HeldFrames,
@@ -39,15 +39,16 @@ pub(super) struct Sender {
     structure_tracker: StructureTracker,
 }
 
-/// Frames that are not sent yet, and the number of bytes of their batches.
+/// Frames that have not been sent yet, and the total size of their batches in bytes.
 #[derive(Debug, Default)]
 struct HeldFrames {
     frames: Vec<u8>,
     batch_bytes: usize,
 }
 
-/// While more batches are requested, frames are held until their batches have this many bytes. Each transmission wakes
-/// the client's thread, which costs as much as copying 24 kB; holding more frames would only delay the first batch.
+/// While more batches are requested, frames are held until their batches have this many bytes in total. Each
+/// transmission wakes the client's thread, which costs as much as copying 24 kB; holding more frames would only delay
+/// the first batch.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
 /// A batch, and the layout of its data.
@@ -64,7 +65,7 @@ struct Placement {
     len: usize,
 }
 
-/// Batches of small items, which the table copies to their destination.
+/// Batches of small items, which the table copies to their destinations.
 #[derive(Debug)]
 pub(super) struct Rows {
     layouts: Arc<[ColumnLayout]>,
@@ -87,17 +88,17 @@ impl Sender {
         self.structure_tracker.take_update(table).map(|structure| structure::of_items(structure.as_deref()))
     }
 
-    /// Abandons a piece of shared memory that the client keeps; returns whether the client had it.
+    /// Gives up a piece of shared memory that the client keeps. Returns whether the client had it.
     pub(super) fn abandon(&mut self, slot: u32) -> bool {
         self.slots.as_mut().is_some_and(|slots| slots.abandon(slot))
     }
 
-    /// Takes back a piece of shared memory; returns whether the client had it.
+    /// Takes back a piece of shared memory. Returns whether the client had it.
     pub(super) fn give_back(&mut self, slot: u32) -> bool {
         self.slots.as_mut().is_some_and(|slots| slots.give_back(slot))
     }
 
-    /// Sends a batch of samples from `table`; returns its size in bytes.
+    /// Sends a batch of samples from `table`. Returns its size in bytes.
     pub(super) async fn send(
         &mut self,
         frames: &Frames,
@@ -122,7 +123,7 @@ impl Sender {
         Ok(len)
     }
 
-    /// Sends samples one by one, as over gRPC. A client on the bulk path supports every codec.
+    /// Sends samples one by one, as over gRPC. Clients on the bulk path support every codec.
     pub(super) async fn send_individually(
         &mut self,
         frames: &Frames,
@@ -152,7 +153,7 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Allocates shared memory; `None` if the batch must be sent through the socket.
+    /// Allocates shared memory. Returns `None` if the batch must be sent through the socket.
     fn slot(&mut self, len: usize) -> Option<Slot> {
         let slot = self.slots.as_mut()?.take(len);
         slot.unwrap_or_else(|error| {
@@ -161,9 +162,9 @@ impl Sender {
         })
     }
 
-    /// Sends a batch that `table` copies, if the table can copy one at once; returns the batch's size in bytes.
-    /// Otherwise, the table may have taken samples. A small batch may be held until [`send_held`](Self::send_held) if
-    /// `more` batches are requested.
+    /// Sends a batch that `table` copies, if the table can copy one at once, and returns the batch's size in bytes.
+    /// Otherwise, the table may have taken samples instead. If `more` batches are requested, a small batch may be held
+    /// until [`send_held`](Self::send_held).
     pub(super) async fn send_rows(
         &mut self,
         frames: &Frames,
@@ -261,8 +262,8 @@ impl Sender {
     /// Returns the connection's own memory.
     fn data(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
-            // Zeroed pages that are never written use no memory: the places of columns that are sent directly from the
-            // store are never written.
+            // Zeroed pages that are never written use no memory, and the places of columns that are sent directly from
+            // the store are never written.
             self.data = vec![0; len];
         }
         self.data.get_mut(..len).unwrap_or_default()
@@ -286,8 +287,8 @@ fn counting(frames: &Frames, load: &Load) -> FrameWriter {
     frames.writer().counting(Arc::clone(load.moved()))
 }
 
-/// Splits off the samples that fill one frame of `full_bytes`, at least one. Returns these samples, the remaining ones,
-/// and the size of the first part's chunks.
+/// Splits off the samples that fill one frame of `full_bytes`, at least one sample. Returns these samples, the
+/// remaining ones, and the total size of the first part's chunks.
 fn first_part(samples: &[Sampled], full_bytes: u64) -> (&[Sampled], &[Sampled], u64) {
     let (mut count, mut bytes) = (0, 0);
     for sampled in samples {
@@ -311,8 +312,8 @@ async fn announce(frames: &Frames, slot: &Slot, descriptor: &OwnedFd) -> io::Res
 }
 
 impl Rows {
-    /// Returns batches of `samples` items with the layout of the newest item of `table`; `None` if its items, or that
-    /// many at once, cannot be copied.
+    /// Returns batches of `samples` items with the layout of the newest item of `table`, or `None` if the table's
+    /// items, or that many of them at once, cannot be copied.
     pub(super) fn of(table: &TableHandle, samples: usize) -> Option<Self> {
         let layouts = table.row_columns()?;
         let columns: Vec<BatchColumn> = layouts.iter().cloned().map(BatchColumn::even).collect();
@@ -366,7 +367,7 @@ impl Placement {
 }
 
 impl Plan {
-    /// Returns the plan, or the samples if they do not form arrays.
+    /// Returns the plan, or returns the samples if they do not form arrays.
     fn new(samples: Vec<Sampled>) -> Result<Self, Vec<Sampled>> {
         let batch = Batch::new(samples).map_err(|(_, samples)| samples)?;
         match Placement::of(batch.columns(), batch.samples().len()) {

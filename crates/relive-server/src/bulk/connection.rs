@@ -40,7 +40,7 @@ pub(crate) async fn serve(
     ended
 }
 
-/// The time for the system to accept the last frame of a connection.
+/// The time that the system has to accept the last frame of a connection.
 const SEND_ERROR_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn purpose(

@@ -48,7 +48,7 @@ struct Reader {
     sender: Sender,
     /// The layout of batches that the table copies, if it is known.
     rows: Option<Rows>,
-    /// After a failed attempt to copy: the batches until the next attempt, and the length of the pause.
+    /// After a failed attempt to copy: the number of batches until the next attempt, and the length of the pause.
     pause: (u32, u32),
     stop: Stop,
 }
@@ -104,7 +104,7 @@ impl Reader {
                 if self.handle_frame(frame)?.is_some() {
                     return Ok(());
                 }
-                // Yields to other connections on this thread, regardless of how much this client sends.
+                // Yields to other connections on this thread, no matter how much this client sends.
                 yield_now().await;
             }
             let mut samples = match self.send_rows(frames).await? {
@@ -137,8 +137,8 @@ impl Reader {
         self.requested > 0 && (self.in_flight_bytes == 0 || self.in_flight_bytes < self.window_bytes)
     }
 
-    /// Determines the layout of the next batches after the table did not copy one. The attempts become less frequent as
-    /// long as the table copies none.
+    /// Determines the layout of the next batches after the table failed to copy one. The attempts become less frequent
+    /// as long as the table copies none.
     fn learn(&mut self) {
         let (left, last) = self.pause;
         if left > 0 {

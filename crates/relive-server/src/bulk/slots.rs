@@ -16,7 +16,7 @@ pub(super) struct Slots {
     lent: HashMap<u32, SharedMemory>,
     next: u32,
     bytes: usize,
-    /// Dropped pieces that the client has not been notified of.
+    /// Dropped pieces of which the client has not been notified.
     dropped: Vec<u32>,
 }
 
@@ -36,7 +36,7 @@ const GRANULARITY: usize = 64 << 10;
 const MAX_WASTE_FACTOR: usize = 4;
 
 impl Slots {
-    /// Takes a piece of at least `len` bytes; `None` if the client holds too many of them.
+    /// Takes a piece of at least `len` bytes. Returns `None` if the client holds too many pieces.
     pub(super) fn take(&mut self, len: usize) -> io::Result<Option<Slot>> {
         let fits = |memory: &SharedMemory| {
             memory.len() >= len && memory.len() / MAX_WASTE_FACTOR <= len.max(GRANULARITY)
@@ -76,7 +76,7 @@ impl Slots {
         self.lent.insert(slot.number, slot.memory);
     }
 
-    /// Takes a piece back; returns whether the client had it.
+    /// Takes a piece back. Returns whether the client had it.
     pub(super) fn give_back(&mut self, number: u32) -> bool {
         let memory = self.lent.remove(&number);
         let had = memory.is_some();
@@ -84,7 +84,7 @@ impl Slots {
         had
     }
 
-    /// Abandons a piece that the client keeps permanently; returns whether the client had it.
+    /// Gives up a piece that the client keeps permanently. Returns whether the client had it.
     pub(super) fn abandon(&mut self, number: u32) -> bool {
         let memory = self.lent.remove(&number);
         self.bytes -= memory.as_ref().map_or(0, SharedMemory::len);

@@ -56,7 +56,7 @@ enum Event {
     Idle,
     /// Deferred inserts are settled.
     Settled,
-    /// Nothing was read for a long time because an insert waits.
+    /// Nothing was read for a long time because an insert is waiting.
     Quiet,
     Stopping,
 }
@@ -65,7 +65,7 @@ impl Writer {
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
             if self.turn_bytes >= BYTES_PER_TURN {
-                // Yields to other connections on this thread, regardless of how much this client sends.
+                // Yields to other connections on this thread, no matter how much this client sends.
                 yield_now().await;
                 self.turn_bytes = 0;
             }
@@ -73,7 +73,7 @@ impl Writer {
                 || self.inserter.arrivals().num_confirmed() >= KEYS_PER_CONFIRMATION;
             match self.event(frames, !is_over).await? {
                 Event::Idle | Event::Settled => self.confirm(frames).await?,
-                // Without reads, only a write shows whether the client is still connected.
+                // While nothing is read, only a write shows whether the client is still connected.
                 Event::Quiet => frames.send_frame(FrameKind::Confirm, &[], &[]).await?,
                 Event::Stopping => return Err(status::stopping().into()),
                 Event::Frame(None) => return Ok(()),
@@ -151,8 +151,8 @@ impl Writer {
         Ok(body)
     }
 
-    /// Waits for memory and room. In the meantime, inserts that wait in tables are settled and confirmed, because other
-    /// clients may depend on them.
+    /// Waits for memory and room. In the meantime, inserts that are waiting in tables are settled and confirmed,
+    /// because other clients may depend on them.
     async fn pass(
         &mut self,
         frames: &Frames,

@@ -37,7 +37,7 @@ impl Arrival {
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        // Unread data is dropped with the request, so it must stop counting.
+        // Unread data is dropped with the request, so it must no longer be counted.
         let mut cx = Context::from_waker(Waker::noop());
         while let Poll::Ready(Some(Ok(_))) = self.poll_data(&mut cx) {}
         self.window.leave();

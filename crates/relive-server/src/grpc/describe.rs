@@ -1,5 +1,5 @@
-//! Describe: information about the server for people and tools. InitializeConnection and Negotiate: the transport for a
-//! client.
+//! Describe returns information about the server for people and tools; InitializeConnection and Negotiate select the
+//! transport for a client.
 
 use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
 use relive_table::SelectorKind;
@@ -116,9 +116,9 @@ fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Always responds that the client is in another process, regardless of the process id that the client sends: process
-/// ids of containers collide, and the client would dereference an address of this process. The call is a stream with
-/// one message each way.
+/// Always responds that the client is in another process, regardless of the process id that the client sends. Process
+/// ids in different containers can collide, and the client would then dereference an address of this process. The call
+/// is a stream with one message in each direction.
 pub(super) fn initialize(
     _request: InitializeConnectionRequest,
 ) -> Result<InitializeConnectionResponse, Status> {

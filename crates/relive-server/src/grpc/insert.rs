@@ -1,4 +1,4 @@
-//! InsertStream: receives chunks and items, sends confirmations.
+//! InsertStream: receives chunks and items, and sends confirmations.
 //!
 //! A session is one state machine, polled by its connection's task; it has neither its own task nor its own channel.
 
@@ -29,7 +29,7 @@ pub(super) struct InsertSession {
 #[derive(Debug)]
 enum Reading {
     Open,
-    /// The stream ends, with an error if there is one, once all confirmations so far are sent.
+    /// The stream ends, with this error if there is one, once all confirmations so far have been sent.
     Ended(Option<Status>),
     Over,
 }
@@ -72,8 +72,8 @@ impl InsertSession {
         cx.waker().wake_by_ref();
     }
 
-    /// Returns the next request, once memory is available for it; the request is not decoded before. An idle stream
-    /// does not wait for memory.
+    /// Returns the next request once memory is available for it; it is not decoded before that. An idle stream does not
+    /// wait for memory.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
         if !self.inserter.has_reserved() {
             let size_bytes = match ready!(self.requests.poll_message_size(cx)) {

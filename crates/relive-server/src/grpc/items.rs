@@ -1,4 +1,4 @@
-//! ListItems and GetItems: reading a table's items without counting this as sampling.
+//! ListItems and GetItems: read a table's items without counting this as sampling.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -71,7 +71,7 @@ pub(super) fn get(services: &Services, request: GetItemsRequest) -> Result<Items
 }
 
 impl ItemsBody {
-    /// Looks up the next items; `None` at the end.
+    /// Looks up the next items. Returns `None` at the end.
     fn lookup(&mut self) -> Option<&mut Lookup> {
         if self.lookup.is_none() {
             let keys: Vec<u64> = self.keys.by_ref().take(ITEMS_AT_ONCE).collect();

@@ -1,8 +1,8 @@
 //! Decodes the messages of a request as their bytes arrive.
 //!
-//! A message begins with its length. Memory is allocated for bytes that have arrived, not for announced ones, so a
-//! client cannot make the server allocate memory by sending five bytes. Most messages are contained in one HTTP/2 frame
-//! and are read from it without a copy.
+//! A message begins with its length. Memory is allocated only for bytes that have arrived, not for announced ones, so a
+//! client cannot make the server allocate much memory by sending five bytes. Most messages are contained in one HTTP/2
+//! frame and are read from it without a copy.
 
 use std::marker::PhantomData;
 use std::task::{Context, Poll, ready};
@@ -51,8 +51,8 @@ impl<Q: Message + Default> Messages<Q> {
         Self { check, ..self }
     }
 
-    /// Waits until the next message has begun; returns its size with its header, or `None` once the client has closed
-    /// its side. The bytes stay buffered.
+    /// Waits until the next message has begun. Returns its size including its header, or `None` once the client has
+    /// closed its side. The bytes stay buffered.
     pub(super) fn poll_message_size(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<u64, Status>>> {
         loop {
             if !self.partial.is_empty() && self.partial.len() < HEADER_BYTES {
@@ -92,7 +92,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// Returns the next message, if it has arrived completely.
+    /// Returns the next message if it has arrived completely.
     pub(super) fn take_whole(&mut self) -> Option<Result<Q, Status>> {
         match self.take_message() {
             Ok(message) => message.map(|message| self.decode(message)),
@@ -100,7 +100,7 @@ impl<Q: Message + Default> Messages<Q> {
         }
     }
 
-    /// Reads more data if no message is complete; returns whether there is any.
+    /// Reads more data if no message is complete. Returns whether there was any.
     pub(super) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Status>> {
         Poll::Ready(match ready!(self.poll_frame(cx)) {
             Some(frame) => frame.map(|frame| {
@@ -142,14 +142,14 @@ impl<Q: Message + Default> Messages<Q> {
         Ok(Some(message))
     }
 
-    /// Moves up to `most` bytes of the frame to the end of the begun message.
+    /// Moves up to `most` bytes from the frame to the end of the begun message.
     fn set_aside(&mut self, most: usize) -> Option<Bytes> {
         let part = self.frame.split_to(most.min(self.frame.len()));
         self.partial.extend_from_slice(&part);
         None
     }
 
-    /// Returns the end of the first message in `bytes`; `None` if its header is incomplete.
+    /// Returns the end of the first message in `bytes`, or `None` if its header is incomplete.
     fn end_of_message(&self, bytes: &[u8]) -> Result<Option<usize>, Status> {
         let Some(([flag, length @ ..], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);

@@ -13,7 +13,7 @@ use tokio_stream::Stream;
 use tonic::Status;
 use tonic::body::Body;
 
-/// Returns the response with a stream of messages; an error of the stream becomes its status.
+/// Returns a response with a stream of messages. If the stream fails, its error becomes the response's status.
 pub(super) fn of_stream<S, R>(stream: S) -> Response<Body>
 where
     S: Stream<Item = Result<R, Status>> + Send + Unpin + 'static,
@@ -22,12 +22,12 @@ where
     of_body(Replies { stream, is_over: false })
 }
 
-/// Returns the response with one message or an error.
+/// Returns a response with one message or an error.
 pub(super) fn of_result<R: Message + Unpin + 'static>(result: Result<R, Status>) -> Response<Body> {
     of_stream(tokio_stream::once(result))
 }
 
-/// Returns the response with the messages and status of `body`.
+/// Returns a response with the messages and status of `body`.
 pub(super) fn of_body<B>(body: B) -> Response<Body>
 where
     B: http_body::Body<Data = Bytes, Error = Infallible> + Send + 'static,

@@ -138,7 +138,7 @@ async fn route(
     }
 }
 
-/// Returns a call with one request and one response.
+/// Handles a call with one request and one response.
 async fn unary<Q, R>(
     body: Arrival,
     connection_budget: &ConnectionBudget,
@@ -151,7 +151,7 @@ where
     replies::of_result(message(body, connection_budget).await.and_then(act))
 }
 
-/// Returns a call with one request and one response, and an asynchronous handler.
+/// Handles a call with one request and one response, with an asynchronous handler.
 async fn unary_async<Q, R, F>(
     body: Arrival,
     connection_budget: &ConnectionBudget,
@@ -176,8 +176,8 @@ async fn message<Q: Message + Default>(
     message_within(body, connection_budget, MAX_CALL_BYTES).await
 }
 
-/// Returns the only message in a call, which may have at most `max_bytes` bytes. Bytes of incomplete messages count as
-/// in flight.
+/// Returns the only message in a call, which may have at most `max_bytes` bytes. Bytes of incomplete messages count
+/// toward the bytes in flight.
 async fn message_within<Q: Message + Default>(
     body: Arrival,
     connection_budget: &ConnectionBudget,

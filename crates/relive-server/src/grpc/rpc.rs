@@ -61,7 +61,7 @@ impl Rpc {
         })
     }
 
-    /// Returns the role that the call requires. There is no default, so each new call must choose one.
+    /// Returns the role that the call requires. There is no default, so that each new call must specify a role.
     pub(super) fn role(self) -> Role {
         match self {
             Self::SampleStream

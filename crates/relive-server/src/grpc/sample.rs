@@ -1,4 +1,4 @@
-//! SampleStream: receives requests, and sends samples in messages that share the bytes of stored chunks.
+//! SampleStream: receives requests, and sends samples in messages that share the stored chunks' bytes.
 //!
 //! The response body is written directly instead of by a codec, so that a large chunk is sent from the table to the
 //! socket without a copy.
@@ -43,11 +43,11 @@ pub(super) struct SampleSession {
     is_taken_back: bool,
     structure_tracker: StructureTracker,
     work: Work,
-    /// The size of the previous batch; each may be twice as large.
+    /// The size of the previous batch. Each batch may be twice as large as the previous one.
     last_batch: usize,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
-    /// The accounted bytes: those in `out`, and those that the connection has taken from `out`.
+    /// The accounted bytes: those in `out`, and those that the connection has already taken from `out`.
     load: Option<Load>,
     stop: Stop,
     _count: StreamCount,
@@ -60,9 +60,9 @@ enum Work {
     Unserved(Order),
     /// A batch is being taken.
     Taking(Order, SampleFuture),
-    /// A batch waits for room among the bytes in flight.
+    /// A batch is waiting for room among the bytes in flight.
     Taken(Order, Vec<Sampled>),
-    /// The stream ends with this status once all data is sent.
+    /// The stream ends with this status once all data has been sent.
     Ending(Status),
     Over,
 }
@@ -102,7 +102,8 @@ impl SampleSession {
         }
     }
 
-    /// Reads the client's requests even during other work: otherwise, they would stay in the stream's window.
+    /// Reads the client's requests even while other work is being done; otherwise, they would stay in the stream's
+    /// window.
     fn listen(&mut self, cx: &mut Context<'_>) {
         while self.is_open {
             match self.requests.poll_next(cx) {
@@ -137,7 +138,7 @@ impl SampleSession {
         (self.is_open, self.ahead, self.work) = (false, VecDeque::new(), Work::Ending(status));
     }
 
-    /// Returns the next request; `None` once the client has closed its side.
+    /// Returns the next request, or `None` once the client has closed its side.
     fn poll_request(&mut self) -> Poll<Option<SampleStreamRequest>> {
         match self.ahead.pop_front() {
             None if self.is_open => Poll::Pending,
@@ -148,7 +149,7 @@ impl SampleSession {
         }
     }
 
-    /// Works until there is something to send, or it must wait.
+    /// Works until there is something to send, or until it has to wait.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.listen(cx);
         while self.out.is_empty() {
@@ -184,7 +185,7 @@ impl SampleSession {
         Poll::Ready(())
     }
 
-    /// Puts the unfinished work back, unless the server is stopping. The table ends a pending batch.
+    /// Puts the unfinished work back unless the server is stopping. The table ends a pending batch.
     fn wait(&mut self, work: Work, cx: &mut Context<'_>) -> Poll<()> {
         let is_idle = matches!(work, Work::Idle | Work::Taken(..));
         self.work = work;
@@ -214,7 +215,7 @@ impl SampleSession {
         })?;
         let table =
             self.services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
-        // Zero waits indefinitely on the wire: dm-reverb's clients rely on it.
+        // On the wire, zero means to wait indefinitely; dm-reverb's clients rely on this.
         let timeout = request.rate_limiter_timeout.map(|timeout| timeout.milliseconds).unwrap_or_default();
         let timeout = u64::try_from(timeout).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
         let codecs = codec::known_to_peer(&request.relive_codecs);
@@ -249,7 +250,7 @@ impl SampleSession {
     }
 }
 
-/// Returns the memory of a request that is waiting for its turn.
+/// Returns the memory used by a request that is waiting for its turn.
 fn taken_bytes(request: &SampleStreamRequest) -> usize {
     size_of::<SampleStreamRequest>() + request.encoded_len()
 }
@@ -259,7 +260,7 @@ fn size_bytes(batch: &[Sampled]) -> u64 {
     batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }
 
-/// The number of samples in one batch; except for the smallest items, the byte limit ends batches earlier.
+/// The number of samples in one batch. Except for the smallest items, the byte limit ends batches earlier.
 const MAX_BATCH: usize = 1 << 16;
 
 impl http_body::Body for SampleSession {

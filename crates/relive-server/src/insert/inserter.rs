@@ -19,7 +19,7 @@ use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHU
 use crate::services::{Services, status};
 use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
-/// Chunks by key; clients choose the keys.
+/// Chunks by key. The keys are chosen by clients.
 type HeldChunks = HashMap<u64, Arc<Chunk>, foldhash::fast::RandomState>;
 
 /// The chunks and items of one insert stream.
@@ -33,7 +33,7 @@ pub(crate) struct Inserter {
     budget: StreamBudget,
     load: Option<Load>,
     arrivals: ItemsInFlight,
-    /// The previous headers of chunks and structures of items.
+    /// The previous headers of chunks and the previous structures of items.
     headers: SharedHeaders,
     builder: TrajectoryBuilder,
 }
@@ -62,8 +62,9 @@ impl Inserter {
         self.gate.has_reserved()
     }
 
-    /// Waits until there is memory for a request of `size_bytes`, and reserves it. The request waits for memory first:
-    /// memory may be unavailable for a long time, and a waiting request must not occupy the budget of bytes in flight.
+    /// Waits until there is memory for a request of `size_bytes`, and reserves it. Memory is waited for before room
+    /// among the bytes in flight: memory may be unavailable for a long time, and a waiting request must not occupy that
+    /// room.
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
@@ -76,13 +77,13 @@ impl Inserter {
         }
     }
 
-    /// Records that `bytes` of an incomplete request have arrived. Ready once there is room for them; the caller
-    /// must not read more before that.
+    /// Records that `bytes` of an incomplete request have arrived. Becomes ready once there is room for them; the
+    /// caller must not read more before that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
 
-    /// Releases the reservation: the received chunks themselves are counted now.
+    /// Releases the reservation, because the received chunks themselves are now counted.
     pub(crate) fn unreserve(&mut self) {
         self.gate.unreserve();
         if let Some(load) = self.load.take() {
@@ -118,7 +119,7 @@ impl Inserter {
         self.keep(&request.keep_chunk_keys)
     }
 
-    /// Stores the chunks that are not held yet; the first content of a key wins.
+    /// Stores the chunks that are not held yet. If a key is sent repeatedly, its first content is kept.
     fn hold(&mut self, chunks: &[Bytes]) -> Result<(), Status> {
         for message in chunks {
             let chunk = chunk::decode(message).map_err(|error| status::of_wire(&error))?;
@@ -152,7 +153,7 @@ impl Inserter {
     }
 }
 
-/// A request without items must have chunks, which are kept for later items.
+/// A request without items must contain chunks, which are kept for later items.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
         return Err(Status::invalid_argument("an insert request must have chunks or items"));
@@ -160,8 +161,8 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns the number of bytes of the chunks that the stream has sent and no table holds. Later items need these
-/// chunks, so they do not block their own stream.
+/// Returns the total size of the chunks that the stream has sent and that no table holds, in bytes. Later items need
+/// these chunks, so they do not block their own stream.
 fn unheld_bytes(held: &HeldChunks) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)

@@ -33,12 +33,12 @@ impl ItemsInFlight {
         }
     }
 
-    /// Returns whether the stream must not read before an insert is settled.
+    /// Returns whether the stream must not read until an insert is settled.
     pub(crate) fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// Returns the keys of inserted items since the last call.
+    /// Returns the keys of the items inserted since the last call.
     pub(crate) fn take_confirmed(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.confirmed)
     }
@@ -79,7 +79,7 @@ impl ItemsInFlight {
         let table = self.services.engine().table(table);
         let table = table.map_err(|error| status::of_engine(&error))?;
         let mut unusable = None;
-        // Fused: the table polls the iterator again after its end.
+        // Fused, because the table polls the iterator again after its end.
         let usable = items.map_while(|item| item.map_err(|error| unusable = Some(error)).ok()).fuse();
         let accepted = table
             .insert(usable, &self.peer, &self.confirmations, &mut self.confirmed)

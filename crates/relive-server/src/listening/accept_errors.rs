@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// Pause after an error that may recur at once.
+/// The pause after an error that may recur at once.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The reaction to an error.
@@ -21,7 +21,7 @@ enum Reaction {
     End,
 }
 
-/// Distinguishes temporary errors from the end of the listener.
+/// Determines whether errors are temporary or end the listener.
 ///
 /// # Errors
 /// Returns `error` if the listener can accept no more connections.
@@ -45,7 +45,8 @@ pub(crate) async fn handle_accept_error(error: io::Error) -> io::Result<()> {
 }
 
 fn reaction_to(error: &io::Error) -> Reaction {
-    // An error without a number does not come from the system: a runtime that is shutting down reports such an error.
+    // An error without a number does not come from the system. A runtime that is shutting down, for example, reports
+    // such an error.
     let Some(number) = Errno::from_io_error(error) else { return Reaction::End };
     match number {
         Errno::BADF | Errno::INVAL | Errno::NOTSOCK | Errno::FAULT => Reaction::End,

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use tokio::net::TcpListener;
 
-/// Why a port cannot be bound.
+/// The reason why a port cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {address}: {source}{hint}", hint = hint(.source))]
 pub struct BindError {

@@ -36,8 +36,8 @@ impl From<TcpListener> for Entrance {
     }
 }
 
-/// The entrances of a server. Processes on the server's machine may also connect through a Unix socket, but only
-/// processes of the same user. The rules of the first entrance apply to them, except for TLS.
+/// The entrances of a server. Processes on the server's machine may also connect through a Unix socket, if they belong
+/// to the same user. The rules of the first entrance apply to them, except for TLS.
 #[derive(Debug)]
 pub struct Entrances {
     pub(crate) main: Entrance,

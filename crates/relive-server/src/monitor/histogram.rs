@@ -1,4 +1,4 @@
-//! `/histograms?table=NAME`: priorities, ages and counts of samples of some of a table's items.
+//! `/histograms?table=NAME`: the priorities, ages and sample counts of some of a table's items.
 
 use axum::Json;
 use axum::extract::{Query, State};
@@ -63,7 +63,7 @@ pub(super) async fn histograms(State(view): State<View>, Query(query): Query<His
     }
 }
 
-/// `None` without values. Infinite values count in the outermost bars.
+/// Returns `None` if there are no values. Infinite values are counted in the outermost bars.
 fn histogram(mut values: Vec<f64>) -> Option<Histogram> {
     values.retain(|value| !value.is_nan());
     values.iter_mut().for_each(|value| *value = value.clamp(f64::MIN / 4.0, f64::MAX / 4.0));

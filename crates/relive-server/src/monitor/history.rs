@@ -13,7 +13,7 @@ use super::Monitor;
 use super::overview::unix_seconds;
 use crate::limits::{HISTORY_INTERVAL, MAX_HISTORY_POINTS, MAX_TABLES_SHOWN};
 
-/// Points of all tables, oldest first.
+/// The points of all tables, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     points: Mutex<VecDeque<Point>>,
@@ -33,7 +33,7 @@ struct Numbers {
     samples: i64,
 }
 
-/// The numbers of a table over time; `None` while it did not exist.
+/// The numbers of a table over time, or `None` while it did not exist.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub(super) struct Series {
     items: Vec<Option<u64>>,

@@ -73,5 +73,5 @@ pub(super) fn unix_seconds(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-/// Bounds beyond this value, which no cursor reaches, count as no bound.
+/// Bounds beyond this value, which no cursor reaches, are treated as no bound.
 pub(super) const UNREACHABLE_CURSOR: f64 = 1e15;

@@ -15,7 +15,7 @@ use super::view::View;
 pub(super) const TABLE: &str = "plan";
 const COLUMN: usize = 1;
 
-/// A larger plan is not shown: an agent's plan usually has a few kilobytes.
+/// The largest plan that is shown. An agent's plan usually has a few kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 pub(super) async fn plan(State(view): State<View>) -> Response {

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-/// Content type of the format.
+/// The content type of the format.
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// A page of metrics.
@@ -21,7 +21,7 @@ pub(super) struct Family<'a> {
 pub(super) struct Value(String);
 
 impl Page {
-    /// Begins a metric that only grows until a reset; its name ends with `_total`.
+    /// Begins a metric that only increases until a reset. Its name ends with `_total`.
     pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Family<'_> {
         debug_assert!(name.ends_with("_total"), "{name}");
         self.family(name, "counter", help)

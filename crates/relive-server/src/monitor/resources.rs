@@ -38,7 +38,7 @@ pub(super) async fn script(Path(name): Path<String>) -> Response {
 fn file(kind: &'static str, text: &'static str) -> Response {
     let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, kind),
-        // The page and its scripts must match, and a newer server may have different ones.
+        // The page and its scripts must match, and a newer server may have a different version of them.
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -25,10 +25,10 @@ use super::history::History;
 use super::router;
 use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES};
 
-/// Metrics, health and the dashboard of a server, on its own thread. Dropping it ends them.
+/// Serves a server's metrics, health and dashboard on its own thread. Dropping this value ends the service.
 ///
-/// It has no access control: every client that reaches the address can read the names and numbers of the tables, but
-/// not their contents. It cannot change anything.
+/// There is no access control: every client that reaches the address can read the names and numbers of the tables, but
+/// not their contents. No client can change anything.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -133,8 +133,8 @@ async fn answer(
     builder.serve_connection(TokioIo::new(socket), service).await
 }
 
-/// A response. A stream of events occupies its slot until the client ends the stream. Any other response occupies it
-/// only until the response begins, so a client that does not read its response does not keep a slot.
+/// A response. A stream of events occupies its slot until the client ends the stream. Any other response occupies its
+/// slot only until the response begins, so that a client that does not read its response does not keep a slot.
 struct Answer {
     body: Body,
     _answering: Option<InUse>,

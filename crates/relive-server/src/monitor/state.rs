@@ -9,7 +9,7 @@ use crate::services::Services;
 
 /// The view of a server that an [`HttpServer`](super::HttpServer) shows. Cheap to clone.
 ///
-/// It is created before the server: while tables are being loaded, `/readyz` reports so. [`serve`](crate::serve)
+/// It is created before the server, so that `/readyz` can report that tables are being loaded. [`serve`](crate::serve)
 /// receives it in [`ServerOptions::monitor`](crate::ServerOptions::monitor) and keeps it up to date.
 #[derive(Debug, Clone)]
 pub struct Monitor {
@@ -70,7 +70,7 @@ impl Monitor {
         self.shared.state.lock().phase = Phase::Stopping;
     }
 
-    /// Records that the server is gone. After that, its observers no longer keep the tables alive.
+    /// Records that the server has ended. After that, its observers no longer keep the tables alive.
     pub(crate) fn end(&self) {
         let services = self.shared.state.lock().services.take();
         drop(services);

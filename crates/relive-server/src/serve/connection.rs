@@ -22,7 +22,7 @@ use crate::limits::{
 use crate::services::Services;
 use crate::traffic::{ConnectionBudget, Metered};
 
-/// Why a connection ended, unless the client ended it normally.
+/// The reason why a connection ended, unless the client ended it normally.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("neither HTTP/2 nor the bulk path began within {0:?}")]
@@ -144,7 +144,8 @@ const PREFACE_BYTES: usize = 24;
 /// The time between two checks on an incomplete greeting. Nearly all are complete at the first check.
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
-/// Waits for a greeting, or for bytes that cannot be one. The bytes stay in the socket for the connection to read.
+/// Waits for a greeting, or for bytes that cannot be one. The bytes stay in the socket, where the connection reads
+/// them.
 async fn read_greeting(socket: &Socket) -> io::Result<Greeting> {
     let mut head = [0; PREFACE_BYTES];
     let mut before = 0;
@@ -171,7 +172,7 @@ async fn read_greeting(socket: &Socket) -> io::Result<Greeting> {
     }
 }
 
-/// Returns whether the other side has closed its half: no more data will arrive.
+/// Returns whether the other side has closed its half, so that no more data will arrive.
 async fn is_closed(socket: &Socket) -> io::Result<bool> {
     Ok(socket.ready().await?.is_read_closed())
 }
@@ -234,7 +235,8 @@ mod tests {
             Self { services, stopping, _stop: stop }
         }
 
-        /// A client that requests `batches` and has read nothing yet, and the result of its connection.
+        /// Creates a client that requests `batches` and has not read anything yet. Also returns the result of its
+        /// connection.
         async fn sampler(&self, batches: u64) -> (UnixStream, JoinHandle<Result<(), ConnectionError>>) {
             let (ours, theirs) = Pair::pair().unwrap();
             ours.set_nonblocking(true).unwrap();

@@ -51,7 +51,7 @@ pub async fn serve(
     drop(listeners);
     monitor.stop();
     tracing::info!(connections = workers.connections(), "stopping");
-    // Closed tables do not change, so the last checkpoint is written while connections are drained.
+    // Closed tables do not change, so the last checkpoint is written while the connections are being drained.
     let last = engine.shut_down();
     stop.send_replace(true);
     workers.drain(options.drain_timeout).await;
@@ -105,7 +105,7 @@ impl Listeners {
 
 type AcceptResult = io::Result<(TcpStream, SocketAddr)>;
 
-/// Returns the next connection at any of `entrances`; pending forever if there are none.
+/// Returns the next connection at any of `entrances`, or stays pending forever if there are none.
 async fn accept_any(entrances: &[Entrance]) -> (AcceptResult, &Entrance) {
     poll_fn(|cx| {
         for entrance in entrances {

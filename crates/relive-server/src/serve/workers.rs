@@ -1,8 +1,9 @@
 //! The threads that serve connections.
 //!
 //! Each thread runs its own scheduler, and each connection stays on its thread. A request that does not have to wait is
-//! read, handled and answered without waking another thread. Such a wake-up is most of the cost of a small request:
-//! with one scheduler for all threads, the same server spends about twice the time per sample (docs/benchmarks.md).
+//! read, handled and answered without waking another thread. Such a wake-up accounts for most of the cost of a small
+//! request: with one scheduler for all threads, the same server spends about twice the time per sample
+//! (docs/benchmarks.md).
 
 use std::io;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ impl Workers {
         self.connections.spawn_on(serve, &worker.scheduler);
     }
 
-    /// Removes a connection that has ended; waits for one, indefinitely if there is none.
+    /// Removes a connection that has ended. Waits for one, indefinitely if there are no connections.
     pub(crate) async fn reap(&mut self) {
         if self.connections.join_next().await.is_none() {
             std::future::pending::<()>().await;
@@ -72,7 +73,7 @@ impl Workers {
         self.connections.len()
     }
 
-    /// Waits for the connections to end, drops the remaining ones after `timeout`, and ends the threads.
+    /// Waits for the connections to end, drops the remaining ones after `timeout`, and then ends the threads.
     pub(crate) async fn drain(mut self, timeout: Duration) {
         let all_gone = async { while self.connections.join_next().await.is_some() {} };
         if tokio::time::timeout(timeout, all_gone).await.is_err() {
@@ -91,7 +92,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let scheduler = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
-        // The channel ends on a stop or when the owner is gone.
+        // The channel closes when the server stops or the owner is gone.
         let run = move || drop(runtime.block_on(ended));
         let thread = std::thread::Builder::new().name(format!("relive-{number}")).spawn(run)?;
         Ok(Self { scheduler, load: Arc::default(), end: Some(end), thread: Some(thread) })
@@ -109,7 +110,7 @@ impl Drop for Worker {
     }
 }
 
-/// Counts a connection while it is open.
+/// Counts a connection for as long as it is open.
 struct ConnectionCount(Arc<AtomicUsize>);
 
 impl ConnectionCount {

@@ -1,4 +1,4 @@
-//! The state that all transports share, gRPC and the bulk path: the engine, its counters, and errors as statuses.
+//! The state shared by all transports, gRPC and the bulk path: the engine, its counters, and errors as statuses.
 
 mod shared;
 pub(crate) mod status;

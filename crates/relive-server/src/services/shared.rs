@@ -17,7 +17,7 @@ use tonic::Status;
 use super::status;
 use crate::traffic::Traffic;
 
-/// The engine and its counters; cheap to clone.
+/// The engine and its counters. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Services {
     shared: Arc<Shared>,
@@ -27,8 +27,8 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// The number changes with every start, and when a table is added or dropped, so that clients notice when they must
-    /// request signatures again.
+    /// This number changes with every start, and when a table is added or dropped, so that clients notice when they
+    /// must request signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// The socket for processes on this machine.
@@ -40,7 +40,7 @@ struct Shared {
     sample_streams: Arc<AtomicU64>,
 }
 
-/// Counts a connection or a stream while it is open.
+/// Counts a connection or a stream for as long as it is open.
 #[derive(Debug)]
 pub(crate) struct StreamCount(Arc<AtomicU64>);
 

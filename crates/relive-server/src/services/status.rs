@@ -1,5 +1,5 @@
-//! Errors as gRPC statuses: the code of their [kind](ErrorKind), and texts, including those that dm-reverb's clients
-//! compare.
+//! Converts errors to gRPC statuses, with the code of their [kind](ErrorKind), and with texts that include those that
+//! dm-reverb's clients compare.
 
 use relive_engine::EngineError;
 use relive_table::ErrorKind;
@@ -41,7 +41,7 @@ pub(crate) fn of_unreadable(error: &WireError) -> Status {
     ))
 }
 
-/// Returns the status for streams that are open when the server stops.
+/// Returns the status for streams that are still open when the server stops.
 pub(crate) fn stopping() -> Status {
     Status::unavailable("the server is stopping; unconfirmed operations were not applied")
 }

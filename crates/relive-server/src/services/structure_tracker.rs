@@ -10,11 +10,11 @@ use relive_table::ItemStructure;
 pub(crate) struct StructureTracker(Option<Arc<ItemStructure>>);
 
 impl StructureTracker {
-    /// Returns the structure of `table`'s items, if it is known; `None` if the reader has already received it.
+    /// Returns the structure of `table`'s items, if it is known, or `None` if the reader has already received it.
     pub(crate) fn take_update(&mut self, table: &TableHandle) -> Option<Option<Arc<ItemStructure>>> {
         let structure = table.structure();
         let is_known = match (&self.0, &structure) {
-            // Structures of two tables are distinct, even with the same content.
+            // Structures of two tables are distinct, even if their content is the same.
             (Some(sent), Some(structure)) => Arc::ptr_eq(sent, structure),
             (sent, structure) => sent.is_none() && structure.is_none(),
         };

@@ -20,7 +20,7 @@ pub(crate) struct Traffic {
     max_bytes: u64,
     /// The bytes of all loads.
     bytes: AtomicU64,
-    /// The number of all waiting streams. Streams that have begun a request and have not been woken yet are also
+    /// The number of all waiting streams. Streams that have begun a request and have not yet been woken are also
     /// counted separately, because they take precedence.
     waiting: AtomicU64,
     growing: AtomicU64,
@@ -56,7 +56,7 @@ struct Contention {
     last_ms: Option<u64>,
 }
 
-/// The reason why a stream waits.
+/// The reason why a stream is waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Turn {
     /// To begin; with the number of the wait.
@@ -99,7 +99,7 @@ impl Traffic {
         }
     }
 
-    /// Returns bytes that clients have sent over HTTP/2 and that no stream has read.
+    /// Returns the bytes that clients have sent over HTTP/2 and that no stream has read.
     pub(crate) fn unread_bytes(&self) -> u64 {
         self.windows.bytes()
     }
@@ -126,7 +126,7 @@ impl Traffic {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Takes room for a load that begins with `bytes`, if these bytes fit or no other load exceeds the bound.
+    /// Takes room for a load that begins with `bytes`, if these bytes fit or no other load currently exceeds the bound.
     pub(super) fn begin(&self, meter: &Meter, bytes: u64) -> bool {
         if self.growing.load(Ordering::SeqCst) > 0 {
             return false;
@@ -161,7 +161,7 @@ impl Traffic {
         taken
     }
 
-    /// Releases all room that a load of the stream has taken. The stream no longer waits.
+    /// Releases all room that a load of the stream has taken. The stream is no longer waiting.
     pub(super) fn give_back(&self, meter: &Meter, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         let was_beyond = meter.is_beyond();
@@ -269,7 +269,8 @@ impl Traffic {
         self.wake(state, Vec::new(), 1);
     }
 
-    /// Drops the connections that block waiting streams. One of the waiting streams checks for all.
+    /// Drops the connections that block waiting streams. One of the waiting streams performs this check for all of
+    /// them.
     pub(super) fn cut_stalled(&self) {
         let now_ms = self.now_ms();
         if !self.claim_check(now_ms) {
@@ -287,7 +288,7 @@ impl Traffic {
         }
     }
 
-    /// Returns whether a check is due; if so, the caller must perform it.
+    /// Returns whether a check is due. If so, the caller must perform it.
     pub(super) fn claim_check(&self, now_ms: u64) -> bool {
         let is_due = |last: u64| u128::from(now_ms.saturating_sub(last)) >= ROOM_RECHECK.as_millis();
         let look = |last: u64| is_due(last).then_some(now_ms);
@@ -302,8 +303,8 @@ impl Traffic {
         stalled.cloned().collect()
     }
 
-    /// Returns the beginning of the current contention; `None` if no stream is waiting for room or was waiting a short
-    /// time ago.
+    /// Returns the beginning of the current contention, or `None` if no stream is waiting for room or was waiting a
+    /// short time ago.
     pub(super) fn contended_since_ms(&self) -> Option<u64> {
         let contention = self.state.lock().contention;
         (!contention.is_over(self.now_ms())).then_some(contention.since_ms)

@@ -10,7 +10,7 @@ use super::meter::Client;
 use super::wait::{QueuePlace, StreamAccount};
 use super::windows::Window;
 
-/// The view of one connection for its streams; cheap to clone.
+/// The view of one connection for its streams. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionBudget {
     traffic: Arc<Traffic>,
@@ -37,7 +37,7 @@ impl ConnectionBudget {
         &self.window
     }
 
-    /// Resolves when the connection must end because others wait for the memory that it holds.
+    /// Resolves when the connection must end because others are waiting for the memory that it holds.
     pub(crate) async fn cut(&self) {
         self.client.is_cut().await;
     }

@@ -1,8 +1,8 @@
 //! The time that the clients of one host have wasted, over all their connections.
 //!
-//! Otherwise, a client whose connection is dropped, or that closes its connection just before, would get the full time
-//! again on the next connection. While others wait, the wasted time is therefore charged to the address of the
-//! connection.
+//! While others are waiting, the time that a client wastes is charged to the address of its connection. Otherwise, a
+//! client whose connection is dropped, or that closes its connection just before that, would get the full time again on
+//! the next connection.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -61,7 +61,7 @@ impl Host {
     }
 }
 
-/// All hosts that are connected or have wasted time; all clients without an address, which are on this machine, count
+/// All hosts that are connected or have wasted time. All clients without an address, which are on this machine, count
 /// as one host.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
@@ -74,7 +74,7 @@ pub(super) struct Hosts {
 const FEW_HOSTS: usize = 64;
 
 impl Hosts {
-    /// Returns the host of `peer`; `contended_since_ms` is the beginning of the current contention.
+    /// Returns the host of `peer`, where `contended_since_ms` is the beginning of the current contention.
     pub(super) fn of(&mut self, peer: &str, contended_since_ms: u64) -> Arc<Host> {
         if self.known.len() >= 2 * self.kept.max(FEW_HOSTS) {
             self.known

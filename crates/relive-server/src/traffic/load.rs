@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::wait::{QueuePlace, StreamAccount};
 
-/// Bytes on the account, until this is dropped.
+/// Bytes that count on the account until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Load {
     account: Arc<StreamAccount>,
@@ -20,8 +20,8 @@ impl Load {
         Self { account, bytes, has_arrived: false, waiting: None }
     }
 
-    /// Records that a total of `bytes` have arrived. Ready once there is room for them; the caller must not read
-    /// more before that.
+    /// Records that a total of `bytes` have arrived. Becomes ready once there is room for them; the caller must not
+    /// read more before that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
         let more = bytes.saturating_sub(self.bytes);
         if more == 0 {
@@ -50,7 +50,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // From now on, this load cannot be chosen to exceed the bound.
+        // From this point on, this load cannot be chosen to exceed the bound.
         self.waiting = None;
         let Self { account, bytes, .. } = self;
         if self.has_arrived {

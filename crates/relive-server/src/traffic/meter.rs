@@ -25,11 +25,11 @@ pub(super) struct Meter {
     /// The number of bytes that the load holds.
     bytes: AtomicU64,
     began_ms: AtomicU64,
-    /// The bytes that the client has moved in all its loads, and this number when the current load began or others
-    /// began to wait.
+    /// The number of bytes that the client has moved in all its loads, and the value of this number when the current
+    /// load began or others began to wait.
     moved: Arc<AtomicU64>,
     moved_before: AtomicU64,
-    /// Time during which the load waited for room since it began, or since others began to wait.
+    /// The time during which the load has waited for room since it began, or since others began to wait.
     excused_ms: AtomicU64,
     waits_since_ms: AtomicU64,
     /// The time that earlier loads of the same host have wasted.
@@ -42,7 +42,7 @@ impl Client {
         Self { peer, host, is_cut: AtomicBool::new(false), cut: Notify::new() }
     }
 
-    /// Ends the connection; returns false if this has already been requested.
+    /// Ends the connection. Returns false if this has already been requested.
     pub(super) fn cut(&self) -> bool {
         let was_cut = self.is_cut.swap(true, Ordering::Relaxed);
         self.cut.notify_one();
@@ -108,7 +108,7 @@ impl Meter {
         let _ = self.waits_since_ms.compare_exchange(never, now_ms, ordering, ordering);
     }
 
-    /// Records that the load stops waiting.
+    /// Records that the load is no longer waiting.
     pub(super) fn end_wait(&self, now_ms: u64) {
         let since = self.waits_since_ms.swap(NEVER, Ordering::Relaxed);
         if since != NEVER {

@@ -1,4 +1,5 @@
-//! A socket that counts incoming data of HTTP/2 streams, and that is not read while too much of this data is unread.
+//! A socket that counts the incoming data of HTTP/2 streams, and that is not read while too much of this data is
+//! unread.
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice};
@@ -33,7 +34,7 @@ pub(crate) struct Metered {
     window: Arc<Window>,
     incoming: Scanner,
     outgoing: Scanner,
-    /// Open streams. Their data is read or dropped with them; data of other streams does not count.
+    /// The open streams. Their data is read, or dropped with them; data of other streams is not counted.
     open: HashSet<u32>,
     /// Whether the current data belongs to an open stream.
     counts: bool,
@@ -129,7 +130,7 @@ impl AsyncWrite for Metered {
     }
 }
 
-/// Parses the frames of one direction. If data is not HTTP/2, other code ends the connection.
+/// Parses the frames of one direction. If the data is not HTTP/2, other code ends the connection.
 #[derive(Debug)]
 struct Scanner {
     /// The remaining bytes of the preface, or of a frame's payload.
@@ -146,7 +147,7 @@ enum Part {
         flags: u8,
         stream: u32,
     },
-    /// Payload of the current frame, of this many bytes.
+    /// The payload of the current frame, of which this many bytes remain.
     Payload(usize),
 }
 
@@ -169,7 +170,7 @@ impl Scanner {
         }
     }
 
-    /// Reads the available part of a header; returns the rest of the bytes.
+    /// Reads the available part of a header. Returns the rest of the bytes.
     fn read_header<'a>(&mut self, bytes: &'a [u8], found: &mut impl FnMut(Part)) -> &'a [u8] {
         let missing = self.header.get_mut(self.begun..).unwrap_or_default();
         let (part, rest) = bytes.split_at(missing.len().min(bytes.len()));

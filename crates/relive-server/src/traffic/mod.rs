@@ -1,17 +1,18 @@
 //! Bounds the bytes in flight between clients and tables, over all connections.
 //!
-//! The bound counts the memory that the server holds on behalf of a client: the received part of an insert request
-//! until its items are passed to their tables, and samples from their assembly until the client's system has taken
+//! The bound applies to the memory that the server holds on behalf of clients: the received part of an insert request
+//! until its items are passed to their tables, and samples from their assembly until the client's system has received
 //! them. Announced bytes do not count, because announcing them costs a client nothing. A stream that needs room takes a
 //! [`Load`] from its [`StreamBudget`] and waits while there is none. This applies to its first bytes and to all later
 //! ones; requests that have begun take precedence.
 //!
-//! Begun requests that wait for each other would deadlock, and a load larger than the bound must also pass. One load at
-//! a time, the first that needs it, may therefore exceed the bound until it is done: the total never exceeds the bound
-//! plus one largest request or batch. This load waits only for its client, as does every other load that holds bytes
-//! and does not wait for room. The waiting streams therefore only have to watch the clients: while others wait, each
-//! load must be transferred at a minimum rate; otherwise, its connection is dropped. If a load is abandoned, including
-//! by the end of its connection, the time that it wasted is charged to the next load of its host.
+//! Requests that have begun and wait for each other would deadlock, and a load larger than the bound must also be able
+//! to pass. One load at a time, the first that needs it, may therefore exceed the bound until it is done, so the total
+//! never exceeds the bound plus one largest request or batch. This load waits only for its client, as does every other
+//! load that holds bytes and is not waiting for room. The waiting streams therefore only have to watch the clients:
+//! while others wait, each load must be transferred at a minimum rate; otherwise, its connection is dropped. If a load
+//! is abandoned, including by the end of its connection, the time that it wasted is charged to the next load of its
+//! host.
 
 mod account;
 mod budget;

@@ -1,4 +1,4 @@
-//! Uses a clock that does not advance while any task can run.
+//! These tests use a clock that does not advance while any task can run.
 
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ async fn pass(time: Duration) {
     timeout(time, pending::<()>()).await.unwrap_err();
 }
 
-/// Waits for room, and then holds the room.
+/// Waits for room, and then holds it.
 fn waiting(connection_budget: &ConnectionBudget, bytes: u64) -> JoinHandle<Load> {
     let mut budget = connection_budget.stream_budget();
     tokio::spawn(async move { budget.take(bytes).await })

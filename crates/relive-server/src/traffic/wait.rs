@@ -32,8 +32,8 @@ pub(super) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Ready once `attempt` succeeds; the attempt is repeated when there may be room. `growing_stream` is a stream with
-    /// a load that has begun.
+    /// Becomes ready once `attempt` succeeds. The attempt is repeated whenever there may be room. `growing_stream` is
+    /// the number of the stream if its load has begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
         account: &StreamAccount,

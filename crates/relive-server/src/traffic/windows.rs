@@ -1,5 +1,5 @@
-//! Bytes that clients have sent and no stream has read. They are in the HTTP/2 windows, which bound each connection but
-//! not all connections together.
+//! Counts the bytes that clients have sent and that no stream has read. They are in the HTTP/2 windows, which bound
+//! each connection but not all connections together.
 //!
 //! Bytes are counted when they arrive at the socket, and subtracted when a stream reads them. A connection is not read
 //! while it has more than [`UNREAD_BYTES_PER_CONNECTION`](crate::limits::UNREAD_BYTES_PER_CONNECTION) unread and all
@@ -92,7 +92,7 @@ impl Window {
         }
     }
 
-    /// Ready when the connection may be read.
+    /// Becomes ready when the connection may be read.
     pub(crate) fn poll_open(&self, waiting: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.is_open() {

@@ -14,7 +14,7 @@ use crate::storage::State;
 /// Requests made through [`Context`] are carried out before the operation ends; those that concern another table are
 /// returned to the caller of the operation. Carrying out a request runs no hooks.
 pub trait Extension: Send {
-    /// Called after an item was inserted. If the table is then too full, the eviction follows.
+    /// Called after an item was inserted. If the table is then too full, the eviction happens afterwards.
     fn on_insert(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
     /// Called after an item's priority changed from `previous`.
@@ -43,7 +43,7 @@ pub trait Extension: Send {
 /// A measurement from an extension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// The name in snake case, with the unit last, if it has one.
+    /// The name in snake case, ending with the unit, if there is one.
     pub name: &'static str,
     /// Its value.
     pub value: f64,
@@ -81,7 +81,7 @@ pub(crate) struct Requests {
 pub(crate) struct PriorityRequest {
     pub(crate) key: u64,
     pub(crate) priority: f64,
-    /// Whether to change the priority only if it is lower than requested.
+    /// Whether to change the priority only if it is lower than the requested one.
     pub(crate) only_raise: bool,
 }
 

@@ -24,7 +24,7 @@ pub struct PriorityDiffusion {
     in_time: BTreeSet<Position>,
 }
 
-/// Why a diffusion cannot be created.
+/// The reason why a diffusion cannot be created.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum DiffusionError {
     /// The decay is outside [0, 1].

@@ -8,7 +8,7 @@ use crate::item::{ItemView, NewItem};
 /// Inserts a copy of every item into another table when the item is sampled for the first time. The copy has the same
 /// key, priority and data, and counts as sampled once.
 ///
-/// With a queue as this table and a replay table as the other, items enter the replay table once a learner has seen
+/// If this table is a queue and the other one a replay table, items enter the replay table once a learner has seen
 /// them.
 #[derive(Clone, Debug)]
 pub struct InsertOnFirstSample {

@@ -3,7 +3,7 @@
 use crate::extension::{Context, Extension, Metric};
 use crate::item::ItemView;
 
-/// Counts all operations and summarizes how items were used. A reset sets the statistics to zero.
+/// Counts all operations and summarizes how items were used. A reset of the table also resets the statistics.
 ///
 /// Metrics: `inserts`, `updates`, `samples`, `deletes` (counts of operations); `inserted_priority_mean`,
 /// `sampled_priority_mean` (NaN until there is a value); `deleted_unsampled` (items that left the table without having
@@ -13,7 +13,7 @@ pub struct Statistics {
     inserted: RunningMean,
     updated: RunningMean,
     sampled: RunningMean,
-    /// Statistics about how often deleted items had been sampled.
+    /// Statistics about the number of times that deleted items had been sampled.
     deleted: RunningMean,
     deleted_unsampled: u64,
 }

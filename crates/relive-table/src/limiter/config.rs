@@ -76,7 +76,7 @@ pub enum ErrorBuffer {
     },
 }
 
-/// Why the bounds of a limiter are invalid, in the order in which they are checked.
+/// The reason why the bounds of a limiter are invalid, in the order in which they are checked.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum RateLimiterError {
     /// The ratio is not a positive number.
@@ -123,7 +123,7 @@ pub enum RateLimiterError {
         /// The requested size.
         actual: i64,
     },
-    /// A bound is NaN, or the lower one is above the upper one.
+    /// A bound is NaN, or the lower bound is above the upper bound.
     #[error("min_diff must not be above max_diff, and neither can be NaN; got {min_diff:?} and {max_diff:?}")]
     Bounds {
         /// The requested lowest cursor.
@@ -148,8 +148,9 @@ impl RateLimiterConfig {
     /// `min_size_to_sample` items.
     ///
     /// # Errors
-    /// The first that applies: the ratio is not positive; the bounds are closer than `2 * max(1, samples_per_insert)`;
-    /// the lower bound is above `samples_per_insert * min_size_to_sample`; the size is below 1.
+    /// The first of the following errors that applies: the ratio is not positive; the bounds are closer than `2 *
+    /// max(1, samples_per_insert)`; the lower bound is above `samples_per_insert * min_size_to_sample`; the size is
+    /// below 1.
     ///
     /// ```
     /// use relive_table::{ErrorBuffer, RateLimiterConfig};

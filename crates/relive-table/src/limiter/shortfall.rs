@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why an insert or a sample is blocked, and how much is missing.
+/// The reason why an insert or a sample is blocked, and how much is missing.
 ///
 /// The counts describe the state of the limiter when they were read. Other operations change them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,7 +25,7 @@ pub enum Shortfall {
         cursor: f64,
         /// The lowest cursor that is permitted after a sample.
         min_diff: f64,
-        /// How many inserts would allow one sample, or `u64::MAX` if no number of inserts would.
+        /// The number of inserts that would allow one sample, or `u64::MAX` if no number of inserts would.
         missing_inserts: u64,
     },
     /// An insert waits for samples: it would push the cursor above the maximum.
@@ -34,13 +34,13 @@ pub enum Shortfall {
         cursor: f64,
         /// The highest cursor that is permitted after an insert.
         max_diff: f64,
-        /// How many samples would allow one insert, or `u64::MAX` if no number of samples would.
+        /// The number of samples that would allow one insert, or `u64::MAX` if no number of samples would.
         missing_samples: u64,
     },
 }
 
 impl Shortfall {
-    /// Returns how many inserts, samples or items are missing, or 0 if no number of them would help.
+    /// Returns the number of inserts, samples or items that are missing, or 0 if no number of them would help.
     pub fn missing(&self) -> u64 {
         match *self {
             Self::Paused { .. } => 0,

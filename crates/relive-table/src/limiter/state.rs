@@ -27,7 +27,7 @@ pub struct RateLimiter {
     paused: Paused,
 }
 
-/// Which of a table's operations an operator has paused.
+/// The operations of a table that an operator has paused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Paused {
     /// Inserts wait, regardless of the bounds.
@@ -80,7 +80,7 @@ impl RateLimiter {
     }
 
     /// Returns `inserts * samples_per_insert - samples`, which the limiter keeps between the bounds. If the ratio was
-    /// [changed](Self::set_config), each insert counts with the ratio that applied when it was made.
+    /// [changed](Self::set_config), each insert is weighted with the ratio that applied when it was made.
     pub fn cursor(&self) -> f64 {
         self.cursor_after(self.inserts)
     }
@@ -99,11 +99,11 @@ impl RateLimiter {
         self.paused = paused;
     }
 
-    /// Changes the bounds. The counters and the cursor do not change, because a new ratio applies to later inserts
-    /// only. Otherwise, an old table would first have to reach the new ratio over all its past inserts.
+    /// Changes the bounds. The counters and the cursor do not change, because a new ratio applies only to later
+    /// inserts. Otherwise, an old table would first have to reach the new ratio over all of its past inserts.
     ///
     /// # Errors
-    /// Bounds that [`RateLimiterConfig::validate`] refuses. The limiter then remains unchanged.
+    /// [`RateLimiterConfig::validate`] refuses the bounds. The limiter then remains unchanged.
     pub fn set_config(&mut self, config: RateLimiterConfig) -> Result<(), RateLimiterError> {
         config.validate()?;
         self.carried += as_f64(self.inserts) * (self.config.samples_per_insert - config.samples_per_insert);
@@ -128,8 +128,8 @@ impl RateLimiter {
         check_count(count).map(|()| self.allows_inserts(count))
     }
 
-    /// Returns whether `count` samples in a row may proceed now. Removals because of `max_times_sampled` are not taken
-    /// into account.
+    /// Returns whether `count` samples in a row may proceed now. Removals due to `max_times_sampled` are not taken into
+    /// account.
     ///
     /// # Errors
     /// A count below 1.

@@ -39,7 +39,7 @@ macro_rules! each {
 }
 
 impl SelectorKind {
-    /// Validates a single priority, without regard to the sum of all weights, which the selector itself checks.
+    /// Validates a single priority, disregarding the sum of all weights, which the selector itself checks.
     ///
     /// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept all of them.
     ///

@@ -14,7 +14,7 @@ pub type Slot = u32;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rank(pub(crate) f64);
 
-/// Ranks of updates that are processed together.
+/// The ranks of updates that are processed together.
 pub type Ranks = SmallVec<[Rank; MAX_SIDE_BY_SIDE]>;
 
 /// The number of updates that are processed together: enough to overlap the processor's memory requests and to share
@@ -30,10 +30,11 @@ pub struct Pick {
     pub probability: f64,
 }
 
-/// A set of slots with priorities, and a rule that picks one of them.
+/// A set of slots with priorities, and a rule for picking one of them.
 ///
-/// A change has two parts so that a table can change either both of its selectors or neither: [`admit`](Self::admit)
-/// validates the priority and changes nothing; the change that follows cannot fail because of its priority.
+/// A change consists of two parts, so that a table can change either both of its selectors or neither:
+/// [`admit`](Self::admit) validates the priority and changes nothing; the change that follows cannot fail because of
+/// its priority.
 pub trait Select {
     /// Returns the number of slots in the set.
     fn len(&self) -> usize;
@@ -61,8 +62,8 @@ pub trait Select {
         priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
     }
 
-    /// Has the same effect as a sequence of calls to [`update`](Self::update), possibly interleaved to be faster. All
-    /// slots must be in the set. For a repeated slot, the last rank counts.
+    /// Has the same effect as a sequence of calls to [`update`](Self::update), but may interleave them to be faster.
+    /// All slots must be in the set. If a slot is repeated, its last rank counts.
     fn update_many(&mut self, slots: &[Slot], ranks: &[Rank]) {
         for (&slot, &rank) in slots.iter().zip(ranks) {
             let updated = self.update(slot, rank);
@@ -80,20 +81,20 @@ pub trait Select {
     /// whether the selector is empty.
     fn pick<R: Rng + ?Sized>(&mut self, rng: &mut R) -> Option<Pick>;
 
-    /// Returns the sum of all weights; the probability of a pick is its weight divided by this sum. The default is the
-    /// number of slots.
+    /// Returns the sum of all weights. The probability of picking a slot is its weight divided by this sum. The default
+    /// is the number of slots.
     fn total_weight(&self) -> f64 {
         self.len() as f64
     }
 
-    /// Returns the slots that will be picked next if each picked slot is then removed: up to `count` of them, and only
-    /// as many as can be predicted cheaply. The default implementation returns none.
+    /// Returns the slots that will be picked next if each picked slot is then removed: at most `count`, and only as
+    /// many as can be predicted cheaply. The default implementation returns none.
     fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
         let _ = count;
         core::iter::empty()
     }
 
-    /// Appends to `picks` the results of `count` calls to [`pick`](Self::pick), possibly interleaved to be faster.
+    /// Appends to `picks` the results of `count` calls to [`pick`](Self::pick), which may be interleaved to be faster.
     /// Appends nothing if the set is empty.
     fn pick_many<R: Rng + ?Sized>(&mut self, count: usize, rng: &mut R, picks: &mut Vec<Pick>) {
         picks.extend((0..count).map_while(|_| self.pick(rng)));

@@ -1,10 +1,10 @@
-//! Why a priority is refused.
+//! The errors for priorities.
 
 use thiserror::Error;
 
 use super::kind::SelectorKind;
 
-/// Why a selector refuses a priority. The selector has not changed.
+/// The reason why a selector refuses a priority. The selector has not changed.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum PriorityError {
     /// The priority is NaN, which has no order and no weight.

@@ -5,13 +5,13 @@ use rand_core::Rng;
 use super::error::PriorityError;
 use super::{Pick, Rank, Select, SelectorKind, Slot};
 
-/// Children per node. With four, the tree is half as deep as with two, and the children of a node fit into two cache
-/// lines.
+/// The number of children per node. With four children, the tree is half as deep as with two, and the children of a
+/// node fit into two cache lines.
 const ARITY: usize = 4;
 
 const ABSENT: u32 = u32::MAX;
 
-/// Which end of the priorities a heap picks from.
+/// The end of the order of priorities from which a heap picks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The lowest priority.
@@ -23,13 +23,13 @@ pub enum Direction {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     priority: f64,
-    /// When the slot was inserted or last updated, as a count of this heap's changes.
+    /// The time at which the slot was inserted or last updated, as a count of this heap's changes.
     tick: u64,
     slot: Slot,
 }
 
-/// Picks the slot with the lowest or highest priority, with probability 1. Of equal priorities, it picks the slot that
-/// was inserted or updated longest ago.
+/// Picks the slot with the lowest or highest priority, with probability 1. Among equal priorities, it picks the slot
+/// that was inserted or updated longest ago.
 ///
 /// This is an indexed heap: every change takes at most log4(len) steps. It needs 28 bytes per slot.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Heap {
         self.put(place, node);
     }
 
-    /// Moves parents down into the hole until `node` fits there.
+    /// Moves parents down into the hole until `node` fits into it.
     fn sift_up(&mut self, mut hole: usize, node: &Node) -> usize {
         while hole > 0 {
             let parent = (hole - 1) / ARITY;
@@ -96,7 +96,7 @@ impl Heap {
         hole
     }
 
-    /// Moves first children up into the hole until `node` fits there.
+    /// Moves first children up into the hole until `node` fits into it.
     fn sift_down(&mut self, mut hole: usize, node: &Node) -> usize {
         while let Some(child) = self.first_child(hole) {
             if !self.comes_before(&self.nodes[child], node) {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// How a table chooses an item, to sample it or to evict it.
+/// The rule by which a table chooses an item to sample or to evict.
 ///
 /// | Kind | Chooses | Probability |
 /// |---|---|---|
@@ -61,7 +61,7 @@ pub enum SelectorKind {
 }
 
 impl SelectorKind {
-    /// Returns whether two tables with the same items always choose the same one.
+    /// Returns whether two tables with the same items always choose the same item.
     pub fn is_deterministic(&self) -> bool {
         match self {
             Self::Fifo | Self::Lifo | Self::MinHeap | Self::MaxHeap => true,

@@ -1,7 +1,7 @@
 //! Selectors choose the item that is sampled next, and the item that is evicted from a full table.
 //!
-//! A selector uses *slots*, the small numbers under which a table stores its items, so no operation needs a hash
-//! look-up. All kinds implement [`Select`]; the conformance suite in `relive_testkit::selector` tests each of them.
+//! A selector uses *slots*, the small numbers under which a table stores its items, so that no operation needs a hash
+//! lookup. All kinds implement [`Select`]; the conformance suite in `relive_testkit::selector` tests each of them.
 
 mod any;
 mod contract;

@@ -1,4 +1,4 @@
-//! Choice in proportion to a power of the priority.
+//! Picks items in proportion to a power of their priority.
 
 use rand_core::Rng;
 use smallvec::SmallVec;
@@ -9,7 +9,7 @@ use super::sum_tree::{Descent, SumTree};
 use super::{MAX_SIDE_BY_SIDE, Pick, Rank, Ranks, Select, SelectorKind, Slot};
 use crate::random::{index_below, unit};
 
-/// The largest sum of all weights that a prioritized selector accepts. It is half of the largest finite number, so
+/// The largest sum of all weights that a prioritized selector accepts. It is half of the largest finite number, so that
 /// rounding cannot make the sum infinite, regardless of the order of the additions.
 pub const MAX_TOTAL_WEIGHT: f64 = f64::MAX / 2.0;
 
@@ -25,7 +25,7 @@ const SIDE_BY_SIDE: usize = 64;
 pub struct Prioritized {
     exponent: f64,
     members: Dense,
-    /// Weights by position in `members`.
+    /// The weights by position in `members`.
     weights: SumTree,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn weight_of(exponent: f64, priority: f64) -> Result<f64, PriorityErr
     if priority.is_infinite() {
         return Err(PriorityError::Infinite { selector });
     }
-    // This includes 0 ^ 0 and 0 to a negative power: priority 0 means that an item must not be sampled.
+    // This includes 0 ^ 0 and 0 raised to a negative power, because priority 0 means that an item must not be sampled.
     let weight = if priority == 0.0 { 0.0 } else { priority.powf(exponent) };
     if weight.is_finite() { Ok(weight) } else { Err(PriorityError::Weight { selector, priority }) }
 }

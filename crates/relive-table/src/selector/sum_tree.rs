@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::MAX_SIDE_BY_SIDE;
 
-/// Children per node: eight 64-bit sums fill one cache line.
+/// The number of children per node: eight 64-bit sums fill one cache line.
 const ARITY: usize = 8;
 
 /// The number of groups in a level that the private caches of a core probably hold.
@@ -74,8 +74,8 @@ impl SumTree {
 
     /// Calls [`set`](Self::set) for each index and weight of `weights`. For a repeated index, the last weight counts.
     ///
-    /// Here, a sum to which several weights contribute is computed once, and additions in the same level are
-    /// independent, while `set` computes one sum after the other.
+    /// A sum to which several weights contribute is computed only once, and additions in the same level are
+    /// independent, whereas `set` computes one sum after the other.
     pub(crate) fn set_many(&mut self, weights: impl Iterator<Item = (usize, f64)>) {
         let mut changed: SmallVec<[usize; MAX_SIDE_BY_SIDE]> = SmallVec::new();
         let Some((leaves, above)) = self.levels.split_first_mut() else { return };
@@ -112,8 +112,8 @@ impl SumTree {
         Some(descents[0].index)
     }
 
-    /// Like [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any
-    /// descends the next, so their memory latencies overlap.
+    /// Calls [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any
+    /// descends to the next, so that their memory latencies overlap.
     pub(crate) fn find_all(&self, descents: &mut [Descent]) {
         for groups in self.levels.iter().rev() {
             if groups.len() > NEAR_GROUPS {
@@ -188,7 +188,7 @@ impl Descent {
     /// Descends to the child at which the running sum exceeds the target.
     ///
     /// Running sums never decrease, so the child's number equals the number of sums that the target has reached. They
-    /// are counted without a branch, because a processor could not predict it.
+    /// are counted without branches, which a processor could not predict.
     fn enter(&mut self, group: &Group) {
         let (mut sum, mut before, mut child) = (0.0, 0.0, 0);
         for &weight in &group.0 {

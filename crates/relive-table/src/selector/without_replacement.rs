@@ -1,4 +1,4 @@
-//! Chooses without replacement: every slot once in each epoch.
+//! Picks without replacement: every slot once in each epoch.
 
 use rand_core::Rng;
 
@@ -7,15 +7,15 @@ use super::error::PriorityError;
 use super::{Pick, Rank, Select, Slot};
 use crate::random::index_below;
 
-/// Picks uniformly among the slots that have not been picked in this epoch. When none are left, a new epoch begins with
-/// all slots. New slots join the current epoch. Ignores priorities.
+/// Picks uniformly among the slots that have not been picked in this epoch. Once all slots have been picked, a new
+/// epoch begins with all of them. New slots join the current epoch. Ignores priorities.
 ///
 /// The slots are in one array, with those already picked in this epoch first. A pick moves its slot across the border,
 /// so every operation takes constant time. It needs 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub struct WithoutReplacement {
     slots: Dense,
-    /// How many slots have been picked in this epoch. They are at the positions below this number.
+    /// The number of slots that have been picked in this epoch. They are at the positions below this number.
     picked: usize,
 }
 

@@ -12,7 +12,7 @@ use crate::snapshot::StoredItem;
 /// The number of slots per word of the bit set.
 const WORD: usize = u64::BITS as usize;
 
-/// A capture of a table, as [`Table::end_capture`](crate::Table::end_capture) returns it. Drop it outside any lock.
+/// A capture of a table, returned by [`Table::end_capture`](crate::Table::end_capture). Drop it outside any lock.
 ///
 /// The capture walks over the slots in order. Before an operation changes an item that the walk has not reached, it
 /// saves the item, unless it is already saved. Items inserted after the cut are recognized by their sequence numbers.

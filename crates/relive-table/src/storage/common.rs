@@ -41,8 +41,7 @@ impl Common {
         Self { ledger, accounts, episodes: Arc::default(), next_number: Arc::default() }
     }
 
-    /// Returns the state of the same shards after a reset: all counts are 0, and sequence numbers continue from their
-    /// current value.
+    /// Returns the state of the same shards after a reset: all counts are 0, and the sequence numbers continue.
     #[must_use]
     pub fn emptied(&self) -> Self {
         let accounts = accounts(&self.ledger, self.accounts.len());

@@ -29,7 +29,7 @@ pub(crate) struct Admitted {
     remover: Rank,
 }
 
-/// Priorities that both selectors have accepted for any slots.
+/// Priorities that both selectors accept for any slots.
 pub(crate) struct AdmittedMany {
     sampler: Ranks,
     remover: Ranks,

@@ -16,12 +16,12 @@ pub(crate) struct Episodes {
     shared: Option<Arc<SharedEpisodes>>,
 }
 
-/// References by episode. An item counts once for each of its distinct chunks.
+/// The number of references to each episode. An item counts once for each of its distinct chunks.
 #[derive(Debug, Default)]
 pub(crate) struct References(HashMap<u64, u64, FixedState>);
 
-/// The number of shards that have each episode. The map is divided into stripes: writers usually have their own
-/// episodes and rarely use the same stripe.
+/// The number of shards that have each episode. The map is divided into stripes. Writers usually have their own
+/// episodes, so they rarely use the same stripe.
 #[derive(Debug, Default)]
 pub(crate) struct SharedEpisodes {
     stripes: [Stripe; STRIPES],

@@ -39,8 +39,9 @@ struct Vacant {
     next: Slot,
 }
 
-/// Uses a cache line per slot and about 10 bytes per key, in addition to the memory that an item's `Arc` points to. The
-/// most recently vacated slot is filled first, so a full table with a `Fifo` remover walks through its memory in order.
+/// Uses one cache line per slot and about 10 bytes per key, in addition to the memory that an item's `Arc` points to.
+/// The most recently vacated slot is filled first, so a full table with a `Fifo` remover walks through its memory in
+/// order.
 #[derive(Debug)]
 pub(crate) struct Items {
     entries: Vec<CacheLine>,
@@ -115,7 +116,7 @@ impl Items {
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
             Some(CacheLine(Entry::Occupied(record))) => hasher.hash_one(record.key),
-            // `by_key` has no vacant slots, so any hash would do.
+            // `by_key` has no vacant slots, so any hash value would do.
             Some(CacheLine(Entry::Vacant(_))) | None => 0,
         });
         slot

@@ -138,7 +138,8 @@ impl Layouts {
 #[derive(Debug)]
 pub(crate) struct Record {
     data: Arc<ItemData>,
-    /// Where the item's bytes are, if it is small. Such an item is read without access to its data or its chunks.
+    /// The location of the item's bytes, if the item is small. Such an item is read without access to its data or its
+    /// chunks.
     row: Option<Row>,
     /// A copy of the key in the data, to save an indirection.
     pub(crate) key: u64,

@@ -18,7 +18,7 @@ pub(crate) struct State {
     pub(crate) limiter: RateLimiter,
     pub(crate) contents: Contents,
     pub(crate) counters: Counters,
-    /// Sequence numbers of items. A reset does not change them.
+    /// The sequence numbers of items. A reset does not change them.
     pub(crate) sequence: Sequence,
     /// Whether items still have to be evicted after a change to the rules.
     pub(crate) is_shrinking: bool,

@@ -79,7 +79,7 @@ impl Table {
         Ok(Self { state, extensions, requests: Requests::default() })
     }
 
-    /// Validates a priority without an item. The sum of all weights is only checked by the insert or update itself.
+    /// Validates a priority without an item. The sum of all weights is checked only by the insert or update itself.
     ///
     /// # Errors
     /// The errors of [`SelectorKind::check_priority`](crate::SelectorKind::check_priority) of the sampler and the

@@ -35,8 +35,8 @@ impl Table {
         Ok(())
     }
 
-    /// Evicts up to `most` items that exceed [changed](Self::change) bounds; the remover chooses them. Returns how many
-    /// were evicted. If this is below `most`, none are left.
+    /// Evicts up to `most` of the items that exceed [changed](Self::change) bounds; the remover chooses them. Returns
+    /// the number of evicted items. If this is below `most`, no excess items are left.
     pub fn shrink<R: Rng + ?Sized>(&mut self, most: usize, rng: &mut R, freed: &mut Freed) -> usize {
         let evicted = self.evict_excess(most, rng, freed).len();
         self.state.is_shrinking = self.state.is_over();

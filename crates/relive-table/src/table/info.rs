@@ -21,7 +21,7 @@ pub struct TableInfo {
     pub current_size: u64,
     /// The number of episodes that have data in the table.
     pub num_episodes: u64,
-    /// How often the last data of an episode has left the table.
+    /// The number of times that the last data of an episode has left the table.
     pub num_deleted_episodes: u64,
     /// The number of items that have been sampled at least once.
     pub num_unique_samples: u64,

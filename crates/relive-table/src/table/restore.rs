@@ -14,7 +14,7 @@ use crate::snapshot::{StoredItem, TableCounters, TableSnapshot};
 use crate::storage::{Common, Contents, Counters, Freed, Record, State};
 use crate::table::Table;
 
-/// Why a table cannot be restored.
+/// The reason why a table cannot be restored.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum RestoreError {
     /// The rules are out of range.
@@ -96,8 +96,8 @@ impl Table {
     /// [`Extension::on_restore`] is called for the remaining items.
     ///
     /// # Errors
-    /// Rules that are out of range; items that are not in insertion order, share a key or have a priority that a
-    /// selector refuses; counters that contradict the number of items.
+    /// The rules are out of range; items are not in insertion order, share a key or have a priority that a selector
+    /// refuses; or counters contradict the number of items.
     pub fn restored<R: Rng + ?Sized>(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,

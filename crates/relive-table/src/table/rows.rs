@@ -1,8 +1,8 @@
 //! Samples small items by copying their columns.
 //!
-//! A sampled item is shared: its reference count is incremented and decremented, and reading it follows pointers to its
-//! data and its chunks. For an item of a few hundred bytes, this is most of the cost. For batches, the columns of such
-//! items are therefore copied out of the table directly.
+//! Ordinarily, a sampled item is shared: its reference count is incremented and decremented, and reading it follows
+//! pointers to its data and its chunks. For an item of a few hundred bytes, this accounts for most of the cost. Batches
+//! therefore copy the columns of such items directly out of the table.
 
 use std::sync::Arc;
 
@@ -32,11 +32,11 @@ impl Table {
     /// allows `count` samples, that all sampled items are rows with these columns, that there are no extensions, and
     /// that no sample removes its item.
     ///
-    /// Otherwise, `others` receives the samples, as from [`sample_many`](Self::sample_many), which may return fewer
-    /// than `count`, and the returned value is empty.
+    /// If these requirements are not met, `others` receives the samples, as from [`sample_many`](Self::sample_many),
+    /// which may return fewer than `count`, and the returned value is empty.
     ///
-    /// The table decides whether an item can be copied when the item is inserted, and does not recognize every item
-    /// that could be.
+    /// The table determines whether an item can be copied when the item is inserted, and does not recognize every item
+    /// that could be copied.
     pub fn sample_rows<R: Rng + ?Sized>(
         &mut self,
         columns: &Arc<[ColumnLayout]>,

@@ -91,11 +91,12 @@ impl State {
         })
     }
 
-    /// Samples items in stages. This requires that sampling changes neither the set of items nor the state that picks
+    /// Samples items in stages. This requires that sampling changes neither the set of items nor any state that picks
     /// depend on.
     ///
-    /// The result is the same as sampling one item after the other. But each step of a sample reads memory that is
-    /// probably not cached and that determines the next step; processing samples together overlaps these latencies.
+    /// The result is the same as when sampling one item after the other. However, each step of a sample reads memory
+    /// that is probably not cached and that determines the next step. Processing samples together overlaps these
+    /// latencies.
     fn sample_in_stages<R: Rng + ?Sized>(&mut self, limit: usize, rng: &mut R, out: &mut Vec<Sampled>) {
         let mut picks = Vec::with_capacity(limit.min(STAGE));
         let mut left = limit;

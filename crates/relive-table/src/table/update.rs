@@ -15,7 +15,7 @@ pub struct RefusedUpdate {
     pub source: PriorityError,
 }
 
-/// Slots of items that are updated together, and their new priorities.
+/// The slots of items that are updated together, and their new priorities.
 type FoundSlots = (SmallVec<[Slot; MAX_SIDE_BY_SIDE]>, SmallVec<[f64; MAX_SIDE_BY_SIDE]>);
 
 impl Table {

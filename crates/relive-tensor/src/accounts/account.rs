@@ -7,7 +7,7 @@ use super::word::{Counted, Word};
 
 /// The chunks to which one holder's items refer. The holder is usually a table. Each chunk counts once.
 ///
-/// [`Ledger::open_account`](super::Ledger::open_account) creates it. [`Chunk::hold`](crate::Chunk::hold) and
+/// Created by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and
 /// [`Chunk::release`](crate::Chunk::release) update it, with one call for each distinct chunk of each item.
 ///
 /// It has its own cache lines because the parts of an account are updated concurrently.
@@ -24,7 +24,7 @@ pub struct Account {
     whole: Option<Arc<Account>>,
 }
 
-/// The totals of an [`Account`] at about one moment. Each total is exact by itself.
+/// The totals of an [`Account`], all read at about the same time. Each total is exact by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountSnapshot {
     /// The number of distinct chunks.
@@ -55,8 +55,8 @@ impl Account {
         Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
     }
 
-    /// Creates another part of the same account, for concurrent use. For chunks, all parts are one holder, but each
-    /// part has its own sums, so the parts do not contend. A part may release a chunk that another part holds. Only the
+    /// Creates another part of the same account, for concurrent use. To chunks, all parts are one holder, but each part
+    /// has its own sums, so that the parts do not contend. A part may release a chunk that another part holds. Only the
     /// sums over all parts are meaningful; see [`snapshot_of`](Self::snapshot_of).
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
@@ -64,13 +64,13 @@ impl Account {
         Arc::new(Self::new(self.number, Some(Arc::clone(whole))))
     }
 
-    /// Returns the current totals of an account without other parts.
+    /// Returns the current totals of an account that has no other parts.
     #[must_use]
     pub fn snapshot(&self) -> AccountSnapshot {
         Self::snapshot_of(&[self])
     }
 
-    /// Returns the current totals of an account, from all its parts.
+    /// Returns the current totals of an account, summed over all its parts.
     #[must_use]
     pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> AccountSnapshot {
         // During a change, a sum may briefly be below zero.

@@ -60,7 +60,7 @@ impl ChunkState {
 }
 
 impl Counted<'_> {
-    /// The list, and whether there is one, only change under the list's lock. The state that was read before taking the
+    /// The list, and whether there is one, change only under the list's lock. The state that was read before taking the
     /// lock may have changed.
     fn hold_among_several(&self, holders_ledger: &Ledger, account: &Account) {
         let mut lists = holders_ledger.lists();
@@ -125,8 +125,8 @@ impl Counted<'_> {
     /// holders.
     ///
     /// All such changes are made under the lock of the lists, so the word and the location of the frame change
-    /// together. Holders change the word without the lock; each change to the word counts the state that it replaces,
-    /// so the sums do not depend on the order.
+    /// together. Holders change the word without the lock. Each change to the word accounts for the state that it
+    /// replaces, so the sums do not depend on the order of the changes.
     pub(crate) fn note_moved(
         &self,
         holders_ledger: &Ledger,
@@ -152,8 +152,8 @@ impl Counted<'_> {
         true
     }
 
-    /// Removes from the list a chunk that is dropped while accounts hold it. These accounts no longer exist, since
-    /// holders keep their chunks alive.
+    /// Removes from the list a chunk that is dropped while accounts still hold it. These accounts no longer exist,
+    /// since holders keep their chunks alive.
     pub(crate) fn remove_from_lists(&self, holders_ledger: &Ledger) {
         if self.state.get().holder() == SEVERAL {
             holders_ledger.lists().several.remove(&self.address);

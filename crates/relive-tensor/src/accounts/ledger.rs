@@ -39,7 +39,7 @@ pub struct Ledger {
     movable: bool,
 }
 
-/// Numbers are unique in the process, so a chunk is never counted in an account in another ledger.
+/// Account numbers are unique within the process, so a chunk is never counted in an account of another ledger.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// The accounts of a ledger, and the chunks that several accounts hold.
@@ -50,7 +50,7 @@ pub(super) struct Lists {
     pub(super) several: HashMap<usize, SmallVec<[(u32, u64); 4]>>,
 }
 
-/// The totals of a [`Ledger`] at about one moment. Each total is exact by itself.
+/// The totals of a [`Ledger`], all read at about the same time. Each total is exact by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerSnapshot {
     /// Live chunks.
@@ -61,7 +61,7 @@ pub struct LedgerSnapshot {
     pub raw_bytes: u64,
     /// The number of bytes of the frames that are on disk and not in memory.
     pub spilled_bytes: u64,
-    /// The number of bytes of the frames that several accounts hold. Each chunk counts once.
+    /// The number of bytes of the frames that several accounts hold. Each such chunk counts once.
     pub shared_bytes: u64,
 }
 
@@ -81,7 +81,7 @@ impl Ledger {
         Self { movable: true, ..Self::default() }
     }
 
-    /// Creates an account for chunks that count in this ledger.
+    /// Creates an account for chunks that are counted in this ledger.
     #[must_use]
     pub fn open_account(&self) -> Arc<Account> {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;

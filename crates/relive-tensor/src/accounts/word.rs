@@ -1,4 +1,4 @@
-//! The mutable state of a chunk in one word: its holder, the location of its frame, and the store that has written it.
+//! The mutable state of a chunk in one word: its holder, the location of its frame, and the store that wrote it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,7 +74,7 @@ impl ChunkState {
         })
     }
 
-    /// Records that the frame has a place outside memory.
+    /// Records that the frame has a copy outside memory.
     pub(crate) fn set_stored(&self) {
         self.0.fetch_or(STORED, Ordering::AcqRel);
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-/// Bytes of a chunk, which stay accessible while this value is alive, even if the chunk's bytes are moved in the
-/// meantime.
+/// The bytes of a chunk, which stay accessible as long as this value is alive, even if the chunk's bytes are moved in
+/// the meantime.
 #[derive(Clone)]
 pub struct ChunkBytes<'a>(Access<'a>);
 
@@ -47,7 +47,7 @@ impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for ChunkBytes<'_> {
 }
 
 impl fmt::Debug for ChunkBytes<'_> {
-    /// Prints only the length, since there can be many bytes.
+    /// Prints only the length, since the bytes can be numerous.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ChunkBytes({})", self.len())
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for ChunkBytes<'_> {
 
 /// How a chunk stores its frame.
 pub(super) enum FrameStorage {
-    /// In the chunk's own memory, as long as the chunk is alive.
+    /// In the chunk's own memory, for as long as the chunk is alive.
     Fixed(Arc<[u8]>),
     /// Movable by a disk tier.
     Movable(Box<Movable>),
@@ -98,7 +98,7 @@ impl FrameStorage {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                // A copy whose reference count shows whether other code uses it.
+                // The frame is copied into `Bytes`, whose reference count shows whether other code uses it.
                 let frames = Frames { in_memory: Some(Bytes::copy_from_slice(&frame)), stored: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
@@ -141,7 +141,7 @@ impl Movable {
         frames.in_memory.take_if(|in_memory| in_memory.is_unique())
     }
 
-    /// Returns the frame in memory, and whether it is `bytes` because no frame was in memory.
+    /// Returns the frame that is now in memory, and whether it is `bytes` because no frame was in memory before.
     pub(super) fn put_in_memory(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();
         let is_new = frames.in_memory.is_none();
@@ -155,7 +155,7 @@ impl Movable {
 }
 
 impl<'a> ChunkBytes<'a> {
-    /// Returns the bytes, if they stay in place while the chunk is alive.
+    /// Returns the bytes if they stay in place while the chunk is alive.
     pub(super) fn in_place(&self) -> Option<&'a [u8]> {
         match &self.0 {
             Access::Borrowed(bytes) => Some(bytes),

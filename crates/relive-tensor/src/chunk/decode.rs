@@ -11,8 +11,8 @@ impl Chunk {
     /// Decodes a column, in one pass into one allocation.
     ///
     /// # Errors
-    /// [`ChunkError`] if there is no such column, or if bytes of a bool column are not bools, which the validation of
-    /// the compressed payload cannot detect.
+    /// [`ChunkError`] if there is no such column, or if the bytes of a bool column are not valid bools, which the
+    /// validation of the compressed payload cannot detect.
     pub fn decode_column(&self, index: usize) -> Result<Tensor, ChunkError> {
         let (header, payload) = self.header_and_payload(index)?;
         self.decode_tensor(header, &payload).map_err(|fault| self.error(index, fault))
@@ -21,8 +21,8 @@ impl Chunk {
     /// Decodes a column of fixed-size elements directly into all of `dst`.
     ///
     /// # Errors
-    /// The errors of [`decode_column`](Self::decode_column); also if `dst` does not have the size of the decoded column
-    /// or the column has strings. The content of `dst` is then unspecified.
+    /// The errors of [`decode_column`](Self::decode_column). An error is also returned if `dst` does not have the size
+    /// of the decoded column, or if the column has strings. The content of `dst` is then unspecified.
     pub fn decode_column_into(&self, index: usize, dst: &mut [u8]) -> Result<(), ChunkError> {
         let columns = self.num_columns();
         let tensor =

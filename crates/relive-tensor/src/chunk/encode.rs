@@ -15,8 +15,8 @@ use crate::tensor::{Tensor, to_u64};
 /// leading dimension.
 ///
 /// With `use_delta`, columns to which [`delta::applies`] are encoded as differences before compression. Strings are
-/// never compressed, regardless of the codec. Data that [`Codec::Lz4`] or [`Codec::Zstd`] does not shrink by a
-/// sixteenth is stored uncompressed ([`Codec::Raw`]); [`Codec::Snappy`] has its own form for that.
+/// never compressed, regardless of the codec. Data that [`Codec::Lz4`] or [`Codec::Zstd`] does not shrink by at least a
+/// sixteenth is stored uncompressed ([`Codec::Raw`]); [`Codec::Snappy`] has its own form for such data.
 ///
 /// # Errors
 /// [`ChunkError`] if a column cannot be encoded or the frame grows beyond [`MAX_CHUNK_BYTES`]. The parts are validated
@@ -55,8 +55,8 @@ pub(crate) fn encode_payloads<'a>(
         let span = start..offset(&frame).map_err(error)?;
         headers.push(ColumnHeader { dtype, codec, shape: shape.clone(), span });
     }
-    // The frame is copied to memory of the right size, because codecs reserve room for the worst case and chunks live
-    // long.
+    // The frame is copied to memory of the exact size, because codecs reserve room for the worst case and chunks are
+    // long-lived.
     Ok((Arc::from(frame.as_slice()), headers))
 }
 
@@ -78,7 +78,8 @@ fn encode_tensor(
     }
 }
 
-/// Appends `bytes` encoded with `codec`, or uncompressed if that does not pay off. Returns the codec used.
+/// Appends `bytes`, encoded with `codec` or, if compression does not pay off, uncompressed. Returns the codec that was
+/// used.
 pub(crate) fn encode_bytes(bytes: &[u8], codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, CodecError> {
     let start = frame.len();
     codec.encode(bytes, frame)?;

@@ -1,4 +1,4 @@
-//! One tensor of a chunk by itself, for readers that decode into their own memory.
+//! A single tensor of a chunk, for readers that decode into their own memory.
 
 use bytes::Bytes;
 
@@ -10,7 +10,7 @@ use crate::tensor::{check_bytes, to_u64};
 
 /// One encoded tensor of a chunk, with everything needed to decode it.
 ///
-/// Unlike a [`Chunk`], it is not validated: decoding fails if the payload is broken.
+/// Unlike a [`Chunk`], it is not validated, so decoding fails if the payload is broken.
 #[derive(Clone, Debug)]
 pub struct EncodedTensor<'a> {
     /// The type of the elements.
@@ -28,7 +28,7 @@ pub struct EncodedTensor<'a> {
 }
 
 impl Chunk {
-    /// Returns a column by itself.
+    /// Returns a single column.
     #[must_use]
     pub fn encoded(&self, index: usize) -> Option<EncodedTensor<'_>> {
         let header = self.column(index)?;
@@ -72,12 +72,12 @@ impl EncodedTensor<'_> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
     }
 
-    /// Copies rows from number `first` on into all of `dst`, if the elements are uncompressed, without decoding other
-    /// rows. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded elements, rows that do
-    /// not exist, and broken payloads.
+    /// Copies rows, starting with row number `first`, into all of `dst` if the elements are uncompressed, without
+    /// decoding other rows. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded
+    /// elements, rows that do not exist, and broken payloads.
     ///
     /// # Errors
-    /// [`ChunkFault`] if bytes of a bool tensor are not bools.
+    /// [`ChunkFault`] if the bytes of a bool tensor are not valid bools.
     pub fn copy_plain_rows(&self, first: u32, dst: &mut [u8]) -> Option<Result<(), ChunkFault>> {
         let (plain, row_bytes) = self.plain(&self.payload)?;
         let start = row_bytes.checked_mul(usize::try_from(first).ok()?)?;
@@ -85,7 +85,7 @@ impl EncodedTensor<'_> {
         Some(check_bytes(self.dtype, dst).map_err(ChunkFault::from))
     }
 
-    /// Returns rows in place, if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. Also returns `None` for
+    /// Returns rows in place if [`copy_plain_rows`](Self::copy_plain_rows) would copy them. Also returns `None` for
     /// bools, because their bytes have to be checked.
     #[must_use]
     pub fn plain_rows(&self, first: u32, rows: u32) -> Option<&[u8]> {
@@ -98,7 +98,7 @@ impl EncodedTensor<'_> {
         plain.get(at(first)?..at(first.checked_add(rows)?)?)
     }
 
-    /// Returns the elements, if they are uncompressed, and the number of bytes of a row.
+    /// Returns the elements if they are uncompressed, and the number of bytes of a row.
     fn plain<'p>(&self, payload: &'p [u8]) -> Option<(&'p [u8], usize)> {
         if self.delta_encoded && delta::applies(self.dtype, self.shape) {
             return None;
@@ -116,7 +116,7 @@ impl EncodedTensor<'_> {
     ///
     /// # Errors
     /// [`ChunkFault`] if `dst` does not have the size of the decoded tensor, if the tensor has strings, if the payload
-    /// is broken, or if bytes of a bool tensor are not bools. The content of `dst` is then unspecified.
+    /// is broken, or if the bytes of a bool tensor are not valid bools. The content of `dst` is then unspecified.
     pub fn decode_into(&self, dst: &mut [u8]) -> Result<(), ChunkFault> {
         let expected = self.size_bytes();
         if expected != Some(to_u64(dst.len())) {
@@ -130,7 +130,7 @@ impl EncodedTensor<'_> {
         Ok(check_bytes(self.dtype, dst)?)
     }
 
-    /// Decodes the elements of a string tensor. Returns none for any other tensor.
+    /// Decodes the elements of a string tensor. Returns no elements for any other tensor.
     ///
     /// # Errors
     /// [`ChunkFault`] if the payload is broken.
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(block.copy_plain_rows(2, &mut two), None, "there is one row left");
         assert_eq!(block.plain_rows(1, 2), Some(&[3, 4, 5, 6][..]));
         assert_eq!((block.plain_rows(2, 2), block.plain_rows(u32::MAX, 2)), (None, None));
-        // The payload is a literal of one byte, which is repeated five times.
+        // The payload is a one-byte literal that is repeated five times.
         let compressed = tensor(&shape, &[6, 0, 7, 0b0000_0101, 1]);
         let mut all = [0; 6];
         assert_eq!(compressed.copy_plain_rows(0, &mut all), None);

@@ -1,4 +1,4 @@
-//! Why a chunk is refused or cannot be decoded.
+//! The errors of validating and decoding chunks.
 
 use crate::codec::{Codec, CodecError};
 use crate::dtype::DType;
@@ -6,7 +6,7 @@ use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK};
 use crate::shape::Shape;
 use crate::tensor::TensorError;
 
-/// Why a chunk is refused or one of its columns cannot be decoded: the chunk, the column and the fault.
+/// The reason why a chunk is refused or one of its columns cannot be decoded: the chunk, the column and the fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("chunk {key}{}: {fault}", .column.map(|c| format!(", column {c}")).unwrap_or_default())]
 pub struct ChunkError {
@@ -43,7 +43,7 @@ pub enum ChunkFault {
     /// The tensor has more dimensions than [`MAX_RANK`].
     #[error("it has {rank} dimensions; the limit is {MAX_RANK}")]
     Rank { rank: usize },
-    /// Compressed strings, which no reader supports.
+    /// The strings are compressed, which no reader supports.
     #[error("strings are never compressed, but the codec is {codec}")]
     CompressedStrings { codec: Codec },
     /// The chunk has no such column.

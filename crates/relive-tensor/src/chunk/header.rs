@@ -25,7 +25,7 @@ pub struct SequenceRange {
 pub struct ColumnHeader {
     /// The type of the elements.
     pub dtype: DType,
-    /// Compression of the payload; [`Codec::Raw`] for strings, which have their own format.
+    /// The compression of the payload; [`Codec::Raw`] for strings, which have their own format.
     pub codec: Codec,
     /// The shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: Shape,
@@ -60,7 +60,7 @@ impl ColumnHeader {
         self.fixed_size().is_some_and(|size| self.codec.plain_len(size) == Some(len))
     }
 
-    /// Returns whether the payload is the uncompressed elements, after a header if the codec has one.
+    /// Returns whether the payload consists of the uncompressed elements, preceded by a header if the codec has one.
     pub(super) fn is_plain(&self, frame: &[u8]) -> bool {
         let payload = self.span_usize().and_then(|span| frame.get(span));
         let size = self.fixed_size().and_then(|size| usize::try_from(size).ok());
@@ -73,8 +73,8 @@ impl ColumnHeader {
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Returns the number of bytes of one row. For strings, the characters do not count, since slices of a chunk share
-    /// them.
+    /// Returns the number of bytes of one row. For strings, the characters are not counted, since slices of a chunk
+    /// share them.
     pub(crate) fn row_size(&self) -> u64 {
         let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());
         let cells = num_elements(self.cell_dims()).unwrap_or(u64::MAX);

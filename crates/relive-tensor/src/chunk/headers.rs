@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::header::ColumnHeader;
 
-/// Headers of all columns of a chunk.
+/// The headers of all columns of a chunk.
 #[derive(Clone, Debug)]
 pub(super) enum Headers {
     /// The header of one column, which needs no heap memory.

@@ -36,7 +36,7 @@ impl Chunk {
         Self::new(ChunkParts { key, range, columns, delta_encoded, frame, verbatim: false })
     }
 
-    /// Appends the payload of a column encoded with `codec`, and returns the codec used.
+    /// Appends the payload of a column encoded with `codec`, and returns the codec that was used.
     fn recode(&self, index: usize, codec: Codec, frame: &mut Vec<u8>) -> Result<Codec, ChunkFault> {
         let missing = ChunkFault::NoSuchColumn { columns: self.num_columns() };
         let Some((header, payload)) = self.column(index).zip(self.payload(index)) else {

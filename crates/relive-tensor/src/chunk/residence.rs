@@ -27,7 +27,7 @@ use super::Chunk;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ResidenceGuard {
-    /// Frames that are held but never read.
+    /// Frames that are held only to keep them in memory, and are never read.
     _frames: Vec<Bytes>,
 }
 
@@ -68,29 +68,29 @@ impl Chunk {
         self.state().get().is_stored()
     }
 
-    /// Returns the frame if it is in memory. It stays there while the returned value is alive. Also returns `None` if
+    /// Returns the frame if it is in memory, where it stays while the returned value is alive. Also returns `None` if
     /// the frame is not movable.
     #[must_use]
     pub fn frame_in_memory(&self) -> Option<Bytes> {
         self.movable()?.in_memory()
     }
 
-    /// Returns whether a reader is using the frame, so that it cannot leave memory. Only for movable frames.
+    /// Returns whether a reader is using the frame, so that it cannot leave memory. Meaningful only for movable frames.
     #[must_use]
     pub fn is_frame_in_use(&self) -> bool {
         self.movable().is_some_and(super::bytes::Movable::is_frame_in_use)
     }
 
-    /// Returns whether the frame has been read since the last call. Only for movable frames.
+    /// Returns whether the frame has been read since the last call. Meaningful only for movable frames.
     #[must_use]
     pub fn take_touched(&self) -> bool {
         self.state().take_touched()
     }
 
-    /// Sets or replaces the frame's place outside this process's own memory, where `bytes` are the same bytes. A frame
-    /// in memory stays in memory. The place is kept while the chunk is alive.
+    /// Sets or replaces the frame's place outside this process's own memory. `bytes` are the frame's bytes at that
+    /// place. A frame in memory stays in memory. The place is kept while the chunk is alive.
     ///
-    /// Returns false and changes nothing if the frame is not movable or `bytes` have another length.
+    /// Returns false and changes nothing if the frame is not movable or `bytes` have a different length.
     pub fn set_place(&self, bytes: Bytes) -> bool {
         let Some(movable) = self.movable().filter(|movable| movable.len() == bytes.len()) else {
             return false;
@@ -113,11 +113,11 @@ impl Chunk {
         })
     }
 
-    /// Puts the frame back into memory, as `bytes`, which must be the same bytes, created from a vector. The frame
-    /// keeps its place. Returns the frame, which is not `bytes` if the frame was already in memory. The frame cannot
-    /// leave memory while the returned value is alive.
+    /// Puts the frame back into memory, as `bytes`, which must be the same bytes and must have been created from a
+    /// vector. The frame keeps its place. Returns the frame, which is not `bytes` if the frame was already in memory.
+    /// The frame cannot leave memory while the returned value is alive.
     ///
-    /// Returns `None` and changes nothing if the frame is not movable or `bytes` have another length.
+    /// Returns `None` and changes nothing if the frame is not movable or `bytes` have a different length.
     #[must_use]
     pub fn restore_frame(&self, bytes: &Bytes) -> Option<Bytes> {
         let movable = self.movable().filter(|movable| movable.len() == bytes.len())?;

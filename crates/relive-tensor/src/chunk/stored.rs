@@ -40,8 +40,7 @@ pub struct ChunkParts {
 /// in addition to the frame is small (a test checks its size), since servers hold millions of chunks of a few hundred
 /// bytes.
 ///
-/// The fields are laid out in this order, so that the fields that readers use come first, in as few cache lines as
-/// possible.
+/// The order of the fields matters: those that readers use come first, in as few cache lines as possible.
 #[repr(C)]
 pub struct Chunk {
     columns: Headers,
@@ -61,7 +60,7 @@ pub struct Chunk {
     end: i32,
 }
 
-/// The ledger of chunks that have not been assigned to one.
+/// The ledger for chunks that have not been assigned to any other ledger.
 static UNCOUNTED: LazyLock<Ledger> = LazyLock::new(Ledger::default);
 
 impl Chunk {
@@ -199,7 +198,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the frame, unless it is movable.
+    /// Returns the frame unless it is movable.
     pub(crate) fn fixed_frame(&self) -> Option<&Arc<[u8]>> {
         match &self.frame {
             FrameStorage::Fixed(frame) => Some(frame),
@@ -207,13 +206,13 @@ impl Chunk {
         }
     }
 
-    /// Returns the tag of the store that has written the chunk, or 0 if no store has.
+    /// Returns the tag of the store that wrote the chunk, or 0 if no store has written it.
     #[must_use]
     pub fn store_tag(&self) -> u8 {
         self.state.store_tag()
     }
 
-    /// Records which store has written the chunk.
+    /// Records which store wrote the chunk.
     pub fn set_store_tag(&self, tag: u8) {
         self.state.set_store_tag(tag);
     }
@@ -302,7 +301,7 @@ impl Drop for Chunk {
 }
 
 impl fmt::Debug for Chunk {
-    /// Prints headers and sizes only, since the frame can be large.
+    /// Prints only headers and sizes, since the frame can be large.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Chunk")
             .field("key", &self.key)

@@ -9,8 +9,8 @@ use crate::dtype::DType;
 use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
-/// If possible, rows that form one piece of at least this many bytes are kept without a copy and only copied when the
-/// chunk is cut. For smaller pieces, tracking costs more than the copy.
+/// If possible, rows that form one piece of at least this number of bytes are kept without a copy, and are copied only
+/// when the chunk is cut. For smaller pieces, tracking them would cost more than the copy.
 const SHARED_PIECE_BYTES: usize = 1024;
 
 /// The largest tail that keeps its memory for the next chunk, in bytes.
@@ -63,7 +63,7 @@ impl Buffer {
         self.pieces.iter().map(AsRef::as_ref).chain([self.tail.as_slice()])
     }
 
-    /// Returns the bytes, if they are in one piece.
+    /// Returns the bytes if they are in one piece.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         match (self.pieces.as_slice(), self.tail.as_slice()) {
             ([], tail) => Some(tail),

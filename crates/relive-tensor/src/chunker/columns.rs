@@ -45,7 +45,7 @@ pub trait ChunkSink {
 
 /// Collects the rows of several columns and cuts them into shared chunks, in which the values of one step are adjacent.
 ///
-/// A column may lack a row at any step. The first row of a column determines the type and shape of the column.
+/// A column may lack a row at any step. The first row of a column determines the column's type and shape.
 ///
 /// ```
 /// use relive_tensor::{ChunkLength, ChunkSink, Chunker, Cut, PlacedRows, Rows, Tensor};
@@ -82,7 +82,7 @@ pub struct Chunker {
     open: Option<Open>,
 }
 
-/// Determines the length of chunks: how well they compress, and how often items are created.
+/// Determines the length of chunks from how well they compress and how often items are created.
 #[derive(Clone, Debug)]
 struct Tuned {
     tuner: AutoTuner,
@@ -197,7 +197,7 @@ impl Chunker {
         taken
     }
 
-    /// Cuts a chunk that has only rows of the current call.
+    /// Cuts a chunk that contains only rows of the current call.
     fn cut_given<'r>(&mut self, parts: impl Iterator<Item = (usize, Rows<'r>)>, sink: &mut impl ChunkSink) {
         let Some(open) = self.open.take() else { return };
         let columns = parts.map(|(column, part)| CutColumn {
@@ -230,8 +230,8 @@ impl Chunker {
         self.columns.iter_mut().for_each(|column| column.buffer.clear());
     }
 
-    /// Copies `rows` rows from `offset` on, `[rows, *cell]`, of tensor number `index` of the open chunk `key`. Returns
-    /// `None` if that chunk is not open, or does not have that many rows.
+    /// Copies `rows` rows, starting at `offset`, as `[rows, *cell]`, from tensor number `index` of the open chunk
+    /// `key`. Returns `None` if that chunk is not open or does not have that many rows.
     ///
     /// # Errors
     /// [`TensorError`] from the construction of the tensor, which never occurs for appended rows.
@@ -262,8 +262,8 @@ impl Chunker {
         }
     }
 
-    /// Returns the number of steps at which the open chunk is cut, if `given` steps of `row_bytes` bytes are appended
-    /// at once.
+    /// Returns the number of steps at which the open chunk is cut if `given` steps of `row_bytes` bytes are appended at
+    /// once.
     fn max_steps(&self, given: u32, row_bytes: u64) -> u32 {
         let length = self.max_chunk_length();
         let is_awaited = self.open.is_some_and(|open| open.is_awaited);

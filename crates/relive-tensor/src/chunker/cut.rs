@@ -26,7 +26,7 @@ impl<'a> Cut<'a> {
         self.key
     }
 
-    /// Returns the episode and steps covered; `sparse` if a column lacks a row for one of them.
+    /// Returns the episode and steps covered. `sparse` is set if a column lacks a row for one of the steps.
     #[must_use]
     pub fn range(&self) -> SequenceRange {
         self.range
@@ -53,7 +53,7 @@ impl<'a> Cut<'a> {
         let shape = |column: &CutColumn<'_>| Shape::batched(column.rows, column.cell_dims);
         let shapes: SmallVec<[Shape; 8]> = self.columns.iter().map(shape).collect();
         let columns = || self.columns.iter().zip(&shapes).zip(&encodings);
-        // Either all columns of a chunk that allow delta coding are delta-encoded, or none.
+        // Delta coding is applied to either all columns of a chunk that allow it, or none of them.
         let mut with_delta =
             columns().filter(|((column, shape), _)| delta::applies(column.dtype, shape)).peekable();
         let delta_encoded = self.delta
@@ -71,8 +71,8 @@ impl<'a> Cut<'a> {
         Ok(ChunkParts { key, range, columns, delta_encoded, frame, verbatim })
     }
 
-    /// Returns the uncompressed chunk, if `how` returns an uncompressed encoding for each column, no column has
-    /// strings, and there are no more columns than a chunk may have.
+    /// Returns the uncompressed chunk if `how` returns an uncompressed encoding for each column, no column has strings,
+    /// and there are no more columns than a chunk may have.
     ///
     /// # Errors
     /// [`ChunkError`] if the frame grows beyond [`MAX_CHUNK_BYTES`](crate::limits::MAX_CHUNK_BYTES).

@@ -30,7 +30,7 @@ pub(super) enum CutData<'a> {
 /// How the payload of a column is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// With this codec; data that the codec does not shrink is stored uncompressed.
+    /// With this codec; data that the codec does not shrink enough is stored uncompressed.
     With(Codec),
     /// Uncompressed, in a form that decoders of [`Codec::Snappy`] support.
     Stored,
@@ -119,7 +119,7 @@ impl CutColumn<'_> {
         joined
     }
 
-    /// Iterates over the pieces of the elements, of which strings have none.
+    /// Iterates over the pieces of the elements. Strings have none.
     pub(super) fn parts(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let (given, buffered) = match self.data {
             CutData::Given(data) => (Some(data.bytes()), None),
@@ -128,7 +128,7 @@ impl CutColumn<'_> {
         given.into_iter().chain(buffered.into_iter().flatten())
     }
 
-    /// Returns the elements, if they are in one piece.
+    /// Returns the elements if they are in one piece.
     pub(super) fn whole(&self) -> Option<&[u8]> {
         match self.data {
             CutData::Given(data) => Some(data.bytes()),

@@ -1,10 +1,10 @@
-//! Why a chunker refuses a cell or a configuration.
+//! The errors of chunkers.
 
 use crate::dtype::DType;
 use crate::limits::{MAX_CELL_BYTES, MAX_RANK};
 use crate::shape::Shape;
 
-/// Why a chunker refuses a cell or a configuration. The chunker has not changed.
+/// The reason why a chunker refuses a cell or a configuration. The chunker has not changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum ChunkerError {
@@ -41,7 +41,7 @@ pub enum ChunkerError {
     /// An unknown column.
     #[error("there is no column number {column}; there are {columns}")]
     NoSuchColumn { column: usize, columns: usize },
-    /// Columns with different numbers of rows.
+    /// The columns have different numbers of rows.
     #[error("a column has {got} rows, but the columns before it have {expected}")]
     Rows { expected: u32, got: u32 },
     /// Steps that cannot be numbered.

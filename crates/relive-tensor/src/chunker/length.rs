@@ -2,7 +2,7 @@
 
 use super::ChunkerError;
 
-/// How many steps a chunk of a column has.
+/// The number of steps in a chunk of a column.
 ///
 /// ```
 /// use relive_tensor::ChunkLength;
@@ -19,13 +19,13 @@ pub enum ChunkLength {
         /// The number of newest cells of the column to which items can refer, at least 1.
         num_keep_alive_refs: u32,
     },
-    /// A length that is tuned while writing. Small chunks end where items end, so that items do not wait for further
-    /// steps. If items are created at every step, the length with the lowest cost is chosen; see
+    /// A length that is tuned while steps are written. Small chunks end where items end, so that items do not wait for
+    /// further steps. If items are created at every step, the length with the lowest cost is chosen; see
     /// [`AutoTuner`](super::AutoTuner).
     AutoTuned {
         /// The number of newest cells of the column to which items can refer, at least 1; no chunk has more steps.
         num_keep_alive_refs: u32,
-        /// The weight of the bytes sent per step of an item relative to the bytes stored per step. Usually 1.
+        /// The weight of the bytes sent per step of an item, relative to the bytes stored per step. Usually 1.
         throughput_weight: f64,
     },
 }
@@ -39,7 +39,7 @@ impl ChunkLength {
         Self::Constant { max_chunk_length, num_keep_alive_refs }.validate()
     }
 
-    /// Creates a length that is tuned while writing.
+    /// Creates a length that is tuned while steps are written.
     ///
     /// # Errors
     /// [`ChunkerError`] if `num_keep_alive_refs` is 0, or if the weight is negative or not finite.

@@ -1,12 +1,12 @@
-//! How often items are created.
+//! Measures how often items are created.
 
 use crate::limits::PACED_CHUNK_BYTES;
 
 /// Counts the steps between items.
 ///
 /// Items that are sequences are created every few steps. For such an item, a chunk that ends where the item ends is as
-/// suitable as one chunk per step, and is looked up, counted and described only once. Chunks therefore have as many
-/// steps as there are between the last two items, and the rows of one call need not be divided among chunks.
+/// suitable as one chunk per step, but is looked up, counted and described only once. Chunks therefore have as many
+/// steps as there were between the last two items, and the rows of one call need not be divided among chunks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// The number of steps since the last item.

@@ -83,7 +83,7 @@ impl<'a> PlainCut<'a> {
         if let [PlainColumn { column, codec: Codec::Raw, .. }] = self.columns.as_slice()
             && let Some(bytes) = column.whole()
         {
-            // This avoids clearing the memory first, as would be necessary to fill it piece by piece.
+            // This avoids clearing the memory first, which filling it piece by piece would require.
             return (bytes.into(), headers);
         }
         let mut frame = bytemuck::allocation::zeroed_arc_slice(self.size);

@@ -7,7 +7,8 @@ use crate::limits::STRING_ELEMENT_BYTES;
 use crate::shape::{Shape, num_elements};
 use crate::tensor::{Tensor, TensorError, check_bytes, to_u64};
 
-/// The borrowed values of one column at consecutive steps. If they fill a chunk, it is encoded directly from them.
+/// The borrowed values of one column at consecutive steps. If they fill a chunk, the chunk is encoded directly from
+/// them.
 ///
 /// ```
 /// use relive_tensor::{Rows, Tensor};
@@ -101,7 +102,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Returns the number of bytes of one row, with strings counted as in [`Tensor::size_bytes`]. For several rows of
-    /// strings, this is the mean.
+    /// strings, this is the mean number.
     #[must_use]
     pub fn cell_bytes(&self) -> u64 {
         self.size_bytes() / u64::from(self.rows.max(1))
@@ -121,7 +122,7 @@ impl<'a> Rows<'a> {
         self.data
     }
 
-    /// Returns `count` rows, from number `first` on.
+    /// Returns `count` rows, starting with row number `first`.
     pub(super) fn part(&self, first: u32, count: u32) -> Self {
         let cut = |len: usize| {
             let per_row = len / (self.rows as usize).max(1);
@@ -143,7 +144,7 @@ impl<'a> Rows<'a> {
 }
 
 impl<'a> RowData<'a> {
-    /// Returns the bytes, of which strings have none.
+    /// Returns the bytes, or none for strings.
     pub(super) fn bytes(self) -> &'a [u8] {
         match self {
             Self::Borrowed(bytes) => bytes,

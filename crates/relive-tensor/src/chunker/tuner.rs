@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-/// The number of items that a score needs.
+/// The number of items required for a score.
 const ITEMS: usize = 10;
-/// The number of chunks that a score needs.
+/// The number of chunks required for a score.
 const CHUNKS: usize = 5;
 /// The increment of the length.
 const GROW: u32 = 2;
 /// The decrement of the length.
 const SHRINK: u32 = 1;
-/// The largest relative deviation of the measured mean length from the current one at which a score counts.
+/// The largest relative deviation of the measured mean length from the current length at which a score still counts.
 const TOLERANCE: f64 = 0.25;
 
 /// The properties of an item's chunk that an [`AutoTuner`] uses.
@@ -26,10 +26,10 @@ pub struct ChunkStatistic {
 
 /// Finds the chunk length of a column with the lowest cost, like dm-reverb.
 ///
-/// The cost of a length is the bytes stored per step plus the weighted bytes sent per step of an item: longer chunks
-/// compress better, shorter chunks contain fewer steps that an item does not need. The tuner computes a score after
-/// every 10 items and 5 new chunks. If the score is better than the last one, the length continues to change in the
-/// same direction (+2 or -1); otherwise, it reverses.
+/// The cost of a length is the number of bytes stored per step plus the weighted number of bytes sent per step of an
+/// item: longer chunks compress better, while shorter chunks contain fewer steps that an item does not need. The tuner
+/// computes a score after every 10 items and 5 new chunks. If the score is better than the last one, the length
+/// continues to change in the same direction (+2 or -1); otherwise, the direction reverses.
 ///
 /// ```
 /// use relive_tensor::{AutoTuner, ChunkStatistic};

@@ -71,7 +71,7 @@ impl Codec {
         Ok(out)
     }
 
-    /// Decodes `src` into all of `dst`, so a column can be decoded directly to its destination.
+    /// Decodes `src` into all of `dst`, so that a column can be decoded directly to its destination.
     ///
     /// # Errors
     /// [`CodecError`] if `src` is broken or decodes to another length. The content of `dst` is then unspecified.
@@ -88,7 +88,7 @@ impl Codec {
         }
     }
 
-    /// Returns the `expected_len` decoded bytes in place, if `src` contains them uncompressed.
+    /// Returns the `expected_len` decoded bytes in place if `src` contains them uncompressed.
     #[inline]
     pub(crate) fn plain(self, src: &[u8], expected_len: usize) -> Option<&[u8]> {
         match self {

@@ -1,9 +1,9 @@
-//! Why a payload cannot be decoded or encoded.
+//! The errors of encoding and decoding payloads.
 
 use super::kind::Codec;
 use crate::tensor::to_u64;
 
-/// Why a payload cannot be decoded or encoded.
+/// The reason why a payload cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum CodecError {
@@ -39,7 +39,7 @@ pub enum BlockFault {
     /// A literal extends beyond the end of the payload.
     #[error("a literal extends beyond the end of the payload")]
     Literal,
-    /// A copy starts before the output, or at itself.
+    /// A copy starts before the beginning of the output, or has offset 0.
     #[error("a copy starts outside of the bytes decoded so far")]
     Offset,
     /// The output would be longer than announced.

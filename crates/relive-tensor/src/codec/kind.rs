@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The compression of fixed-size elements. dm-reverb only supports [`Codec::Snappy`].
+/// The compression of fixed-size elements. dm-reverb supports only [`Codec::Snappy`].
 ///
 /// Strings are never compressed: see [`strings`](super::strings).
 ///

@@ -1,8 +1,9 @@
 //! Raw LZ4 blocks.
 //!
-//! A block is a list of sequences: a token, with the number of literals in its upper four bits and the match length - 4
-//! in its lower four bits (15: further bytes are added to the length; each of them except the last is 255), the
-//! literals, and a 16-bit offset of the match. The last sequence ends after its literals.
+//! A block is a list of sequences. A sequence consists of a token, the literals, and the 16-bit offset of the match.
+//! The token contains the number of literals in its upper four bits and the match length minus 4 in its lower four
+//! bits. If either is 15, further bytes are added to it; each of them except the last is 255. The last sequence ends
+//! after its literals.
 
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
@@ -43,7 +44,7 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     Codec::Lz4.check_len(found, expected_len)
 }
 
-/// Returns the output length of the sequences, or the rest of the block from the first bad sequence on.
+/// Returns the output length of the sequences, or, if there is a bad sequence, the rest of the block starting with it.
 fn walk(mut rest: &[u8], limit: usize) -> Result<usize, (&[u8], BlockFault)> {
     let mut produced = 0_usize;
     loop {
@@ -68,7 +69,7 @@ fn advance(produced: usize, len: usize, limit: usize) -> Option<usize> {
     produced.checked_add(len).filter(|&sum| sum <= limit)
 }
 
-/// Returns the length that starts in four bits of the token, and the rest.
+/// Returns the length that starts in four bits of the token, and the rest of the bytes.
 fn length(nibble: u8, mut after: &[u8]) -> Option<(usize, &[u8])> {
     let mut len = usize::from(nibble);
     if nibble == 15 {

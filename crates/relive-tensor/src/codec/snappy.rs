@@ -16,7 +16,7 @@ use super::strings::read_varint32;
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// The number of bytes of a block in addition to its only literal: the length, twice, and a tag.
+/// The number of bytes of a block in addition to its only literal: the length (stored twice) and a tag.
 const MAX_STORED_OVERHEAD: usize = 10;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -38,7 +38,7 @@ pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
     store([src].into_iter(), out)
 }
 
-/// Appends a block that is a single literal, the concatenation of `parts`.
+/// Appends a block that consists of a single literal, the concatenation of `parts`.
 pub(super) fn store<'a>(
     parts: impl Iterator<Item = &'a [u8]> + Clone,
     out: &mut Vec<u8>,
@@ -72,7 +72,7 @@ pub(super) fn stored_head(len: usize) -> Result<SmallVec<[u8; MAX_STORED_OVERHEA
     Ok(head)
 }
 
-/// Returns the data in place, if the block is a single literal of `expected_len` bytes.
+/// Returns the data in place if the block is a single literal of `expected_len` bytes.
 #[inline]
 pub(super) fn plain(src: &[u8], expected_len: usize) -> Option<&[u8]> {
     let (announced, body) = read_varint32(src)?;
@@ -127,7 +127,7 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     Ok(())
 }
 
-/// Returns the output length of the elements, or the rest of the block from the first bad element on.
+/// Returns the output length of the elements, or, if there is a bad element, the rest of the block starting with it.
 fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     let mut produced = 0_u64;
     while let [tag, after @ ..] = rest {
@@ -136,7 +136,7 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
             (to_u64(data.len()), next)
         } else {
             let (len, offset, next) = copy(*tag, after).ok_or((rest, BlockFault::Tag))?;
-            // An offset of 0 wraps to the greatest value, so one comparison refuses it as well.
+            // An offset of 0 wraps to the greatest value, so one comparison also refuses this offset.
             if offset.wrapping_sub(1) >= produced {
                 return Err((rest, BlockFault::Offset));
             }
@@ -152,7 +152,7 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
     Ok(produced)
 }
 
-/// Returns a literal and the rest.
+/// Returns a literal and the rest of the block.
 #[inline]
 fn literal(tag: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, body) = match tag >> 2 {
@@ -168,7 +168,7 @@ fn literal(tag: u8, after: &[u8]) -> Option<(&[u8], &[u8])> {
     body.split_at_checked(usize::try_from(len + 1).ok()?)
 }
 
-/// Returns the length and offset of a copy, and the rest.
+/// Returns the length and offset of a copy, and the rest of the block.
 #[inline]
 fn copy(tag: u8, after: &[u8]) -> Option<(u64, u64, &[u8])> {
     let len = u64::from(tag >> 2) + 1;

@@ -65,7 +65,7 @@ pub fn decode(src: &[u8], count: u64) -> Result<Vec<Bytes>, CodecError> {
     Ok(values)
 }
 
-/// Reads a varint of at most five bytes that fits 32 bits. Returns its value and the rest of the bytes.
+/// Reads a varint of at most five bytes that fits into 32 bits. Returns its value and the rest of the bytes.
 #[inline]
 pub(super) fn read_varint32(src: &[u8]) -> Option<(u32, &[u8])> {
     let mut value = 0_u64;

@@ -8,11 +8,11 @@ use zstd::stream::raw::{Decoder, Operation};
 
 use super::{BlockFault, Codec, CodecError};
 
-/// Compression level: the lowest, because replay data is written once and read a few times, so the writer's time
-/// matters most.
+/// The compression level: the lowest, because replay data is written once and read only a few times, so the writer's
+/// time matters most.
 const LEVEL: i32 = 1;
 
-/// The largest decoded size of one block of the format, and the size of the buffer for validation.
+/// The largest decoded size of one block in the format, and the size of the buffer for validation.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 
 // The library's contexts are kept: creating one takes about 10 µs, ten times as long as decoding a payload of a few
@@ -43,7 +43,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     match decode_at_once(src, dst) {
         Ok(found) => Codec::Zstd.check_len(found, dst.len()),
         // The library's one-pass decoder refuses a few unusual frames that its streaming decoder accepts, such as an
-        // empty last block in a frame that announces more. A validated payload must decode.
+        // empty last block in a frame that announces more. Validated payloads must be decodable.
         Err(_) => stream(src, dst.len(), |start, piece| {
             if let Some(place) = dst.get_mut(start..start + piece.len()) {
                 place.copy_from_slice(piece);
@@ -75,7 +75,7 @@ pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError
     })
 }
 
-/// Decodes in pieces. `take` gets the position of each piece in the output, and the piece.
+/// Decodes in pieces. `take` receives each piece with its position in the output.
 fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -> Result<(), CodecError> {
     let mut decoder = Decoder::new().map_err(|error| library(&error))?;
     let mut buffer = vec![0; MAX_BLOCK_BYTES.min(expected_len.max(1))];
@@ -85,7 +85,7 @@ fn stream(src: &[u8], expected_len: usize, mut take: impl FnMut(usize, &[u8])) -
         rest = rest.get(status.bytes_read..).unwrap_or_default();
         take(produced, buffer.get(..status.bytes_written).unwrap_or_default());
         produced += status.bytes_written;
-        // `remaining` is 0 if and only if a frame is complete and has been output in full.
+        // `remaining` is 0 if and only if a frame is complete and has been fully output.
         if produced > expected_len || (rest.is_empty() && status.remaining == 0) {
             return Codec::Zstd.check_len(produced, expected_len);
         }

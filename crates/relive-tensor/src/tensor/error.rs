@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::limits::MAX_RANK;
 use crate::shape::Shape;
 
-/// Why a tensor cannot be created, viewed or joined.
+/// The reason why a tensor cannot be created, viewed or joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum TensorError {

@@ -52,7 +52,7 @@ impl Tensor {
     /// Returns the only row, without the leading dimension.
     ///
     /// # Errors
-    /// [`TensorError::Scalar`] without a leading dimension; [`TensorError::Shape`] if its size is not 1.
+    /// [`TensorError::Scalar`] if there is no leading dimension; [`TensorError::Shape`] if its size is not 1.
     pub fn squeeze_leading(&self) -> Result<Self, TensorError> {
         let cell = self.shape().cell_dims();
         match self.shape().rows() {
@@ -67,7 +67,7 @@ impl Tensor {
     /// Adds a leading dimension of size 1.
     ///
     /// # Errors
-    /// [`TensorError::Rank`] if it already has [`MAX_RANK`] dimensions.
+    /// [`TensorError::Rank`] if the tensor already has [`MAX_RANK`] dimensions.
     pub fn unsqueeze(&self) -> Result<Self, TensorError> {
         if self.shape().rank() >= MAX_RANK {
             return Err(TensorError::Rank { rank: self.shape().rank() + 1 });
@@ -76,7 +76,7 @@ impl Tensor {
     }
 }
 
-/// Joins the elements of all `parts` to a tensor of `shape`.
+/// Joins the elements of all `parts` into a tensor of the given `shape`.
 fn join(parts: &[Tensor], dtype: DType, shape: Shape) -> Result<Tensor, TensorError> {
     if let Some(other) = parts.iter().find(|part| part.dtype() != dtype) {
         return Err(TensorError::DType { expected: dtype, actual: other.dtype() });

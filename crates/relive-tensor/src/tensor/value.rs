@@ -203,7 +203,7 @@ impl Tensor {
     /// Returns the rows in `range` of the leading dimension, without a copy of the data.
     ///
     /// # Errors
-    /// [`TensorError::Scalar`] without a leading dimension; [`TensorError::Rows`] if the range exceeds it.
+    /// [`TensorError::Scalar`] if there is no leading dimension; [`TensorError::Rows`] if the range exceeds it.
     pub fn rows(&self, range: Range<u32>) -> Result<Self, TensorError> {
         let rows = self.shape.rows().ok_or(TensorError::Scalar)?;
         if range.start > range.end || range.end > rows {
@@ -232,13 +232,13 @@ impl Tensor {
 }
 
 impl fmt::Debug for Tensor {
-    /// Prints dtype, shape and size only, since the data can be large.
+    /// Prints only dtype, shape and size, since the data can be large.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor({}{}, {} bytes)", self.dtype, self.shape, self.size_bytes())
     }
 }
 
-/// Returns the units (bytes or strings) of the rows in `range`, if `rows` equal rows have `len` units.
+/// Returns the units (bytes or strings) of the rows in `range`, where `rows` equal rows have `len` units.
 fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
     let per_row = usize::try_from(rows).ok().and_then(|rows| len.checked_div(rows)).unwrap_or(0);
     let at = |row: u32| usize::try_from(row).map_or(len, |row| row * per_row);

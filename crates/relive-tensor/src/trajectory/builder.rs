@@ -41,15 +41,15 @@ pub struct TrajectoryBuilder {
     chunks: SmallVec<[Arc<Chunk>; 2]>,
     columns: SmallVec<[ColumnSpan; 8]>,
     slices: SmallVec<[Slice; 8]>,
-    /// Keys of the chunks in order, in one array so that a search does not access the chunks.
+    /// The keys of the chunks in order, in one array so that a search does not access the chunks.
     keys: SmallVec<[u64; 16]>,
-    /// Numbers of the chunks by key, once there are many.
+    /// The numbers of the chunks by key, once there are many.
     numbers: Option<HashMap<u64, u32>>,
     patterns: Patterns,
 }
 
 impl TrajectoryBuilder {
-    /// Creates a builder without chunks and columns.
+    /// Creates a builder without chunks or columns.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -90,12 +90,12 @@ impl TrajectoryBuilder {
         }
     }
 
-    /// Builds the trajectory, if every column has rows, every slice lies inside its chunk, the slices of a column agree
+    /// Builds the trajectory if every column has rows, every slice lies inside its chunk, the slices of a column agree
     /// in type and row shape, and squeezed columns have exactly one row. Every trajectory is built by this function.
     /// Afterwards, the builder is empty.
     ///
     /// # Errors
-    /// [`TrajectoryError`] with the column, the chunk, the requested rows and the existing rows.
+    /// [`TrajectoryError`] with the column, the chunk, the requested rows and the available rows.
     pub fn build(&mut self) -> Result<Trajectory, TrajectoryError> {
         let draft = Columns { chunks: &self.chunks, first: 0, spans: &self.columns, slices: &self.slices };
         let checked = validate::trajectory(draft);

@@ -19,7 +19,7 @@ impl Trajectory {
     /// completely is decoded in place. Columns that are slices of the same decoded tensor share its memory.
     ///
     /// # Errors
-    /// [`TrajectoryError`] if bytes of bools in a chunk are not bools.
+    /// [`TrajectoryError`] if the bytes of bools in a chunk are not valid bools.
     pub fn decode(&self) -> Result<Vec<Tensor>, TrajectoryError> {
         let mut sources = Sources::new(self, self.pattern.slices());
         let mut tensors = Vec::with_capacity(self.num_columns());
@@ -32,7 +32,7 @@ impl Trajectory {
     /// Decodes one column.
     ///
     /// # Errors
-    /// The errors of [`decode`](Self::decode); also if there is no such column.
+    /// The errors of [`decode`](Self::decode). An error is also returned if there is no such column.
     pub fn decode_column(&self, index: usize) -> Result<Tensor, TrajectoryError> {
         let columns = self.num_columns();
         let column = self.column(index).ok_or(TrajectoryError::NoSuchColumn { column: index, columns })?;

@@ -1,4 +1,4 @@
-//! Why a trajectory is refused or cannot be decoded.
+//! The errors of building and decoding trajectories.
 
 use crate::chunk::ChunkError;
 use crate::dtype::DType;
@@ -6,7 +6,7 @@ use crate::limits::MAX_TRAJECTORY_BYTES;
 use crate::shape::Shape;
 use crate::tensor::TensorError;
 
-/// Why a trajectory is refused or cannot be decoded. Columns are numbered from 0 in flattening order.
+/// The reason why a trajectory is refused or cannot be decoded. Columns are numbered from 0 in flattening order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum TrajectoryError {

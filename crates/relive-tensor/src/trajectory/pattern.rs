@@ -79,7 +79,7 @@ impl Slices {
     }
 }
 
-/// The number of remembered patterns. If a sequence was added at once, each window of it has its own pattern.
+/// The number of remembered patterns. If a sequence is added in one call, each window of it has its own pattern.
 const RECENT: usize = 16;
 
 /// Recent patterns.
@@ -128,7 +128,8 @@ impl Patterns {
         }
     }
 
-    /// Stores a pattern after the last one, and replaces an older pattern if there are many. Returns its position.
+    /// Stores a pattern after the last one found, and replaces an older pattern if there are many. Returns its
+    /// position.
     fn remember(&mut self, new: Arc<Slices>) -> usize {
         if self.recent.len() < RECENT {
             self.recent.push(new);

@@ -13,12 +13,12 @@ use crate::dtype::DType;
 use crate::layout::ColumnLayout;
 use crate::tensor::check_bytes;
 
-/// The largest size of an item that can be a row, in bytes of all columns. For larger items, following the pointers is
-/// a small part of the cost.
+/// The largest size of an item that can be a row: the number of bytes in all its columns. For larger items, following
+/// the pointers is only a small part of the cost.
 pub const MAX_ROW_BYTES: usize = 4_096;
 
-/// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks:
-/// no more than the size of its description.
+/// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks.
+/// It is no larger than the item's description.
 pub const MAX_PACKED_BYTES: usize = 512;
 
 /// The location of one item's columns, which a [`RowLayout`] describes.
@@ -124,7 +124,7 @@ impl<'a> InPlaceColumn<'a> {
 impl Trajectory {
     /// Returns the item as a row. The returned layout is `None` if `known` describes the item.
     ///
-    /// Returns `None` for large items, strings, movable chunks, invalid bools, and for items above [`MAX_PACKED_BYTES`]
+    /// Returns `None` for large items, strings, movable chunks, invalid bools, and items above [`MAX_PACKED_BYTES`]
     /// that are in several chunks or compressed.
     #[must_use]
     pub fn row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {

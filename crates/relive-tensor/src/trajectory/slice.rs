@@ -21,7 +21,7 @@ pub struct Slice {
 /// ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ColumnSpan {
-    /// The end of the column's slices, exclusive.
+    /// The exclusive end of the column's slices.
     pub slices_end: u32,
     /// Whether to drop the leading dimension, which is then 1.
     pub squeeze: bool,

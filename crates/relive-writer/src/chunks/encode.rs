@@ -34,7 +34,7 @@ pub(crate) struct Encoder {
 pub(crate) enum ChunkForm {
     /// Messages for a server.
     Messages,
-    /// Chunks that tables in this process share, counted in their ledger.
+    /// Chunks that are shared with tables in this process, and counted in their ledger.
     Shared(Arc<Ledger>),
 }
 
@@ -52,7 +52,7 @@ impl Encoder {
         Encoder { form, codec, headers: SharedHeaders::default() }
     }
 
-    /// Encodes `cut`. `compressibilities` has an entry for each column of its chunker.
+    /// Encodes `cut`. `compressibilities` contains an entry for each column of its chunker.
     pub(crate) fn encode(
         &mut self,
         cut: &Cut<'_>,

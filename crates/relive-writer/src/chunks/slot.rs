@@ -12,18 +12,18 @@ use relive_tensor::{Chunk, ChunkStatistic, Chunker, Tensor};
 
 use super::encode::EncodedChunk;
 
-/// The stream number of a chunk that has not been sent yet. Real streams count from 1.
+/// The stream number of a chunk that has not been sent yet. Real streams are numbered from 1.
 const NOT_SENT: u64 = 0;
 
 /// One chunk of a writer.
 ///
-/// The atomics need no ordering among each other: once `needed` is zero, it stays zero, and only the holder of the
-/// outbox lock accesses the other atomics.
+/// The atomics need no ordering relative to each other: once `needed` is zero, it stays zero, and only the holder of
+/// the outbox lock accesses the other atomics.
 pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
-    /// Holds the rows until the chunk is cut. When that happens, the chunker is locked before the rows leave it and
-    /// until the slot is filled.
+    /// Holds the rows until the chunk is cut. The chunker is then locked from before the rows leave it until the slot
+    /// is filled.
     chunker: Arc<Mutex<Chunker>>,
     /// The number of history cells, columns and queued items that may still require the server to hold the chunk for
     /// the stream.
@@ -223,7 +223,7 @@ impl ChunkRef {
         self.index
     }
 
-    /// Returns whether both references are to the same tensor of the same chunk.
+    /// Returns whether both references refer to the same tensor of the same chunk.
     pub(crate) fn is(&self, other: &ChunkRef) -> bool {
         Arc::ptr_eq(&self.slot, &other.slot) && self.index == other.index
     }

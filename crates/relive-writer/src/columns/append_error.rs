@@ -24,7 +24,7 @@ pub struct AppendMismatch {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AppendFault {
-    /// The element type differs from that of the first value.
+    /// The element type differs from the element type of the first value.
     #[error(
         "got dtype {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
@@ -62,7 +62,7 @@ pub enum AppendFault {
     /// A sequence without a leading dimension.
     #[error("is a scalar, but the values of a sequence must have a leading dimension, the steps")]
     NoSteps,
-    /// A sequence with a different length than the preceding columns.
+    /// A sequence whose length differs from the lengths of the preceding columns.
     #[error(
         "has {got} steps, but other columns have {expected}; all columns of a sequence must have the same length"
     )]

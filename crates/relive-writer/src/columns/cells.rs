@@ -6,8 +6,8 @@ use std::ops::Range;
 use super::index::IndexError;
 use crate::chunks::ChunkRef;
 
-/// Kept cells by position in the history. Cells that are adjacent both in the history and in a chunk form one stretch,
-/// so a long history with long chunks needs little memory.
+/// The kept cells, by position in the history. Cells that are adjacent both in the history and in a chunk form one
+/// stretch, so a long history with long chunks needs little memory.
 #[derive(Debug, Default)]
 pub(crate) struct KeptCells {
     stretches: VecDeque<Stretch>,

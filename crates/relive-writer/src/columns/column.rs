@@ -100,8 +100,8 @@ impl Column {
         Column { spec, runs, squeeze }
     }
 
-    /// Concatenates the steps of all `parts`. With `squeeze`, the parts must have a single step, and the result has no
-    /// leading dimension.
+    /// Concatenates the steps of all `parts`. With `squeeze`, the parts must have a single step in all, and the result
+    /// has no leading dimension.
     ///
     /// The parts may come from different columns of one writer if their types and cell shapes are equal.
     ///
@@ -177,8 +177,8 @@ impl Column {
         None
     }
 
-    /// Returns the data that a reader of an item with this column would get. Steps in a chunk that has not been cut yet
-    /// are read from the writer's buffer.
+    /// Returns the data that a reader of an item with this column would receive. Steps in a chunk that has not been cut
+    /// yet are read from the writer's buffer.
     ///
     /// # Errors
     /// `DataLoss` for a chunk that cannot be decoded.

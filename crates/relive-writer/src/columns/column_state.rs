@@ -29,10 +29,10 @@ pub(crate) struct Membership {
     pub(crate) number: usize,
 }
 
-/// The name of a column as used in errors.
+/// The name that errors use for a column.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnName {
-    /// The number that callers use.
+    /// The number by which callers identify the column.
     pub(crate) number: usize,
     /// The column's path in the step.
     pub(crate) path: Arc<str>,

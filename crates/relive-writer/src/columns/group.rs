@@ -2,8 +2,8 @@
 //!
 //! Small columns that first appear in the same step and have the same chunk length share their chunks: the values of a
 //! step are then adjacent in one block of memory with one description, regardless of the number of columns. A large
-//! column has its own chunks: an item keeps whole chunks alive, and an item that only uses a reward should not keep
-//! image frames alive.
+//! column has its own chunks, because an item keeps whole chunks alive, and an item that only uses a reward should not
+//! keep image frames alive.
 
 use std::sync::Arc;
 

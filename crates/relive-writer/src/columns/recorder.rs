@@ -168,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the name of a column as used in errors; the column may not exist yet.
+    /// Returns the name that errors use for a column; the column may not exist yet.
     fn name(&self, column: usize) -> ColumnName {
         let known = self.columns.get(column).map(|state| state.name().clone());
         known.unwrap_or_else(|| ColumnName { number: column, path: Arc::from("(new)") })

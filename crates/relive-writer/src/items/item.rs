@@ -372,7 +372,7 @@ mod tests {
         recorder
     }
 
-    /// Returns the data that a reader of the item gets for its only column.
+    /// Returns the data that a reader of the item receives for its only column.
     fn read(item: &PendingItem) -> Tensor {
         let chunks: Vec<Arc<Chunk>> = item
             .chunks()

@@ -21,9 +21,9 @@ const MAX_REQUEST_ITEMS: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Not sent on the current stream, oldest first.
+    /// Items that have not been sent on the current stream, oldest first.
     queue: VecDeque<PendingItem>,
-    /// Sent on the current stream, not confirmed.
+    /// Items that have been sent on the current stream but not confirmed.
     in_flight: InFlight,
     /// Chunks that the server holds for the current stream.
     held: Vec<Arc<ChunkSlot>>,

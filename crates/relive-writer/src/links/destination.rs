@@ -90,7 +90,7 @@ impl StreamTarget {
         }
     }
 
-    /// Returns the name of an insert in errors.
+    /// Returns the name that errors use for an insert.
     pub(super) fn operation(&self) -> String {
         match &self.assignment {
             Some(assignment) => format!("insert at {}", assignment.address()),

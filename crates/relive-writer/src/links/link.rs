@@ -19,7 +19,7 @@ use super::stream;
 use crate::chunks::{ChunkForm, ChunkSlot};
 use crate::items::PendingItem;
 
-/// Returns the error for items with names that differ from the names of their table.
+/// Returns the error for items whose names differ from the names of their table.
 pub(crate) fn other_names(why: &str) -> Error {
     Error::invalid(format!("create_item: {why}"))
 }
@@ -27,7 +27,7 @@ pub(crate) fn other_names(why: &str) -> Error {
 /// Carries items in the order in which they were created, and tracks which have been confirmed.
 #[derive(Debug)]
 pub(crate) enum Link {
-    /// A link to a server: a task sends queued items.
+    /// A link to a server, over which a task sends queued items.
     Remote {
         /// State that the task and the writer share.
         link: Arc<RemoteLink>,

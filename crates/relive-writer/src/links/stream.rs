@@ -217,7 +217,7 @@ enum Activity {
     Sending,
     /// The queue is empty, and the timer is running.
     Lingering,
-    /// Nothing to do for longer than [`LINGER`]: the next item is sent immediately.
+    /// There has been nothing to do for longer than [`LINGER`], so the next item is sent immediately.
     Idle,
 }
 

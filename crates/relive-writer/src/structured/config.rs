@@ -167,7 +167,7 @@ impl Default for PriorityFn {
     }
 }
 
-/// Returns `w * max|x| + (1 - w) * mean|x|`, or none without values.
+/// Returns `w * max|x| + (1 - w) * mean|x|`, or `None` if there are no values.
 pub(crate) fn td_error(max_priority_weight: f64, values: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut max) = (0_u32, 0.0_f64, 0.0_f64);
     for value in values {

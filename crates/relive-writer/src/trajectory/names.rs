@@ -89,7 +89,7 @@ impl TrajectoryWriter {
     ///
     /// Only the first call for a table has an effect, and only if no other writer of this client has declared the
     /// structure. It never fails and does not wait: the table keeps its signature or an earlier proposal. Items that
-    /// are created afterwards wait for the server's answer, at most for one second.
+    /// are created afterwards wait for the server's answer, for at most one second.
     pub fn name_columns(&mut self, table: &str, structure: &Nest<()>) {
         self.name_columns_with(table, || Some(structure.clone()));
     }

@@ -117,7 +117,7 @@ impl TrajectoryWriterOptions {
     /// signature or, without a signature, of its first writer.
     ///
     /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
-    /// checked, readers get the columns under the table's names, regardless of the writer's own names.
+    /// checked, readers receive the columns under the table's names, regardless of the writer's own names.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> TrajectoryWriterOptions {
         self.check_names = check;
@@ -145,7 +145,7 @@ impl TrajectoryWriterOptions {
     /// tries to compress less often. With Lz4 and Zstd, data that does not shrink by a sixteenth is stored raw. Strings
     /// are always stored raw.
     ///
-    /// Every reader gets the same data. Relive's readers receive it in the codec in which it was written; for other
+    /// Every reader receives the same data. Relive's readers receive it in the codec in which it was written; for other
     /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with another
     /// server, the writer fails with `Unimplemented` before it sends anything.
     #[must_use]

@@ -1,4 +1,4 @@
-"""Adders turn the steps of an episode into items of a table: Acme's adders on this package's client.
+"""Adders turn the steps of an episode into items of a table: Acme's adders, based on this package's client.
 
 >>> adder = NStepTransitionAdder(client, n_step=5, discount=0.99)  # doctest: +SKIP
 >>> adder.add_first(environment.reset())  # doctest: +SKIP

@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The start, the reward and the end of some consecutive steps."""
+    """The start, the reward and the end of several consecutive steps."""
 
     observation: Any
     action: Any

@@ -17,7 +17,7 @@ class EpisodeAdder:
 
     Args:
       client: the client for the server.
-      max_sequence_length: the largest number of rows; an episode of T steps has T + 1.
+      max_sequence_length: the largest number of rows; an episode of T steps has T + 1 rows.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
       max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`.
       padding_fn: fills episodes up to ``max_sequence_length`` rows; it takes the shape and data type of an array and

@@ -22,7 +22,7 @@ class StructuredAdder:
     Args:
       client: the client for the server.
       configs: configurations from :func:`create_sequence_config` or :func:`create_n_step_transition_config`, or your
-        own on the fields of :func:`create_step_spec`.
+        own configurations, based on the fields of :func:`create_step_spec`.
       max_in_flight_items: the number of items that may be unconfirmed; ``None``: no bound.
     """
 
@@ -151,8 +151,8 @@ def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> 
 
 
 def n_step_from_trajectory(trajectory: Any, additional_discount: float) -> Transition:
-    """Returns the transition of an item of :func:`create_n_step_transition_config`; the arrays are in a dict of
-    fields."""
+    """Returns the transition of an item of :func:`create_n_step_transition_config`; ``trajectory`` contains the item's
+    arrays in a dict of fields."""
 
     def first(part: Any) -> Any:
         return nest.map_structure(lambda column: column[0], part)

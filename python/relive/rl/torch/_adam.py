@@ -70,7 +70,7 @@ class Adam(torch.optim.Adam):
         return super().step(closure)
 
     def clip(self, max_norm: float) -> Tensor:
-        """Clips the gradient to a norm, like ``torch.nn.utils.clip_grad_norm_``; returns the previous norm."""
+        """Clips the gradient to a norm, like ``torch.nn.utils.clip_grad_norm_``, and returns the previous norm."""
         assert self._vector.grad is not None
         self._gather()
         norm: Tensor = torch.linalg.vector_norm(self._vector.grad)

@@ -99,16 +99,16 @@ class DQN:
         )
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Takes the best action, or sometimes a random action."""
+        """Returns a policy that takes the best action, or sometimes a random action."""
         return _Policy(self._module(spec), context, _num_actions(spec), self)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
-        """Learns with the loss."""
+        """Returns a learner that uses the loss."""
         torch.manual_seed(seed)
         return _Learner(self._module(spec), self)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
+        """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> Module:
@@ -129,7 +129,7 @@ class _Layers(Module):
         self.layers = layers([num_inputs(spec, "DQN"), *hidden], _num_actions(spec))
 
     def forward(self, observations: Tensor) -> Any:
-        """Values ``[B, actions]`` for observations ``[B, …]``."""
+        """Returns the values ``[B, actions]`` for observations ``[B, …]``."""
         return self.layers(observations.flatten(1).float())
 
 

@@ -62,7 +62,7 @@ def layers(sizes: Sequence[int], outputs: int) -> torch.nn.Sequential:
 
 
 def inputs(observations: Any) -> Any:
-    """Observations as tensors; floats are float32."""
+    """Returns the observations as tensors, with floats as float32."""
     return nest.map_structure(lambda leaf: leaf.float() if leaf.is_floating_point() else leaf, observations)
 
 

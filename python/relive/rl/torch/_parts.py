@@ -17,8 +17,8 @@ __all__ = ["Learner", "Policy", "Stateful", "load", "step", "tensors", "update_t
 
 def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
     """Loads the arrays of a ``state_dict()`` into a module. On the CPU, the arrays become the module's parameters
-    without a copy, and are shared with other policies, so they must not be written to. A module on another device gets
-    copies."""
+    without a copy, and are shared with other policies, so they must not be written to. A module on another device
+    receives copies."""
     tensors = {name: torch.from_numpy(_Shared.of(array)) for name, array in weights.items()}
     on_cpu = all(parameter.device.type == "cpu" for parameter in module.parameters())
     module.load_state_dict(tensors, assign=on_cpu)
@@ -137,8 +137,8 @@ class Learner(Stateful):
 
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
-    """Takes an optimizer step on a loss; returns the loss. Only the optimizer's parameters get gradients, even if the
-    loss depends on other modules. With ``max_norm``, the gradient is clipped to that norm."""
+    """Takes an optimizer step on a loss, and returns the loss. Only the optimizer's parameters get gradients, even if
+    the loss depends on other modules. With ``max_norm``, the gradient is clipped to that norm."""
     flat = optimizer if isinstance(optimizer, Adam) else None
     parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
     optimizer.zero_grad(set_to_none=True)

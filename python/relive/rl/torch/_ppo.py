@@ -66,8 +66,8 @@ class PPO:
         ``advantage`` and ``return``, each ``[B, …]``. It returns the loss of each step, ``[B]``. The default is
         :func:`clipped_surrogate_loss` with the settings.
 
-    Continuous actions that are drawn outside their bounds are clipped for the environment; the learner gets the drawn
-    action.
+    Continuous actions that are drawn outside their bounds are clipped for the environment; the learner receives the
+    drawn action.
 
     Raises:
       TypeError: a setting has the wrong type.
@@ -99,16 +99,16 @@ class PPO:
         return Rollouts(steps=self.num_steps, environments=self.num_envs)
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Draws actions; without exploration, takes the likeliest action."""
+        """Returns a policy that draws actions or, without exploration, takes the likeliest action."""
         return _Policy(self._module(spec), context, spec.actions)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
-        """Learns several epochs of minibatches from each rollout."""
+        """Returns a learner that learns from each rollout in several epochs of minibatches."""
         torch.manual_seed(seed)
         return _Learner(self._module(spec), self, seed)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
+        """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec) -> nn.Module:
@@ -189,7 +189,7 @@ class _Learner(Learner):
         self.optimizer = Adam(module.parameters(), settings.learning_rate, eps=1e-5)
 
     def learn(self, rollout: Rollout) -> Learnt:
-        """Several epochs of minibatches over a rollout."""
+        """Learns from a rollout in several epochs of minibatches."""
         settings, shape = self.settings, (len(rollout.rewards) + 1, rollout.rewards.shape[1])
         observations = inputs(tensors(nest.map_structure(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rollout.observations)))
         with torch.no_grad():

@@ -93,17 +93,17 @@ class SAC:
         )  # fmt: skip
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Draws actions; without exploration, takes the center of the distribution."""
+        """Returns a policy that draws actions or, without exploration, takes the center of the distribution."""
         return _Policy(_Squashed(self._network(spec), spec), context)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
-        """Updates critics, policy and temperature with each batch."""
+        """Returns a learner that updates critics, policy and temperature with each batch."""
         torch.manual_seed(seed)
         critics = _Critics(spec, self.hidden) if self.critics is None else module_of("critics", self.critics, spec)
         return _Learner(_Squashed(self._network(spec), spec), critics, self)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
-        """Trains in an environment. Calls :func:`relive.rl.run` with this agent, which describes the options."""
+        """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)
 
     def _network(self, spec: EnvironmentSpec) -> nn.Module:
@@ -160,7 +160,7 @@ class _Squashed(nn.Module):
         self.register_buffer("scale", (high - low) / 2)
 
     def forward(self, observations: Any, *, explores: bool = True) -> tuple[Tensor, Tensor]:
-        """Actions ``[B, …]`` and their log-probabilities ``[B]``."""
+        """Returns actions ``[B, …]`` and their log-probabilities ``[B]``."""
         means, log_stds = self._network_output(observations)
         noise = torch.randn_like(means) if explores else torch.zeros_like(means)
         log_stds = log_stds.clamp(-20, 2)

@@ -1,4 +1,4 @@
-//! Tests crashes at every operation, after which all, some or none of the non-durable data remains.
+//! Tests crashes at every operation, after which all, some or none of the non-durable data survives.
 
 use super::support::{assert_no_garbage, describe, later, load, save, snapshot, store};
 use crate::simulated_disk::{Crash, DiskFailure, SimulatedDisk};
@@ -13,7 +13,7 @@ fn saved_once() -> (SimulatedDisk, String) {
 }
 
 /// Loads, continues, and saves on a disk that fails from operation `at` of the save on. Returns whether the save
-/// succeeded, and the contents to be saved.
+/// succeeded, and the contents that were to be saved.
 fn save_and_die(disk: &SimulatedDisk, keep: usize, at: usize) -> (bool, String) {
     let store = store(disk).unwrap().keep(keep);
     let before = load(&store).unwrap().snapshot;

@@ -1,4 +1,4 @@
-//! Tests how much is written, and how much space is used.
+//! Tests how much data is written, and how much space is used.
 
 use super::support::{assert_no_garbage, describe, later, load, save, snapshot, store};
 use crate::simulated_disk::SimulatedDisk;
@@ -15,7 +15,7 @@ fn unchanged_chunks_are_not_rewritten() {
     let whole = save(&store, &first).unwrap();
     let second = save(&store, &later(&first, |number| number > 2, 400..403)).unwrap();
     assert!(second * 4 < whole, "{second} bytes after {whole}");
-    // It is not written again after a restart, either.
+    // It is not written again after a restart either.
     drop(store);
     let store = super::support::store(&disk).unwrap();
     let loaded = load(&store).unwrap().snapshot;

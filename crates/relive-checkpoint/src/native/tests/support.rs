@@ -1,4 +1,4 @@
-//! Snapshots that change, and stores on simulated disks.
+//! Provides snapshots that change, and stores on simulated disks.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ impl Driver {
         let handle = runtime.handle().clone();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::Builder::new().name("relive-bucket".to_owned()).spawn(move || {
-            // The runtime ends when the sender sends or is dropped.
+            // The runtime ends when the sender sends a message or is dropped.
             let _ = runtime.block_on(stopped);
         })?;
         Ok(Self { handle, stop: Some(stop), thread: Some(thread) })
@@ -82,7 +82,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// The work panicked, or the thread ended before it was done.
+/// The work panicked, or the thread ended before the work was done.
 fn stopped() -> io::Error {
     io::Error::other("the thread that talks to the bucket has ended")
 }

@@ -10,7 +10,7 @@ use super::location::Location;
 /// The maximum number of characters that are quoted from a service's message.
 const MAX_WORDS: usize = 300;
 
-/// Returns the error of a request. It names neither file nor URL; the caller adds the file.
+/// Returns the error of a request. It names neither the file nor the URL; the caller adds the file.
 pub(super) fn explain(location: &Location, error: Error) -> io::Error {
     let whole = error.to_string();
     let (kind, advice) = match &error {
@@ -47,7 +47,7 @@ const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does n
 /// indicate that.
 const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
 
-/// Requests for the role of the machine itself, which are made last, and fail if the machine has no role.
+/// Requests for the role of the machine itself. They are made last, and fail if the machine has no role.
 const NO_ROLE: &[&str] =
     &["/latest/api/token", "/latest/meta-data", "/computeMetadata", "/metadata/identity"];
 

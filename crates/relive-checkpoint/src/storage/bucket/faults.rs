@@ -21,14 +21,14 @@ use super::location::Location;
 use super::tuning::Tuning;
 use crate::storage::BucketStorage;
 
-/// Lets locks expire quickly, but slowly enough for busy machines.
+/// Settings with which locks expire quickly, but slowly enough for busy machines.
 pub(crate) const QUICK: Tuning = Tuning {
     renew_every: Duration::from_millis(50),
     expires_after: Duration::from_millis(1500),
     part_bytes: PART_BYTES,
 };
 
-/// So slow that nothing expires during a test, and with parts so small that even small files have several.
+/// Settings so slow that nothing expires during a test, and with parts so small that even small files have several.
 pub(crate) const SLOW: Tuning = Tuning {
     renew_every: Duration::from_secs(1000),
     expires_after: Duration::from_secs(10_000),
@@ -65,7 +65,7 @@ pub(crate) enum Fault {
     Hangs,
 }
 
-/// Which requests of any kind fail, counted from the moment when this was set.
+/// Which requests of any kind fail, counted from the moment at which this was set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RequestFailure {
     #[default]
@@ -149,7 +149,7 @@ impl Faulty {
         self.plan.most_parts_under_way.load(Ordering::SeqCst)
     }
 
-    /// Does work as another client, without failures.
+    /// Performs work as another client, without failures.
     pub(crate) fn directly<T>(&self, work: impl AsyncFnOnce(&InMemory) -> T) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(work(&self.objects))

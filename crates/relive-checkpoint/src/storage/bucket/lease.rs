@@ -1,12 +1,12 @@
-//! A lock for places without locks: an object that its owner rewrites regularly.
+//! A lock for storage that has no locks: an object that its owner rewrites regularly.
 //!
 //! Every write is conditional: the object must be absent, or unchanged since it was read, so that only one of several
 //! contenders gets the lock. A contender that finds the lock held watches the object. If the object is rewritten in
-//! time, its owner is alive; otherwise, the lock has expired and may be taken. Clocks of different machines are never
-//! compared.
+//! time, its owner is alive; otherwise, the lock has expired and may be taken. The clocks of different machines are
+//! never compared.
 //!
-//! An owner that could not renew the lock in time must not act as its owner ([`Lease::confirm`]), and detects when
-//! another process has taken the lock.
+//! A process that could not renew the lock in time must no longer act as its owner ([`Lease::confirm`]), and detects
+//! when another process has taken the lock.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::limits::{ABANDONED_AFTER, CLEAN_UP_TIMEOUT, MAX_NOTE_BYTES};
 use super::note::{Note, own_process};
 use super::tuning::Tuning;
 
-/// Why the lock was not obtained.
+/// The reason why the lock was not obtained.
 pub(super) enum Refusal {
     /// The named owner holds it.
     Held(String),
@@ -65,7 +65,7 @@ struct WrittenLock {
 }
 
 impl Lease {
-    /// Takes the lock. This takes no longer than a lock takes to expire.
+    /// Takes the lock. This takes no longer than it takes for a lock to expire.
     pub(super) async fn take(
         store: Arc<dyn ObjectStore>,
         path: Path,
@@ -135,10 +135,11 @@ impl Lease {
         }
     }
 
-    /// Writes the lock once. A failure leaves the state unchanged, until the lock is seen to belong to another owner.
+    /// Writes the lock once. A failure leaves the state unchanged, unless it turns out that the lock belongs to another
+    /// owner.
     async fn renew(&self) {
         let mut written = self.written.lock().await;
-        // If the answer to a renewal was lost, the next renewal fails, and the one after that succeeds.
+        // If the answer to a renewal was lost, the next renewal fails, and the one after it succeeds.
         for _ in 0..2 {
             let sent = Instant::now();
             let note = Note { renewals: written.note.renewals + 1, ..written.note.clone() };
@@ -169,8 +170,8 @@ impl Lease {
         }
     }
 
-    /// Returns the current contents of the object if this process owns the lock, and otherwise the lock's owner, or
-    /// `None` if the object cannot be read.
+    /// Returns the current contents of the object if this process owns the lock. Otherwise, returns the lock's owner,
+    /// or `None` if the object cannot be read.
     async fn read_own(&self) -> Option<Result<WrittenLock, String>> {
         match timeout(self.tuning.renew_every, self.object.read()).await {
             Ok(Ok(Some(LockContent { note: Some(note), version, .. }))) if note.owner == Some(self.owner) => {
@@ -238,8 +239,8 @@ impl Object {
             let Some(found) = self.read().await? else {
                 match self.put(note, PutMode::Create).await {
                     Ok(version) => return Ok((version, sent)),
-                    // Another process wrote it, or this one did and the answer was lost; the next read of the object
-                    // shows which.
+                    // Another process wrote the object, or this process did and the answer was lost. The next read of
+                    // the object shows which is the case.
                     Err(Error::AlreadyExists { .. }) => continue,
                     Err(error) => return Err(error.into()),
                 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The size of the parts of an upload. All parts except the last have this size, because some services require equal
-/// sizes. S3 accepts 10,000 parts of at least 5 MiB each; with this size, a file can have 80 GB.
+/// sizes. S3 accepts 10,000 parts of at least 5 MiB each; with parts of this size, a file can have 80 GB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
 /// The maximum number of parts of an upload, which is S3's limit.
@@ -17,9 +17,9 @@ pub(super) const IN_FLIGHT: usize = 4;
 /// The number of bytes per request of a large read.
 pub(super) const RANGE_BYTES: u64 = 8 << 20;
 
-/// The minimum size of a smaller read, in bytes; subsequent reads of the same part are served from memory, because even
-/// a small request takes about 30 ms. Each read that continues where the previous one ended transfers twice as many
-/// bytes, up to [`RANGE_BYTES`], so that a file read from start to end needs few requests.
+/// The minimum size of a smaller read, in bytes. Subsequent reads of the same part are then served from memory, because
+/// even a small request takes about 30 ms. Each read that continues where the previous one ended transfers twice as
+/// many bytes, up to [`RANGE_BYTES`], so that a file read from start to end needs few requests.
 pub(super) const LEAST_READ_BYTES: u64 = 128 << 10;
 
 /// The timeout for one attempt at a request, including its body: 8 MiB at 1 Mbit/s take 64 s.
@@ -31,28 +31,28 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The number of retries after 5xx, 429, and broken connections.
 pub(super) const MAX_RETRIES: usize = 8;
 
-/// The first pause before a retry; each is up to twice as long as the previous one, with jitter.
+/// The first pause before a retry. Each pause is up to twice as long as the previous one, with jitter.
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause between retries.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// No retry starts later than this after the first attempt.
+/// The time after the first attempt beyond which no retry starts.
 pub(super) const RETRY_FOR: Duration = Duration::from_secs(60);
 
-/// How long an aborting caller waits for its parts to be removed: long enough for a healthy service.
+/// How long a caller that aborts an upload waits for its parts to be removed: long enough for a healthy service.
 pub(super) const CLEAN_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The maximum number of bytes that are read from a lock object. Relive's lock objects have fewer than 400 bytes.
 pub(super) const MAX_NOTE_BYTES: u64 = 4096;
 
-/// How often the owner of a lock rewrites it: 8,640 requests a day, which cost a few cents.
+/// The interval at which the owner of a lock rewrites it. The resulting 8,640 requests a day cost a few cents.
 pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// If a lock has not been written for this long, it has lost its owner. The owner can miss three renewals; a server
-/// that was killed and restarted waits this long.
+/// The time after which a lock that has not been written has lost its owner. The owner can miss three renewals. A
+/// server that was killed and restarted waits this long.
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
-/// A lock that is older than this by both the service's clock and the local one has no owner, and is taken without
-/// waiting. Services refuse requests from machines whose clocks are off by 15 minutes.
+/// The age after which a lock has no owner and is taken without waiting, provided that it has this age by both the
+/// service's clock and the local one. Services refuse requests from machines whose clocks are off by 15 minutes.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -1,4 +1,4 @@
-//! Creates the client of the service that a URL names.
+//! Creates the client for the service in a URL.
 
 use std::sync::Arc;
 

@@ -10,10 +10,10 @@ const TITLE: &str = "relive lock 1";
 pub(super) struct Note {
     /// 128 random bits that identify the owner, or `None` if the lock is free.
     pub(super) owner: Option<u128>,
-    /// A description of the owner, for people.
+    /// A human-readable description of the owner.
     pub(super) who: String,
-    /// How often the owner has written the object. This makes all notes of an owner different, and therefore also their
-    /// entity tags.
+    /// The number of times that the owner has written the object. It makes all notes of an owner different, and
+    /// therefore also their entity tags.
     pub(super) renewals: u64,
 }
 

@@ -30,7 +30,7 @@ impl Server {
         self.with(&format!("{}/{place}", self.bucket), tuning, |client| client)
     }
 
-    /// Returns a place with any URL, reached by a client that ignores the environment variables.
+    /// Returns a place with any URL, which is accessed by a client that ignores the environment variables.
     pub(crate) fn with(
         &self,
         url: &str,

@@ -22,7 +22,7 @@ pub(super) struct BucketSource {
     ahead: Mutex<ReadAhead>,
 }
 
-/// Bytes of the file that are already in memory.
+/// The bytes of the file that are already in memory.
 #[derive(Default)]
 struct ReadAhead {
     offset: u64,

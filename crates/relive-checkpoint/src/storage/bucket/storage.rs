@@ -26,7 +26,7 @@ pub(crate) struct BucketStorage {
 }
 
 impl BucketStorage {
-    /// `None` if the URL's service is unknown. Makes no request.
+    /// Returns `None` if the URL's service is unknown. Makes no request.
     pub(crate) fn open(url: &str) -> Result<Option<Self>, Error> {
         let Some(location) = Location::parse(url)? else { return Ok(None) };
         let store = location.client()?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::limits::{EXPIRES_AFTER, PART_BYTES, RENEW_EVERY};
 
-/// How long a lock lasts, and how large the parts of an upload are.
+/// The duration of a lock, and the size of the parts of an upload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Tuning {
     pub(crate) renew_every: Duration,

@@ -14,12 +14,12 @@ use super::handle::Bucket;
 use super::limits::{CLEAN_UP_TIMEOUT, IN_FLIGHT, MAX_PARTS};
 use crate::storage::Upload;
 
-/// A file of one part is sent in one request, on condition that its name is free. Larger files are sent in parts,
-/// several at a time, which stay invisible until they are combined.
+/// A file that fits in one part is sent in one request, on condition that its name is free. Larger files are sent in
+/// parts, several at a time, which stay invisible until they are combined.
 pub(super) struct BucketUpload {
     bucket: Arc<Bucket>,
     path: Path,
-    /// Written bytes that are not in any part yet: at most one part.
+    /// Bytes that have been written but are not in any part yet: at most one part.
     pending: BytesMut,
     parts: Option<Parts>,
 }
@@ -46,7 +46,7 @@ impl Upload for BucketUpload {
         for part in parts {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
-                // Done only if more bytes follow, because a file of exactly one part is sent in one request.
+                // This is done only if more bytes follow, because a file of exactly one part is sent in one request.
                 if self.pending.len() == part_bytes {
                     self.send()?;
                 }
@@ -135,8 +135,8 @@ impl Parts {
         }
     }
 
-    /// Publishes the file. Services cannot make this conditional on a free name, so the name is checked first, and no
-    /// other process writes here while this one owns the lock.
+    /// Publishes the file. Services cannot make this conditional on a free name, so the name is checked first. No other
+    /// process writes here while this process owns the lock.
     fn complete(mut self, path: &Path) -> io::Result<()> {
         while !self.under_way.is_empty() {
             self.wait_for_one()?;

@@ -26,7 +26,7 @@ pub(super) struct Work {
 pub(super) struct Clients {
     writers: Vec<TrajectoryWriter>,
     samplers: Vec<Client>,
-    /// How they reach the server.
+    /// How the clients reach the server.
     pub(super) transport: Option<Transport>,
 }
 

@@ -15,7 +15,7 @@ const MAX_ITEM_BYTES: i64 = 256 << 20;
 /// Maximum number of clients of one kind, each of which takes a thread and a connection.
 const MAX_CLIENTS: i64 = 1_000;
 
-/// Maximum number of items of a batch, which are in memory together.
+/// Maximum number of items in a batch; all of them are in memory at once.
 const MAX_BATCH: i64 = 1_000_000;
 
 /// Options of `relive bench`.

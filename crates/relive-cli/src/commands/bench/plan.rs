@@ -24,7 +24,7 @@ pub(super) struct Plan {
 /// Returns the table to load.
 ///
 /// # Errors
-/// The table does not exist; there are several and none is named; or the structure of its items differs from the
+/// The table does not exist; there are several tables and none is named; or the structure of its items differs from the
 /// structure of the items to insert.
 pub(super) async fn choose_table(options: &Options, client: &Client) -> Result<Arc<str>> {
     let tables = client.server_info().await.map_err(|error| options.target.explain(error))?.tables;

@@ -105,7 +105,7 @@ impl Figures {
     }
 }
 
-/// Rounds to thousandths: more digits than any measurement has.
+/// Rounds to thousandths, which is more precise than any measurement.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -45,7 +45,7 @@ pub(crate) async fn run(options: Options) -> Result {
     exists.map(drop).map_err(|error| options.target.lost(error))
 }
 
-/// Fails if clients failed or made no progress: the run then did not measure the requested load.
+/// Fails if clients failed or made no progress, because the run then did not measure the requested load.
 fn check_progress(work: &Work, options: &Options, blocked_on: &BlockedOn) -> Result {
     let tallies = || [&work.inserts, &work.samples].into_iter().flatten();
     if let Some(error) = tallies().flat_map(|tally| &tally.errors).next() {

@@ -11,7 +11,7 @@ const MAX_LATENCY_US: u64 = 600_000_000;
 /// Significant decimal digits of latencies.
 const LATENCY_DIGITS: u8 = 3;
 
-/// The work of one client, or of several of one kind.
+/// The work of one client, or of several clients of one kind.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) items: u64,
@@ -46,13 +46,14 @@ impl Tally {
         self.latency_us.add(other.latency_us).expect("both have the same bounds");
     }
 
-    /// Returns the quantile `share` of the latency of batches, in milliseconds; `None` if there were no batches.
+    /// Returns the quantile `share` of the latency of batches, in milliseconds, or `None` if there were no batches.
     pub(super) fn latency_ms(&self, share: f64) -> Option<f64> {
         let is_known = !self.latency_us.is_empty();
         is_known.then(|| self.latency_us.value_at_quantile(share) as f64 / 1000.0)
     }
 
-    /// Returns the items of the slowest client as a share of the clients' mean; `None` if all did nothing.
+    /// Returns the items of the slowest client as a share of the clients' mean, or `None` if no client processed any
+    /// items.
     pub(super) fn slowest_client(&self) -> Option<f64> {
         let slowest = self.clients.iter().min().filter(|_| self.items > 0)?;
         Some(*slowest as f64 * self.clients.len() as f64 / self.items as f64)

@@ -1,4 +1,4 @@
-//! Shared by the commands: locations of checkpoints, meanings of errors, output of documents.
+//! Shared by the commands: locating checkpoints, interpreting errors, and printing documents.
 
 use relive_checkpoint::{Error, ErrorKind, Location};
 use serde::Serialize;

@@ -91,7 +91,7 @@ pub(super) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// Refuses a checkpoint without intact items, which would become one with empty tables.
+/// Rejects a checkpoint without intact items, because it would be converted to a checkpoint with empty tables.
 fn check_rest(source: &Loaded, lost: u64) -> Result {
     if lost == 0 || source.snapshot.tables.iter().any(|table| !table.items.is_empty()) {
         return Ok(());

@@ -61,7 +61,7 @@ pub(super) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// Waits for the answer, and polls the server's status until then. dm-reverb's servers have no status.
+/// Waits for the answer, polling the server's status in the meantime. dm-reverb's servers have no status.
 async fn wait(client: &Client, bar: &Bar) -> relive_client::Result<String> {
     let patient = client.with_timeout(LONGEST);
     let mut answer = std::pin::pin!(patient.checkpoint());

@@ -1,4 +1,4 @@
-//! `relive checkpoint verify`: checks every byte of a checkpoint, or of all in a folder.
+//! `relive checkpoint verify`: checks every byte of a checkpoint, or of all checkpoints in a folder.
 
 use clap::Args;
 use relive_checkpoint::{Error, Location, Report};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::units::{bytes, count, counted, time};
 
-/// Returns the lines about checkpoints; none for a server that neither writes them nor loaded one.
+/// Returns the lines about checkpoints. There are none for a server that neither writes checkpoints nor loaded one.
 pub(in crate::commands) fn lines(status: &CheckpointStatus) -> Vec<String> {
     if !status.enabled {
         return status

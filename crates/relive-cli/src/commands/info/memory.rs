@@ -25,8 +25,8 @@ pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> 
     format!("memory: {}{}{}", parts.join(", "), process.unwrap_or_default(), stuck.unwrap_or_default())
 }
 
-/// Returns the bytes of a table's chunks, their bound, and the bytes on disk or shared with other tables; `None` if the
-/// server does not report them.
+/// Returns the bytes of a table's chunks, their bound, and the bytes on disk or shared with other tables. Returns
+/// `None` if the server does not report them.
 pub(in crate::commands) fn of_table(table: &Table) -> Option<String> {
     let chunks = &table.details.as_ref()?.chunks;
     let mut text = bytes(chunks.encoded_bytes);

@@ -1,4 +1,4 @@
-//! The command: two snapshots, or one for each tick.
+//! The command, which takes two snapshots, or one for each tick.
 
 use clap::Args;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) async fn run(options: Options) -> Result {
     }
 }
 
-/// Fails if a server is away, because the output then covers only the servers that answer.
+/// Fails if a server is unreachable, because the output then covers only the servers that answer.
 fn expect_all(client: &Client) -> Result {
     let servers = client.servers();
     let is_away = |server: &&ServerState| server.standing == ServerStanding::Away;

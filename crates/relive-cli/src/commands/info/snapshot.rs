@@ -31,7 +31,7 @@ pub(in crate::commands) enum Server {
         changes: Vec<LoggedChange>,
         checkpoints: Box<CheckpointStatus>,
     },
-    /// A server with only dm-reverb's protocol, which reports no bytes and no waiters.
+    /// A server that supports only dm-reverb's protocol, which reports no bytes and no waiters.
     Reverb,
 }
 
@@ -43,7 +43,7 @@ pub(in crate::commands) struct Table {
     pub(in crate::commands) details: Option<Details>,
 }
 
-/// The data that only Relive's servers have about a table.
+/// The data about a table that only Relive's servers report.
 #[derive(Debug)]
 pub(in crate::commands) struct Details {
     /// Bytes of chunks, each counted for every item that refers to it.

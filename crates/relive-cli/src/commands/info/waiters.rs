@@ -26,7 +26,7 @@ pub(super) fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
     }
 }
 
-/// Returns a waiter's operation, in a word.
+/// Returns a waiter's operation as one word.
 pub(super) fn operation(operation: WaiterOperation) -> &'static str {
     match operation {
         WaiterOperation::Insert => "insert",

@@ -55,7 +55,7 @@ impl JobSelector {
         }
     }
 
-    /// Returns the job's record on this machine; `None` if an address is given.
+    /// Returns the job's record on this machine, or `None` if an address is given.
     ///
     /// # Errors
     /// The job does not exist, or has ended.

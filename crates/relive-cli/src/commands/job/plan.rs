@@ -98,7 +98,7 @@ pub(super) struct Node {
 }
 
 impl FoundJob {
-    /// Returns the run's report and its source text; `None` if the server has no run that reports.
+    /// Returns the run's report and its source text, or `None` if the server has no run that reports.
     pub(super) fn plan(&self) -> Result<Option<(Plan, String)>> {
         let Some(text) = look(&self.client)? else { return Ok(None) };
         let plan = serde_json::from_str(&text);

@@ -76,7 +76,7 @@ impl SettingOptions {
             .map_err(|error| Failure::text(Kind::Runtime, error))?;
         for (whose, changes) in self.changes()? {
             let usage_error = |error: relive_rl::RlError| Failure::usage(format!("{whose}: {error}"));
-            // Checks each change alone, so that the error names it.
+            // Checks each change separately, so that the error names the faulty one.
             of_json(&json(&changes)?).map_err(usage_error)?;
             merge(&mut settings, changes);
         }
@@ -115,7 +115,7 @@ fn read(path: &Path) -> Result<toml::Table> {
     toml::from_str(&text).map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message())))
 }
 
-/// Parses a setting as a TOML value; a value that is not TOML, as in loss=categorical, is a string.
+/// Parses a setting as a TOML value. A value that is not TOML, as in loss=categorical, is taken as a string.
 fn setting(key: &str, value: &str) -> toml::Table {
     let parsed = toml::from_str::<toml::Table>(&format!("value = {value}")).ok();
     // A value with a line break could define further keys.

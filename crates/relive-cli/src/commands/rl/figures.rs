@@ -118,7 +118,7 @@ impl Figures {
         self.summary.env_steps == 0 && self.summary.learner_steps > 0
     }
 
-    /// Returns the final mean return; `None` if no episode has ended.
+    /// Returns the final mean return, or `None` if no episode has ended.
     pub(super) fn episode_return(&self) -> Option<f64> {
         if self.is_from_data() {
             return self.evaluator_return;

@@ -96,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result {
 
 impl Options {
     /// # Errors
-    /// Fails if `relive rl train` would refuse its options, agent or environment, or if the options set the placement
+    /// Fails if `relive rl train` would reject its options, agent or environment, or if the options set the placement
     /// of its workers.
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());

@@ -174,7 +174,7 @@ impl Workers {
 
 impl NodeWorkers for Workers {
     fn hold(&mut self, numbers: &[u32]) -> relive_rl::Result<()> {
-        // Another node has the numbers of the removed workers, so these get no time to end by themselves.
+        // Another node has the numbers of the removed workers, so they are given no time to end by themselves.
         self.running.retain(|number, _| numbers.contains(number));
         for number in numbers {
             if !self.running.contains_key(number) {

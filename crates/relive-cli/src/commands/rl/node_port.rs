@@ -10,7 +10,7 @@ use relive_server::access::Role;
 use crate::failure::{Failure, Result};
 use crate::security::ClientSecurity;
 
-/// Serves a node's weights while it lives.
+/// Serves a node's weights until it is dropped.
 pub(super) struct NodePort {
     _background: Background,
     local_address: String,
@@ -66,7 +66,7 @@ impl NodePort {
 }
 
 /// # Errors
-/// Other machines cannot reach this one by the address.
+/// Other machines cannot reach this one at the address.
 fn advertised(address: SocketAddr) -> Result<SocketAddr> {
     if address.ip().is_unspecified() {
         let text =

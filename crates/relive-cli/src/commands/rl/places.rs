@@ -22,7 +22,7 @@ pub(super) fn expect_file(option: &str, path: &Path, made: &[&Path]) -> Result {
     }
 }
 
-/// Checks the same for a policy, which is first written to a temporary file next to it.
+/// Performs the same check for a policy, which is first written to a temporary file next to it.
 pub(super) fn expect_policy(option: &str, path: &Path) -> Result {
     match missing_folder(path) {
         None => SavedPolicy::expect_place(path).map_err(|error| Failure::usage(error).of(option)),

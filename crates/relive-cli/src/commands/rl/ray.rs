@@ -8,7 +8,7 @@ use relive_cluster::launch::{Job, Restart, Task};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// The variable with the path of a Python that has Ray and Relive.
+/// The variable with the path of a Python interpreter that has Ray and Relive.
 const PYTHON_VARIABLE: &str = "RELIVE_PYTHON";
 
 /// Prints the address of this machine in the cluster.

@@ -11,7 +11,7 @@ use relive_server::{HttpServer, Monitor, ServerOptions};
 use crate::failure::Result;
 use crate::output;
 
-/// Serves a run's tables, and the dashboard if there is one, while it lives.
+/// Serves a run's tables, and the dashboard if there is one, until it is dropped.
 pub(super) struct RunServer {
     http: Option<HttpServer>,
     _background: Background,

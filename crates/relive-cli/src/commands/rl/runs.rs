@@ -79,7 +79,7 @@ pub(super) fn end(folder: &Path, about: &About, figures: &Figures) -> Result {
     write(&folder.join(ABOUT), &FinishedRun { about, figures })
 }
 
-/// Returns the results of a run; `None` if it has not finished.
+/// Returns the results of a run, or `None` if it has not finished.
 pub(super) fn ended(folder: &Path) -> Result<Option<Figures>> {
     let text = std::fs::read_to_string(folder.join(ABOUT)).map_err(|error| unwritten(folder, &error))?;
     // A run that is in progress or was killed has only a description.

@@ -14,7 +14,7 @@ use relive_rl::run::{Begun, Stop};
 use crate::failure::{Failure, Kind, Result};
 use crate::security::ClientSecurity;
 
-/// Interval between checks whether the run has ended.
+/// Interval at which to check whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Time for workers to end by themselves after the run has ended.
@@ -35,7 +35,7 @@ const LEARNER: &str = "learner-";
 /// connected.
 const LEARNERS_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Starts workers and learners, and restarts workers that end before the run does. Dropping it ends them.
+/// Starts workers and learners, and restarts workers that end before the run does. Ends all of them when it is dropped.
 pub(super) struct Supervisor {
     flags: Arc<Flags>,
     stop: Stop,
@@ -46,8 +46,8 @@ pub(super) struct Supervisor {
 struct Flags {
     is_begun: AtomicBool,
     is_over: AtomicBool,
-    /// Whether the run has failed: workers then get no time to end by themselves, because they would wait for another
-    /// driver.
+    /// Whether the run has failed. In that case, workers are given no time to end by themselves, because they would
+    /// wait for another driver.
     is_left: AtomicBool,
     failure: Mutex<Option<String>>,
 }
@@ -73,7 +73,7 @@ impl Supervisor {
         Ok(Supervisor { flags, stop, thread: Some(thread) })
     }
 
-    /// Returns the callback that starts the workers: the run calls it when its plan is ready.
+    /// Returns the callback that starts the workers, which the run calls when its plan is ready.
     pub(super) fn begun(&self) -> Begun {
         let flags = Arc::clone(&self.flags);
         let thread = self.thread.as_ref().map(|thread| thread.thread().clone());

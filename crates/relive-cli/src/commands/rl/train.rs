@@ -122,7 +122,7 @@ impl Data {
         Err(Failure::usage(format!("{agent}: {text}")))
     }
 
-    /// Adds the option to an error that it caused.
+    /// Adds the name of the option to an error that the option caused.
     pub(super) fn with_option(&self, error: RlError) -> Failure {
         let given = self.path.as_ref().map(|path| path.display().to_string());
         let is_of_data = match error.cause() {
@@ -269,7 +269,7 @@ impl Options {
         policy.map_or(Ok(()), |path| places::expect_policy("--policy", path))
     }
 
-    /// Adds the option to an error of its folder.
+    /// Adds the name of the option to an error about its folder.
     fn with_option(&self, error: RlError) -> Failure {
         let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
         let exists = matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder);

@@ -1,4 +1,4 @@
-//! The command: a snapshot for each tick, and keys in between.
+//! The command, which takes a snapshot for each tick, and handles keys in between.
 
 use std::time::Duration;
 

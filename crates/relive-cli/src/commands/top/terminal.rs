@@ -53,7 +53,7 @@ impl Keys {
         Ok(Self { pressed, terminated: signal(SignalKind::terminate())? })
     }
 
-    /// Returns the next key; `None` when there are no more.
+    /// Returns the next key, or `None` when there are no more.
     pub(super) async fn next(&mut self) -> Option<KeyCode> {
         tokio::select! {
             key = self.pressed.recv() => key,

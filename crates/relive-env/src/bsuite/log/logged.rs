@@ -10,7 +10,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// Tenths of the multiples of a power of ten at which episodes are logged.
+/// The multiples of a power of ten at which episodes are logged, in tenths.
 const LOGGED_TENTHS: [u128; 14] = [10, 12, 14, 17, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100];
 
 /// Returns whether bsuite logs after this episode: after 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4 … 10 times a power of ten.
@@ -40,7 +40,7 @@ pub struct Logged<E> {
     environment: E,
     now: LogRow,
     rows: Vec<LogRow>,
-    /// The rows as text. A search saves and restores an environment many times per step, but rows are few.
+    /// The rows as text. A search saves and restores an environment many times per step, but few rows are added.
     text: Vec<u8>,
 }
 

@@ -5,28 +5,28 @@ use super::run::{Point, Run, groups, points};
 use crate::bsuite::Experiment;
 use crate::error::{EnvError, Mismatch};
 
-/// Regret per episode of random play, or of the worst play.
+/// The regret per episode of random play, or of the worst possible play.
 const BANDIT_REGRET: f64 = 0.5;
 const MNIST_REGRET: f64 = 1.8;
-/// The number of episodes after which the recognized digits are counted.
+/// The number of episodes after which correctly recognized digits are counted.
 const MNIST_LATE: u64 = 9_000;
 const CATCH_REGRET: f64 = 1.6;
 const CARTPOLE_REGRET: f64 = 1000.0;
 const SWINGUP_REGRET: f64 = 700.0;
 const MOUNTAIN_CAR_REGRET: f64 = 1000.0;
-/// The number of steps of a good agent in the mountain car.
+/// The number of steps that a good agent needs in the mountain car.
 const MOUNTAIN_CAR_STEPS: f64 = 100.0;
 const CARTPOLE_GOOD: f64 = 500.0;
 const SWINGUP_GOOD: f64 = 100.0;
 const BEST_RETURN: f64 = 1.1;
-/// Episodes beyond two to the power of the size that still count as exploration.
+/// The number of episodes beyond two to the power of the size that still count as exploration.
 const FORGIVEN_EPISODES: f64 = 100.0;
 /// The number of episodes before which luck cannot be distinguished from skill.
 const STOCHASTIC_EPISODES: u64 = 100;
 const MEMORY_RATIO: f64 = 0.75;
 const UMBRELLA_REGRET: f64 = 0.5;
 
-/// bsuite's score of an agent in one experiment, in `[0, 1]`, from the runs of that experiment.
+/// Returns bsuite's score of an agent in one experiment, in `[0, 1]`, computed from the runs of that experiment.
 ///
 /// # Errors
 /// [`EnvError::Setting`] if a run belongs to another experiment, the logs have no rows, or a column is missing.
@@ -91,7 +91,7 @@ fn cartpole(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(0.5 * (regret_score(points, CARTPOLE_REGRET, regret)? + solved(points, CARTPOLE_GOOD)?))
 }
 
-/// Half of the score is the regret score, half is the share of digits recognized at the end.
+/// Half of the score is the regret score; the other half is the share of digits recognized at the end.
 fn mnist(points: &[Point<'_>]) -> Result<f64, EnvError> {
     let mut known = Vec::new();
     for pair in points.windows(2) {
@@ -122,7 +122,7 @@ fn swingup(points: &[Point<'_>]) -> Result<f64, EnvError> {
     Ok(mean(&scores?))
 }
 
-/// Returns the share of the sizes that the agent solves with fewer bad episodes than random exploration needs.
+/// Returns the share of the sizes that the agent solves with fewer bad episodes than random exploration would need.
 fn deep_sea(points: &[Point<'_>], threshold: f64) -> Result<f64, EnvError> {
     let mut explored = Vec::new();
     for group in by_setting(points, "size") {
@@ -147,7 +147,7 @@ fn umbrella(points: &[Point<'_>], setting: &str) -> Result<f64, EnvError> {
     below(points, setting, UMBRELLA_REGRET, |point| point.total("total_regret"))
 }
 
-/// Returns the share of the settings with a value per episode below a threshold.
+/// Returns the share of the settings whose value per episode is below a threshold.
 fn below(
     points: &[Point<'_>],
     setting: &str,

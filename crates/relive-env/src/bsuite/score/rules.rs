@@ -26,7 +26,7 @@ pub(super) fn mean_and_spread(scores: &[f64]) -> f64 {
     0.5 * (centre.clamp(0.0, 1.0) + (centre - deviation(scores)).clamp(0.0, 1.0))
 }
 
-/// Returns the mean of a value per episode, over the last logged episode.
+/// Returns the mean per episode of a value, as of the last logged episode.
 pub(super) fn per_episode_at_end(
     points: &[Point<'_>],
     value: impl Fn(&Point<'_>) -> Result<f64, EnvError>,
@@ -37,7 +37,7 @@ pub(super) fn per_episode_at_end(
     Ok(mean(&values) / last.episodes())
 }
 
-/// Returns how far an agent's regret is below a baseline's, as a score.
+/// Returns, as a score, how far an agent's regret is below that of a baseline.
 pub(super) fn regret_score(
     points: &[Point<'_>],
     baseline: f64,
@@ -47,7 +47,7 @@ pub(super) fn regret_score(
     Ok(((baseline - regret) / baseline).clamp(0.0, 1.0))
 }
 
-/// Returns the share of the identifiers with an episode that is better than `good`.
+/// Returns the share of the identifiers for which an episode is better than `good`.
 pub(super) fn solved(points: &[Point<'_>], good: f64) -> Result<f64, EnvError> {
     let runs = super::run::groups(points, |id| f64::from(id.index()));
     let best = |run: &Vec<Point<'_>>| {

@@ -7,13 +7,13 @@ use crate::error::EnvError;
 /// The strengths of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// The score of each experiment that has runs, and whether all these runs are complete.
+    /// The score of each experiment that has runs, and whether all of these runs are complete.
     pub experiments: Vec<(Experiment, f64, bool)>,
     /// The mean score of each tag that has experiments: the corners of bsuite's radar plot.
     pub tags: Vec<(Tag, f64)>,
 }
 
-/// Computes the scores of any set of runs.
+/// Computes the scores from any set of runs.
 ///
 /// # Errors
 /// [`EnvError::Setting`] as for [`score`].

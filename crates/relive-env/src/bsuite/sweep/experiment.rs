@@ -136,7 +136,7 @@ impl Experiment {
         self.facts().num_episodes
     }
 
-    /// Returns the number of its settings.
+    /// Returns the number of the experiment's settings.
     #[must_use]
     pub fn num_ids(self) -> u32 {
         self.facts().num_ids

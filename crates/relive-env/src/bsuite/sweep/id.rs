@@ -26,7 +26,7 @@ impl BsuiteId {
     /// Returns the setting with the given number.
     ///
     /// # Errors
-    /// [`EnvError::Setting`] if the experiment does not have that many.
+    /// [`EnvError::Setting`] if the experiment does not have that many settings.
     pub fn new(experiment: Experiment, index: u32) -> Result<Self, EnvError> {
         if index < experiment.num_ids() {
             Ok(Self { experiment, index })
@@ -57,7 +57,7 @@ impl BsuiteId {
         self.index
     }
 
-    /// Returns settings with their names in bsuite; empty if identifiers only differ in their seed.
+    /// Returns the settings with their names in bsuite. The list is empty if identifiers differ only in their seed.
     #[must_use]
     pub fn settings(self) -> Vec<(&'static str, f64)> {
         self.experiment.settings(self.index).unwrap_or_default()

@@ -9,14 +9,14 @@ use crate::error::EnvError;
 
 type Boxed = Box<dyn BsuiteEnvironment>;
 
-/// The chain's length if its number of bits varies.
+/// The length of the chain if the number of bits varies.
 const MEMORY_LENGTH: u32 = 2;
-/// The chain's length if the number of distractors varies.
+/// The length of the chain if the number of distractors varies.
 const CHAIN_LENGTH: u32 = 20;
 
 /// Returns the environment of an identifier such as `catch/0`.
 ///
-/// `seed` replaces the seeds that bsuite leaves to chance or fixes; the seeds of mappings are part of the identifier.
+/// `seed` replaces the seeds that bsuite leaves to chance or fixes. The seeds of mappings are part of the identifier.
 ///
 /// # Errors
 /// [`EnvError::Setting`] if the identifier does not exist.

@@ -15,7 +15,7 @@ const LENGTHS: [u32; 23] =
 pub(super) type Named = (&'static str, f64);
 
 impl Experiment {
-    /// Returns the settings of an identifier with their names; `None` if the identifier does not exist.
+    /// Returns the settings of an identifier with their names, or `None` if the identifier does not exist.
     pub(super) fn settings(self, index: u32) -> Option<Vec<Named>> {
         if index >= self.num_ids() {
             return None;

@@ -19,7 +19,7 @@ pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
     rows: usize,
-    /// The methods' names in messages.
+    /// The names that messages use for the methods.
     resets: Arc<str>,
     steps: Arc<str>,
     observations: Leaves,
@@ -47,7 +47,7 @@ impl ForeignEnvironments {
         })
     }
 
-    /// Calls Python once, and copies its answer into the buffers.
+    /// Calls Python once, and copies the result into the buffers.
     fn call(
         &self,
         (observations, answers): (&mut Buffer, &mut [TimeStep]),

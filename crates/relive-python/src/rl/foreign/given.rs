@@ -22,7 +22,7 @@ pub(super) struct GivenSource {
 /// A batch from outside, which is opaque to Rust.
 pub(super) struct GivenBatch(Py<PyAny>);
 
-/// Passes such batches to the learner.
+/// Passes batches from outside to the learner.
 pub(super) struct GivenBatches;
 
 impl GivenSource {

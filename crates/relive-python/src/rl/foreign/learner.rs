@@ -36,7 +36,7 @@ pub(super) struct ForeignLearner<S> {
 pub(super) trait ToArrays: Send {
     type Batch;
 
-    /// Calls the learner's bridge with the batch; returns its answer.
+    /// Calls the learner's bridge with the batch; returns its result.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
     /// Returns the part of a batch for one of several learners, and the factor by which the number of its steps is
@@ -96,7 +96,7 @@ impl<S> ForeignLearner<S> {
     }
 }
 
-/// A bridge's answer: gradient steps, samples, metrics, and keys with their new priorities.
+/// The result of a bridge: gradient steps, samples, metrics, and keys with their new priorities.
 type Answer<'py> = (u64, u64, Bound<'py, PyDict>, Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>);
 
 fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {

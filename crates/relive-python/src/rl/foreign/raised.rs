@@ -84,7 +84,7 @@ impl Raised {
         CallInProgress { raised: self, call }
     }
 
-    /// Returns the calls that have taken at least `least`, as text; `None` if there are none.
+    /// Returns the calls that have taken at least `least`, as text, or `None` if there are none.
     pub(in crate::rl) fn waits(&self, least: Duration) -> Option<String> {
         let calls = self.calls.get();
         let long = calls.iter().filter(|(_, since)| since.elapsed() >= least);

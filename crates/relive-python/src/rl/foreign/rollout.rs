@@ -9,7 +9,7 @@ use relive_tensor::Nest;
 use crate::arrays::array;
 use crate::rl::leaves::Leaves;
 
-/// Converts rollouts to arrays, time first.
+/// Converts rollouts to arrays in time-major order.
 pub(in crate::rl) struct Rollouts {
     observations: Leaves,
     actions: Leaves,

@@ -27,7 +27,7 @@ pub(super) struct WeightArrays(Arc<Brief<Option<Arc<Converted>>>>);
 type Converted = (Weights, Py<PyDict>);
 
 impl WeightArrays {
-    /// Returns the arrays of these weights: the same objects as before while the weights are the same.
+    /// Returns the arrays of these weights: the same objects as before, as long as the weights have not changed.
     pub(super) fn of(&self, py: Python<'_>, weights: &Weights) -> PyResult<Py<PyDict>> {
         let known = self.0.get().filter(|known| std::ptr::eq(known.0.parts(), weights.parts()));
         if let Some(known) = known {

@@ -1,5 +1,5 @@
-//! Performs random operations of a sampler and its workers: no task sleeps while it has work, and no sample is
-//! requested twice.
+//! Performs random operations of a sampler and its workers. Checks that no task sleeps while it has work, and that no
+//! sample is requested twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ enum Op {
     Deliver { worker: usize, samples: usize },
     /// The stream breaks, or has ended, and is opened again.
     Reopen { worker: usize },
-    /// The caller takes samples until it must wait or has taken this many.
+    /// The caller takes samples until it would have to wait, or has taken this many.
     Take { samples: usize },
 }
 

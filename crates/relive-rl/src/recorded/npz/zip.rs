@@ -20,7 +20,7 @@ const ENTRY_SIGNATURE: u32 = 0x0201_4b50;
 /// The size of the header before a file's content, without names.
 const HEAD: usize = 30;
 const HEAD_SIGNATURE: u32 = 0x0403_4b50;
-/// The maximum size of an archive: larger ones need the ZIP64 format.
+/// The maximum size of an archive, because larger ones need the ZIP64 format.
 const MAX_BYTES: u64 = u32::MAX as u64;
 
 /// An archive with its parsed directory.
@@ -56,7 +56,7 @@ impl Archive {
         self.entries.iter().map(|entry| entry.name.as_str())
     }
 
-    /// Returns the content of a file; `None` if there is no such file.
+    /// Returns the content of a file, or `None` if there is no such file.
     pub(super) fn read(&mut self, name: &str) -> Option<Result<Vec<u8>, String>> {
         let entry = self.entries.iter().find(|entry| entry.name == name)?;
         Some(unpacked(&mut self.file, self.size_bytes, entry))

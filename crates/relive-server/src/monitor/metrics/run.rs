@@ -38,7 +38,7 @@ fn whole(page: &mut Page, plan: &Json) {
     }
 }
 
-/// Names of operators are not unique; their number identifies them.
+/// Names of operators are not unique, so their numbers identify them.
 fn operators(page: &mut Page, operators: &[Json]) {
     let labeled: Vec<_> = operators
         .iter()

@@ -1,4 +1,4 @@
-//! The server: connections, memory, checkpoints.
+//! The metrics of the server: connections, memory, checkpoints.
 
 use relive_table::{CheckpointStatus, FinishedCheckpoint};
 

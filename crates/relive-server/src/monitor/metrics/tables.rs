@@ -1,4 +1,4 @@
-//! The tables: one sample of each metric per table.
+//! The metrics of the tables: one sample of each metric per table.
 
 use relive_engine::{Operation, TableStatus};
 
@@ -101,7 +101,7 @@ fn limiter(page: &mut Page, tables: &[TableStatus]) {
     });
 }
 
-/// Bounds that no cursor reaches, such as dm-reverb's 1e300, count as no bound.
+/// Bounds that no cursor reaches, such as dm-reverb's 1e300, are treated as no bound.
 fn bound(diff: f64) -> f64 {
     if diff.abs() < UNREACHABLE_CURSOR { diff } else { diff.signum() * f64::INFINITY }
 }

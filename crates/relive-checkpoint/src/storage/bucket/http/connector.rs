@@ -40,7 +40,7 @@ impl HttpConnector for Connector {
     }
 }
 
-/// Trusts the certificates of the system, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
+/// Trusts the system's certificates, or those given by SSL_CERT_FILE and SSL_CERT_DIR.
 fn tls() -> Result<ClientConfig, rustls::Error> {
     let builder = || {
         let provider = Arc::new(ring::default_provider());
@@ -68,8 +68,8 @@ struct Http {
 
 #[async_trait]
 impl HttpService for Http {
-    /// Returns the complete response; no requested response is larger than one range of a file. One time limit
-    /// therefore covers the whole response, and an interrupted response is retried like a refused request.
+    /// Returns the complete response. No requested response is larger than one range of a file, so one time limit
+    /// covers the whole response, and an interrupted response is retried like a refused request.
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let answer = async {

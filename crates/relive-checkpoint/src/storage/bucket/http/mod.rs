@@ -1,4 +1,4 @@
-//! HTTP for the services' clients: TLS with the system's certificates, proxies, a time limit per request.
+//! HTTP for the services' clients: TLS with the system's certificates, proxies, and a time limit per request.
 
 mod connector;
 mod failure;

@@ -25,7 +25,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// With the proxies that HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name.
+    /// Uses the proxies given by HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY.
     pub(super) fn from_environment() -> Self {
         let mut direct = HttpConnector::new();
         direct.enforce_http(false);

@@ -21,7 +21,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How long to wait for an event that must occur.
+/// The time to wait for an event that must occur.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 const LARGE: usize = 20 << 20;

@@ -87,7 +87,7 @@ fn a_missing_bucket_is_named() {
 /// Set for the process that the test kills: the place where it writes.
 const VICTIM: &str = "RELIVE_TEST_VICTIM";
 
-/// This is not itself a test: it runs in the process that is killed, and writes parts of one file until then.
+/// This is not itself a test. It runs in the process that is killed, and writes parts of a file until then.
 #[test]
 fn victim() {
     let Ok(place) = std::env::var(VICTIM) else { return };

@@ -62,7 +62,7 @@ pub(crate) fn expect_picture(path: &Path) -> Result {
     Format::of(path).map(drop)
 }
 
-/// Draws into a file, in the format of its name.
+/// Draws into a file, in the format that the file's name indicates.
 pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
     let format = Format::of(path)?;
     register()?;

@@ -62,7 +62,7 @@ pub(super) struct CurveSelection {
     /// The horizontal axis: by default steps in the environment, or of the learner if a run learns from data and has no
     /// steps in the environment.
     pub(super) axis: Option<Axis>,
-    /// The number of episodes in the mean at each point.
+    /// The number of episodes over which each point is averaged.
     pub(super) smooth: usize,
 }
 

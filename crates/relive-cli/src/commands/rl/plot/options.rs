@@ -10,7 +10,7 @@ use crate::commands::rl::runs;
 use crate::failure::Result;
 use crate::output;
 
-/// The number of episodes in a point's mean, by default.
+/// The default number of episodes over which a point is averaged.
 const SMOOTH: u16 = 20;
 
 /// Options of `relive rl plot`.

@@ -16,7 +16,7 @@ use crate::commands::rl::runs::{self, About};
 use crate::commands::rl::shown::Steps;
 use crate::failure::{Failure, Kind, Result};
 
-/// The default number of seeds, also for each task of a suite.
+/// The default number of seeds, including for each task of a suite.
 const SEEDS: u64 = 3;
 const SEEDS_OF_SUITE: u64 = 1;
 
@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) recipe: Recipe,
 }
 
-/// The inputs of a run: a run with another recipe is a different run.
+/// The inputs that define a run. A run with another recipe is a different run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) settings: Vec<(String, String)>,
@@ -161,7 +161,7 @@ impl Plan {
         Steps::of(&self.run())
     }
 
-    /// Returns the results of the run if it is finished; `None` if it was not begun, or was interrupted.
+    /// Returns the results of the run if it is finished, or `None` if it was not started or was interrupted.
     ///
     /// # Errors
     /// The existing run has another recipe.
@@ -193,7 +193,7 @@ impl Plan {
         runs::write(&self.folder.join(RECIPE), &self.recipe)
     }
 
-    /// Returns the title of the run in messages.
+    /// Returns the title that messages use for the run.
     pub(super) fn title(&self) -> String {
         let About { agent, environment, seed, .. } = &self.about;
         format!("{agent} in {environment}, seed {seed}")

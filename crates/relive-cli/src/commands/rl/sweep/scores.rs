@@ -51,7 +51,7 @@ fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     bsuite::score(id.experiment(), &[Run { id, rows }]).map_err(|error| failed(&error))
 }
 
-/// Returns the minimum, mean and maximum of some numbers; `None` if there are none.
+/// Returns the minimum, mean and maximum of some numbers, or `None` if there are none.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 pub(super) fn range(values: &[f64]) -> Option<[f64; 3]> {
     let least = values.iter().copied().reduce(f64::min)?;

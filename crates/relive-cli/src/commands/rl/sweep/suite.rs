@@ -61,7 +61,7 @@ const CONTINUOUS: [(&str, u64); 5] = [
 
 impl Suite {
     /// Returns the suite's tasks, with `scale` of their full length. A bsuite task has bsuite's own number of episodes,
-    /// but at most so many steps that two agents take less than an hour for all tasks on two processors.
+    /// but its steps are limited so that two agents complete all tasks in less than an hour on two processors.
     pub(super) fn tasks(self, scale: f64) -> Vec<Task> {
         match self {
             Suite::Bsuite => BSUITE.into_iter().map(|(id, length)| of_bsuite(id, length, scale)).collect(),

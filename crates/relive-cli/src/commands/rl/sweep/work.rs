@@ -135,7 +135,7 @@ fn work(
     }
 }
 
-/// Executes a run; `None` if it was interrupted.
+/// Executes a run. Returns `None` if it was interrupted.
 fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops) -> Result<Option<Figures>> {
     let Plan { about, agent, folder, recipe } = plan;
     plan.clear()?;
@@ -161,7 +161,7 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops
         write(&folder.join(name), &text)?;
     }
     let figures = watcher.figures(trained.summary).scored(ReferenceScores::of(&about.environment));
-    // This is last, because the run counts as finished from now on.
+    // This happens last, because the run counts as finished from here on.
     runs::end(folder, about, &figures)?;
     Ok(Some(figures))
 }

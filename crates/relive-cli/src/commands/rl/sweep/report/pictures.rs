@@ -9,7 +9,7 @@ use crate::commands::rl::runs::About;
 use crate::commands::rl::sweep::scores::Scored;
 use crate::failure::Result;
 
-/// The number of episodes in the mean at a point of a curve.
+/// The number of episodes over which a point of a curve is averaged.
 pub(super) const SMOOTH: usize = 50;
 
 /// A picture, and the name of its file.
