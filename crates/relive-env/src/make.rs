@@ -15,7 +15,7 @@ use crate::pixels::PixelCatch;
 /// have 32 bits.
 ///
 /// # Errors
-/// [`EnvError::Setting`] for other names, and for seeds that are too large.
+/// [`EnvError::Setting`] if no environment has this name, or the seed is too large.
 ///
 /// ```
 /// use relive_env::{Environment, make};

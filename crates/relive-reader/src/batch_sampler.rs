@@ -148,11 +148,11 @@ impl BatchSampler {
 
     /// Returns the next batch, or `None` after `max_batches`.
     ///
-    /// Dropping the future loses no samples that have arrived: they are kept for the next call. In the same process,
-    /// and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request; otherwise,
-    /// requested samples still arrive and are kept for the next call. Over a network, samples that the server is
-    /// sending while a request is withdrawn are lost. The server counts them as `undelivered_samples`. A timeout loses
-    /// none.
+    /// Dropping the future does not lose samples that have arrived: they are kept for the next call. In the same
+    /// process, and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request;
+    /// otherwise, requested samples still arrive and are kept for the next call. Over a network, samples that the
+    /// server is sending while a request is withdrawn are lost, and the server counts them as `undelivered_samples`. A
+    /// timeout loses no samples.
     ///
     /// # Errors
     /// `Timeout` if the batch was not complete in time; `Unavailable` if the server remains unreachable. After either

@@ -20,7 +20,7 @@ pub const MAX_TRAJECTORY_BYTES: u64 = 1 << 35;
 /// keeps every chunk below [`MAX_CHUNK_BYTES`], even with incompressible data.
 pub const MAX_CELL_BYTES: u64 = 1 << 30;
 
-/// The size at which a [`Chunker`](crate::Chunker) cuts its chunk early, in bytes: 512 MiB.
+/// The size in bytes at which a [`Chunker`](crate::Chunker) cuts its chunk early: 512 MiB.
 pub const CHUNKER_CUT_BYTES: u64 = 1 << 29;
 
 /// The largest size of a chunk that exceeds the tuned length because no item was created in the meantime: 32 KiB. An

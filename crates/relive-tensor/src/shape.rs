@@ -108,7 +108,7 @@ impl Shape {
     }
 }
 
-/// Returns whether two lists of sizes are equal. There are few sizes, so an inline comparison is faster than a call. It
+/// Returns whether two lists of sizes are equal. The lists are short, so an inline comparison is faster than a call. It
 /// also avoids a masked vector load from the dangling pointer of an empty list, which takes some processors 100 ns.
 pub(crate) fn are_same(some: &[u32], others: &[u32]) -> bool {
     some.len() == others.len() && some.iter().zip(others).all(|(some, other)| some == other)

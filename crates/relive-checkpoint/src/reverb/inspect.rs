@@ -60,7 +60,7 @@ fn shown(table: &TableSnapshot, sample: usize) -> TableInspection {
     TableInspection { summary, chunks: num_chunks, chunk_bytes, sample }
 }
 
-/// Returns the number of distinct chunks, and the number of their bytes.
+/// Returns the number of distinct chunks, and their total size in bytes.
 fn chunks(tables: &[TableSnapshot]) -> (u64, u64) {
     let mut met: HashSet<*const Chunk> = HashSet::new();
     let mut bytes = 0;

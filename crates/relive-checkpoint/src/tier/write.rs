@@ -16,7 +16,8 @@ use crate::storage::write_all;
 use crate::{Error, ErrorKind};
 
 /// The number of bytes per write, except for larger chunks. Systems cache and map the bytes of one write as one piece,
-/// even if only part of it is accessed: with writes of megabytes, an access to a mapping would map megabytes.
+/// even if only a part of it is accessed. With writes of megabytes, each access to a mapping would therefore map
+/// megabytes.
 const WRITE_BYTES: u64 = 64 << 10;
 
 /// The limit on the number of chunks per write. Each chunk has two parts, and systems accept 1,024 parts.

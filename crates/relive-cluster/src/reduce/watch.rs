@@ -203,7 +203,7 @@ impl WatchState {
         }
     }
 
-    /// Reports that this member is alive; member 0 reports this for all members.
+    /// Reports that this member is alive. Member 0 also reports this for all other members.
     fn beat(&self) {
         let calls = self.state.lock().calls.clone();
         for (rank, calls) in (0_u32..).zip(calls) {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// How long a writer waits for an answer before it requests the reader's position and resends from there: several round
-/// trips of any network.
+/// How long a writer waits for an answer before it requests the reader's position and resends from there: long enough
+/// for several round trips on any network.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The time after which an idle writer sends a heartbeat, which also restores lost credit.

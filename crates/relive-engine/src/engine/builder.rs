@@ -43,8 +43,8 @@ impl Engine {
 impl EngineBuilder {
     /// Writes checkpoints with `save`, which reports its progress and returns what it wrote.
     ///
-    /// Each checkpoint has its own thread with low priority; one runs at a time. If `save` panics, that checkpoint
-    /// fails; later ones may succeed.
+    /// Checkpoints run one at a time, each on its own low-priority thread. If `save` panics, that checkpoint fails, but
+    /// later ones may succeed.
     #[must_use]
     pub fn checkpointer(
         mut self,

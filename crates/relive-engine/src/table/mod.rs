@@ -1,8 +1,8 @@
 //! One table under one lock, and the operations that wait for it.
 //!
 //! [`State`] is plain data behind the lock of a [`TableCore`]. A [`Change`] is made and the waiters are served
-//! ([`State::serve_waiters`]) under the lock, which is then released. Only after that is the remaining work done
-//! ([`AfterUnlock`]): dropping references, reporting outcomes and waking tasks.
+//! ([`State::serve_waiters`]) under the lock. The remaining work ([`AfterUnlock`]) is done after the lock has been
+//! released: dropping references, reporting outcomes and waking tasks.
 
 mod after_unlock;
 mod change;

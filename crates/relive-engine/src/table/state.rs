@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub(crate) ended: Option<EngineError>,
     /// Whether a sample request had to wait since the last new request arrived; samples report this.
     pub(crate) rate_limited: bool,
-    /// When the lock was last given to the thread that had waited longest.
+    /// When the lock was last passed to the thread that had waited longest.
     handed_on_at: Timestamp,
 }
 

@@ -13,7 +13,7 @@ use crate::timestep::TimeStep;
 /// The minimum height of the tip.
 const MIN_HEIGHT: f64 = 0.8;
 
-/// A pole balanced on a cart that is pushed left (0), not at all (1) or right (2), a hundred times a second.
+/// A pole is balanced on a cart that is pushed left (0), not at all (1) or right (2), a hundred times a second.
 ///
 /// Observations are position / 3, speed / 3, the sine and cosine of the angle, the angular velocity, and time / 10 s,
 /// `[1, 6]`. A step earns 1 while the pole is up and the cart is within 3. The episode ends when either condition

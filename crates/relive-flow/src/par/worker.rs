@@ -167,7 +167,7 @@ impl<T: Send + 'static> Handover<T> {
         made
     }
 
-    /// Passes an item or the end to the puller. Returns whether more items are requested.
+    /// Passes an item or the end of the stream to the puller. Returns whether more items are requested.
     fn hand_over(&self, item: Option<Result<Tagged<T>>>) -> bool {
         let mut state = self.state.lock();
         state.produced.push_back(item);

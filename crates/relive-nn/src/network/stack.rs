@@ -218,8 +218,8 @@ impl Duelling {
         }
     }
 
-    /// The gradient with respect to the value is the sum over actions; from the gradients with respect to the
-    /// advantages, their mean is subtracted.
+    /// The gradient with respect to the value is the sum over actions. The gradients with respect to the advantages are
+    /// reduced by their mean.
     #[expect(clippy::cast_precision_loss, reason = "actions are few")]
     fn split(&self, dy: &mut [f32], by_value: &mut [f32]) {
         let actions = (self.outputs() / self.atoms) as f32;

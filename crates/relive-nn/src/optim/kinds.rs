@@ -1,4 +1,4 @@
-/// Adam (Kingma and Ba 2015), bias-corrected, with ε added to the root: `θ −= α·m̂/(√v̂ + ε)`.
+/// Adam (Kingma and Ba 2015) with bias correction, and with ε added to the root: `θ −= α·m̂/(√v̂ + ε)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adam {
     /// α.

@@ -103,7 +103,7 @@ impl Params {
         self.version = other.version;
     }
 
-    /// Moves towards other parameters: `self += tau·(other − self)` (Polyak averaging, Lillicrap et al. 2016), and
+    /// Moves toward other parameters, `self += tau·(other − self)` (Polyak averaging, Lillicrap et al. 2016), and
     /// copies their version.
     ///
     /// # Panics

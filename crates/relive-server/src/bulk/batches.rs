@@ -395,7 +395,7 @@ impl Plan {
         parts
     }
 
-    /// Writes the batch into memory of at least its size: the head, and the wanted columns.
+    /// Writes the head and the wanted columns of the batch into memory that is at least as large as the batch.
     fn write(&self, data: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Failure> {
         let infos = self.batch.samples().iter().map(|sampled| BatchInfo {
             key: sampled.item.key,

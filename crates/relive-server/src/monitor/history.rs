@@ -1,4 +1,4 @@
-//! The last minutes of the tables, so that a page that is opened late also shows the past.
+//! The history of the tables over the last minutes, so that a page that is opened late also shows the past.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

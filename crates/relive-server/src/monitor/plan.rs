@@ -1,4 +1,4 @@
-//! `/plan`: the plan and the workers of the run that owns the server's tables. The run writes them into a table every
+//! `/plan`: the plan and the workers of the run that owns the server's tables. The run writes both into a table every
 //! second.
 
 use axum::Json;

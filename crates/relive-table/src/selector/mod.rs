@@ -1,4 +1,4 @@
-//! Selectors choose the item that is sampled next, and the item that is evicted from a full table.
+//! Selectors choose the item to sample next, and the item to evict from a full table.
 //!
 //! A selector uses *slots*, the small numbers under which a table stores its items, so that no operation needs a hash
 //! lookup. All kinds implement [`Select`]; the conformance suite in `relive_testkit::selector` tests each of them.

@@ -168,7 +168,7 @@ impl Group {
 /// A descent from the root to the index at which the running sum of the weights exceeds a target.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Descent {
-    /// The group to enter next; at the end of the descent, the index.
+    /// The group to enter next or, at the end of the descent, the index.
     index: usize,
     /// The part of the target that remains for that group.
     target: f64,
@@ -199,8 +199,8 @@ impl Descent {
         }
         self.target -= before;
         if child == ARITY {
-            // Because of rounding, the target may not be below the last sum; if so, choose the last child with a
-            // positive weight.
+            // Because of rounding, the target may not be below the last sum. In that case, the last child with a
+            // positive weight is chosen.
             child = group.0.iter().rposition(|&weight| weight > 0.0).unwrap_or(0);
             self.target = group.0[child];
         }

@@ -11,7 +11,7 @@ use crate::random::index_below;
 /// epoch begins with all of them. New slots join the current epoch. Ignores priorities.
 ///
 /// The slots are in one array, with those already picked in this epoch first. A pick moves its slot across the border,
-/// so every operation takes constant time. It needs 8 bytes per slot.
+/// so every operation takes constant time. The selector needs 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub struct WithoutReplacement {
     slots: Dense,

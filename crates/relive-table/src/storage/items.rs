@@ -18,8 +18,8 @@ const END: Slot = Slot::MAX;
 /// The seed of the key hash. It is fixed because a table's behavior must depend only on its inputs.
 const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
 
-/// An entry that fills one cache line. The alignment is on this wrapper because an aligned enum would need more room
-/// for its discriminant.
+/// An entry that fills one cache line. The wrapper is aligned instead of the enum, because an aligned enum would need
+/// more room for its discriminant.
 #[derive(Debug)]
 #[repr(align(64))]
 struct CacheLine(Entry);

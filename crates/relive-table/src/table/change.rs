@@ -13,8 +13,8 @@ use crate::table::Table;
 impl Table {
     /// Changes either all of the given rules or none of them. Counters and the rate limiter's cursor do not change.
     ///
-    /// If bounds shrink, excess items are still in the table afterwards. [`shrink`](Self::shrink) evicts them in
-    /// portions.
+    /// If bounds shrink, excess items remain in the table until [`shrink`](Self::shrink) evicts them, a portion at a
+    /// time.
     ///
     /// # Errors
     /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, except that a table that could never

@@ -19,7 +19,7 @@ pub struct EncodedTensor<'a> {
     pub codec: Codec,
     /// The shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: &'a Shape,
-    /// Whether delta coding was applied, if it applies to the tensor.
+    /// Whether delta coding was applied, provided that it is applicable to the tensor.
     pub delta_encoded: bool,
     /// The encoded elements.
     pub payload: ChunkBytes<'a>,

@@ -14,7 +14,7 @@ const RECENT: usize = 8;
 
 /// The headers of recent chunks.
 ///
-/// Code that creates many chunks should keep one such value: chunks with equal headers then take less memory, and
+/// Code that creates many chunks should keep one such value. Chunks with equal headers then take less memory, and
 /// readers find the headers in the processor's cache.
 #[derive(Debug, Default)]
 pub struct SharedHeaders {

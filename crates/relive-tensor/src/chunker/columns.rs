@@ -116,8 +116,8 @@ impl Chunker {
         self.columns.len() - 1
     }
 
-    /// Appends rows of some columns, the same number for each, for consecutive steps from `first_step` on. Reports to
-    /// `sink` where the rows have been placed and which chunks are full.
+    /// Appends rows of some columns, the same number for each, for consecutive steps starting at `first_step`. Reports
+    /// to `sink` where the rows have been placed and which chunks are full.
     ///
     /// # Errors
     /// [`ChunkerError`] if the type or shape of a row differs from the column's first row, if the columns differ in

@@ -130,8 +130,8 @@ impl TrajectoryWriter {
         self.append_nest(step, true)
     }
 
-    /// Appends many steps at once. Every leaf has the same leading dimension, which is the number of steps and may be
-    /// 0. This is equivalent to calling [`append`](Self::append) for each step, but much faster.
+    /// Appends many steps at once. Every leaf has the same leading dimension, the number of steps, which may be zero.
+    /// This is equivalent to calling [`append`](Self::append) for each step, but much faster.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor, TrajectoryWriterOptions, Windows};

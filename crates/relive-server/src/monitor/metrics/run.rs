@@ -1,5 +1,5 @@
-//! The run of an agent that owns the server's tables, as the run itself reports it: totals, operators, workers and
-//! nodes.
+//! The metrics of the agent run that owns the server's tables, as reported by the run itself: totals, operators,
+//! workers and nodes.
 
 use serde_json::Value as Json;
 
