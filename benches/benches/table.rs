@@ -57,7 +57,7 @@ impl Bench {
         f64::from(self.rng.next_u32()) / f64::from(u32::MAX)
     }
 
-    /// Returns keys like those that clients choose: in no order.
+    /// Returns a key like those that clients choose: consecutive indices have keys in no particular order.
     fn key(index: u64) -> u64 {
         index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }

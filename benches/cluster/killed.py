@@ -31,7 +31,8 @@ sys.path.insert(0, str(HERE.parent / "peers"))
 from machine import machine  # noqa: E402
 
 PATIENCE = 120.0
-# The table in which items show that the place works, and the number of earlier items that may arrive after the kill.
+# The table whose new items show that the worker's place is working again, and the number of items from before the kill
+# that may still arrive after it.
 TABLES = {"ppo": ("weights", 2), "impala": ("results", 1), "dqn": ("results", 1)}
 
 

@@ -1,7 +1,7 @@
 """Several tables on the same data: each step is stored once, regardless of the number of tables and items that refer to
 it.
 
-One writer fills a table of single steps for uniform replay, one of overlapping sequences for a recurrent learner, and a
+One writer fills three tables: single steps for uniform replay, overlapping sequences for a recurrent learner, and a
 queue of whole episodes for statistics. All of them refer to the same chunks of the server.
 """
 

@@ -16,7 +16,7 @@ SHAPES = [(), (1,), (0,), (7,), (2, 3), (0, 4), (2, 1, 3, 2)]
 
 
 def some(dtype: str, shape: tuple, seed: int) -> np.ndarray:
-    """Random bytes, so that every bit of the payload matters (floats without NaN, for comparing)."""
+    """Random numbers, so that every bit of the payload matters; none is NaN, so that results can be compared."""
     generator = np.random.default_rng(seed)
     if dtype == "bool":
         return generator.integers(0, 2, shape).astype(bool)

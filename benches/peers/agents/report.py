@@ -13,7 +13,7 @@ MEASURES = {
 }
 RELIVE, BUFFER = "relive", "relive.ReplayBuffer"
 WHAT = {"sample": "sample", "add": "add one, table full", "add_many": "add prepared, table full"}
-# Shape, measure, contender, peer, and the minimum ratio.
+# Shape, measure, contender, peer, the minimum ratio, and the unit in which it is reported.
 RATIOS = (
     ("transitions", "sample", RELIVE, "cpprb", 1.5, "×"),
     ("transitions", "sample", RELIVE, "torchrl", 4, "×"),

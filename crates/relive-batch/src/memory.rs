@@ -42,7 +42,7 @@ pub trait ForeignMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Returns the start of the bytes, for a writer. No other code may write or read the bytes.
+    /// Returns a pointer to the first byte, for writing. No other code may write or read the bytes.
     fn start(&self) -> *mut u8;
 }
 

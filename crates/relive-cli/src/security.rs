@@ -51,8 +51,8 @@ pub(crate) struct ServerSecurity {
     /// Maximum number of open connections; further ones are closed at once [default: 20000]
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZeroUsize>,
-    /// Bytes in flight between clients and tables, over all connections. Above the limit, further inserts and samples
-    /// wait, and clients that do not make progress are disconnected [default: 4GiB]
+    /// Maximum number of bytes in flight between clients and tables, over all connections. Beyond this limit, further
+    /// inserts and samples wait, and clients that do not make progress are disconnected [default: 4GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     #[serde(default, deserialize_with = "bytes_of_entry")]
     max_bytes_in_flight: Option<u64>,

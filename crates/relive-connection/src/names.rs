@@ -152,7 +152,7 @@ impl Proposals {
         self.by_table.lock().remove(table);
     }
 
-    /// Returns all proposals, to repeat them to a server that may have restarted.
+    /// Returns all proposals, so that they can be repeated to a server that may have restarted.
     pub fn all(&self) -> Vec<Proposal> {
         let by_table = self.by_table.lock();
         let proposal = |(table, structure): (&Arc<str>, &Arc<Nest<()>>)| Proposal {

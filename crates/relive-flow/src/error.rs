@@ -1,4 +1,4 @@
-//! Errors of a graph, and where they occurred.
+//! Errors in a graph, and where they occurred.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::item::Source;
 /// A result with [`FlowError`].
 pub type Result<T, E = FlowError> = std::result::Result<T, E>;
 
-/// An error of a graph. It names the operator and, if known, the source and the number of the item.
+/// An error in a graph. It names the operator and, if known, the source and the number of the item.
 ///
 /// ```
 /// use relive_flow::{ErrorKind, Flow};

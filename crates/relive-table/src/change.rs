@@ -18,8 +18,8 @@ pub struct TableChange {
     pub max_size: Option<u64>,
     /// The maximum number of bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
-    /// The number of samples after which an item is removed. Items that have already been sampled this often are
-    /// removed by their next sample.
+    /// The number of samples after which an item is removed. An item that has already been sampled that many times is
+    /// removed when it is next sampled.
     pub max_times_sampled: Option<i32>,
     /// Applies to later inserts only; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,

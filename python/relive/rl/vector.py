@@ -1,4 +1,4 @@
-"""Gymnasium environments in worker processes, as one vector.
+"""Runs Gymnasium environments in worker processes, as one vector environment.
 
 >>> envs = ProcessVectorEnv([lambda: gymnasium.make("Ant-v5")] * 8, workers=2)  # doctest: +SKIP
 >>> observations, infos = envs.reset(seed=1)  # doctest: +SKIP

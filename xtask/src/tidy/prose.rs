@@ -34,7 +34,7 @@ enum Kind {
     Rust {
         in_code: bool,
     },
-    /// Within a triple-quoted string: whether the string is a statement, as docstrings are.
+    /// `string` is `Some` in a triple-quoted string, and tells whether the string is a statement, as docstrings are.
     Python {
         string: Option<bool>,
     },

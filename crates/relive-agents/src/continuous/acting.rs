@@ -38,7 +38,7 @@ pub(crate) struct ContinuousPolicy {
 impl ContinuousPolicy {
     /// Creates a policy with the network that `plan` describes, which has one or more outputs for each dimension of an
     /// action. The first loaded weights replace the initial ones. `drawing` is called with the number of dimensions.
-    /// Exploration noise is correlated over time.
+    /// `correlation` is the autocorrelation of the exploration noise over time.
     ///
     /// # Errors
     /// Agents of this kind do not support the spaces, or the network cannot be built.

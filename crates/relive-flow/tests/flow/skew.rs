@@ -59,7 +59,7 @@ impl Pull<Item> for Makes {
     }
 }
 
-/// Returns the items of a maker; the first is slow.
+/// Returns the items of the given maker; maker 0 is slow.
 fn makes(maker: usize, alive: &Alive) -> Flow<Item> {
     let every = if maker == 0 { SLOWNESS } else { 1 };
     Flow::from_pull("makes", Makes { maker, every, pulls: 0, alive: alive.clone() })

@@ -308,7 +308,7 @@ pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Syn
     failure.into_inner().map_or(Ok(()), Err)
 }
 
-/// Prevents two processes from saving to one folder.
+/// Prevents two processes from saving to the same folder at the same time.
 pub(super) fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(LOCK);
     let file = File::options().write(true).create(true).truncate(false).open(&path);

@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(unsafe { b.start().add(5000).read() }, 7);
     }
 
-    /// Defect 24: a failed mapping is an error with its reason.
+    /// Defect 24: a mapping that fails returns an error that states the reason.
     #[test]
     fn a_failed_mapping_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();

@@ -8,7 +8,7 @@
 
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 
-/// Terms of atanh(s)/s = 1 + s²/3 + s⁴/5 + …: with |s| ≤ 0.1716, the first omitted one is below 2⁻⁵⁶.
+/// The coefficients of atanh(s)/s = 1 + s²/3 + s⁴/5 + …: with |s| ≤ 0.1716, the first omitted term is below 2⁻⁵⁶.
 const ATANH_TERMS: [f64; 11] = [
     1.0,
     1.0 / 3.0,

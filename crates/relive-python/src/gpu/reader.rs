@@ -10,7 +10,7 @@ use super::raise::OrRaise;
 use super::settings::{GivenColumn, SchemaFields, columns_of, schema_of};
 use crate::arrays::array::from_elements;
 
-/// Reads a store in another process.
+/// Reads a store that another process created.
 #[pyclass(frozen, module = "relive._native")]
 pub(crate) struct GpuReader(Shared<Reader>);
 
@@ -44,7 +44,7 @@ impl GpuReader {
         Ok((columns_of(py, reader.schema())?, reader.schema().max_steps(), reader.capacity()))
     }
 
-    /// Returns the store's place among the ranks, and their number.
+    /// Returns the store's rank and the number of ranks.
     fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let shard = self.0.get(py)?.shard();
         Ok((shard.rank(), shard.ranks()))

@@ -288,7 +288,7 @@ impl GpuStore {
         py.detach(|| hub.join(readers, &addresses)).or_raise(py)
     }
 
-    /// Returns this store's place among the ranks, and their number.
+    /// Returns this store's rank and the number of ranks.
     fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         let shard = self.hub.get(py)?.store().shard();
         Ok((shard.rank(), shard.ranks()))

@@ -432,7 +432,7 @@ fn grow_mapping(
     path: &mut PathParts,
     paths: &mut Vec<Path>,
 ) -> PyResult<()> {
-    // A dict lists its parts in the order of its keys, but its columns in the order of its sorted keys.
+    // The parts are in the dict's own order, but the columns are in the order of the sorted keys.
     for key in mapping.try_iter()? {
         let key = key?;
         if position_of(parts, &key)?.is_none() {

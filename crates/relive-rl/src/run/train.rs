@@ -13,7 +13,7 @@ use crate::plan::{Agent, MakeEnvironment};
 use crate::times::Lap;
 use crate::{Result, RlError};
 
-/// Trains an agent by its plan, and reports progress.
+/// Trains an agent according to its plan, and reports progress.
 ///
 /// With no [actors](RunOptions::actors), one thread alternates between acting and learning, and the same seed gives the
 /// same numbers, even if the run is saved, killed and resumed. Otherwise each actor is a thread or a process. An

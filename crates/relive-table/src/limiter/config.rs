@@ -114,10 +114,10 @@ pub enum RateLimiterError {
     MinDiffTooHigh {
         /// The requested lowest cursor.
         min_diff: f64,
-        /// The cursor when the table reaches its minimal size.
+        /// The cursor when the table reaches its minimum size.
         center: f64,
     },
-    /// The minimal size is below 1.
+    /// The minimum size is below 1.
     #[error("min_size_to_sample must be at least 1, got {actual}")]
     MinSize {
         /// The requested size.

@@ -10,8 +10,8 @@ use crate::random::index_below;
 /// Picks uniformly among the slots that have not been picked in this epoch. Once all slots have been picked, a new
 /// epoch begins with all of them. New slots join the current epoch. Ignores priorities.
 ///
-/// The slots are in one array, with those already picked in this epoch first. A pick moves its slot across the border,
-/// so every operation takes constant time. The selector needs 8 bytes per slot.
+/// The slots are in one array, with those already picked in this epoch first. Picking a slot moves it across the
+/// boundary between the two groups, so every operation takes constant time. The selector needs 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub struct WithoutReplacement {
     slots: Dense,

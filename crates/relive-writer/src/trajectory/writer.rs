@@ -116,7 +116,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// `InvalidArgument` if a leaf has a different type or shape than before, or has become a container. In that case,
-    /// nothing is stored. For a leaf, the [`source`](std::error::Error::source) is an
+    /// nothing is stored. If the value of a leaf is refused, the [`source`](std::error::Error::source) is an
     /// [`AppendMismatch`](crate::AppendMismatch). Also returns the writer's permanent error.
     pub fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.append_nest(step, false)

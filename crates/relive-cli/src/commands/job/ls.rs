@@ -74,7 +74,7 @@ fn of_address(address: &str, access: &JobAccess) -> Result<Row> {
     if row.state.is_empty() { Err(found.no_run()) } else { Ok(row) }
 }
 
-/// Returns a job on this machine. A job that ended without deregistering is listed once.
+/// Returns a job on this machine. A job that ended without deregistering is listed one last time, as killed.
 fn of_record(record: Record, access: &JobAccess) -> Row {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let job = record.job.clone();

@@ -38,7 +38,7 @@ impl Drop for CallInProgress<'_> {
 }
 
 impl Raised {
-    /// Stores `error`, and returns its text for Rust.
+    /// Stores `error` if it is the first exception, and returns its text for Rust.
     pub(in crate::rl) fn keep(&self, error: PyErr) -> String {
         let text = error.to_string();
         let mut error = Some((error, text.clone()));
