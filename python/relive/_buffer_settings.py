@@ -15,8 +15,9 @@ class BufferSettings:
     """The settings of a buffer; see :class:`relive.ReplayBuffer` for their meaning.
 
     Raises:
-      ValueError: a ``batch_size`` or ``n_step`` below 1, an ``n_step`` above 1 without a ``discount``, or a
-        ``discount`` that is not from 0 to 1.
+      ValueError: a ``batch_size`` or ``n_step`` below 1, an ``n_step`` above 1 without a ``discount``, a ``discount``
+        that is not from 0 to 1, or a negative ``prioritized``.
+      TypeError: ``prioritized`` is a bool.
     """
 
     capacity: int
@@ -29,6 +30,10 @@ class BufferSettings:
     def __post_init__(self) -> None:
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
+        if isinstance(self.prioritized, bool):
+            raise TypeError(f"prioritized is {self.prioritized}, but it must be the exponent of the priorities, such as 0.6, or None")
+        if self.prioritized is not None and not self.prioritized >= 0:
+            raise ValueError(f"prioritized must be at least 0, got {self.prioritized}")
         if self.n_step < 1:
             raise ValueError(f"n_step must be at least 1, got {self.n_step}")
         if self.discount is None and self.n_step > 1:

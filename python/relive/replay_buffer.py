@@ -50,6 +50,7 @@ class ReplayBuffer:
 
     Raises:
       ValueError: a number that is out of range, or an ``n_step`` above 1 without a ``discount``.
+      TypeError: ``prioritized`` is a bool.
     """
 
     def __init__(

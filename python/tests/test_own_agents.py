@@ -211,8 +211,60 @@ def test_policies_are_saved_and_loaded_with_their_agent(tmp_path: pathlib.Path) 
     loaded = rl.Policy.load(tmp_path / "policy.safetensors", agent=Agent(TRANSITIONS))
     observation = np.zeros((10, 5), np.float32)
     assert [loaded(observation) for _ in range(5)] == [result.policy(observation) for _ in range(5)]
-    with pytest.raises(ValueError, match="Agent"):
+    with pytest.raises(ValueError, match="agent is Agent, but it must be one of Relive's; for an agent of your own, pass the agent as `agent=`"):
         rl.Policy.load(tmp_path / "policy.safetensors")
+
+    class Other(Agent):
+        pass
+
+    with pytest.raises(ValueError, match="agent is Agent, but it must be Other, the agent that was passed as `agent=`"):
+        rl.Policy.load(tmp_path / "policy.safetensors", agent=Other(TRANSITIONS))
+
+
+def test_saved_policies_keep_the_structure_of_observations(tmp_path: pathlib.Path) -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    box = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    space = gymnasium.spaces.Dict({"goal": box, "view": gymnasium.spaces.Tuple((box, gymnasium.spaces.Discrete(3)))})
+
+    class Grid(gymnasium.Env):  # type: ignore[name-defined, misc]
+        observation_space, action_space = space, gymnasium.spaces.Discrete(2)
+
+        def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+            return {"goal": np.zeros(2, np.float32), "view": (np.ones(2, np.float32), 1)}, {}
+
+        def step(self, action: Any) -> Any:
+            return self.reset()[0], 1.0, True, False, {}
+
+    seen = []
+
+    class Policy:
+        def act(self, observations: Any, starts: Any) -> Any:
+            seen.append((sorted(observations), type(observations["view"]), observations["view"][0].shape[1:]))
+            return np.zeros(len(starts), np.int64)
+
+        def load(self, weights: Any) -> None: ...
+
+    class Learner:
+        def learn(self, batch: Any) -> Any: ...
+
+        def weights(self) -> Any:
+            return {}
+
+    class Structured:
+        experience = rl.Rollouts(steps=4)
+
+        def policy(self, spec: Any, context: Any) -> Any:
+            assert set(spec.observations) == {"goal", "view"} and isinstance(spec.observations["view"], tuple)
+            return Policy()
+
+        def learner(self, spec: Any, seed: int) -> Any:
+            return Learner()
+
+    result = rl.run(Structured(), Grid, steps=8)
+    result.policy.save(tmp_path / "policy.safetensors")
+    for policy in (result.policy, rl.Policy.load(tmp_path / "policy.safetensors", agent=Structured())):
+        assert policy(Grid().reset()[0]) == 0
+    assert set(map(str, seen)) == {str((["goal", "view"], tuple, (2,)))}
 
 
 def test_policies_of_custom_agents_are_pickled_with_their_agent() -> None:
@@ -251,6 +303,10 @@ def test_several_runs_are_plotted_in_one_figure() -> None:
         rl.plot({"none": rl.run(Agent(TRANSITIONS), "catch/0", steps=30)}, of="evaluation")
     with pytest.raises(ValueError, match="there are no runs of 'none'"):
         rl.plot({"none": []})
+    with pytest.raises(ValueError, match='of must be "training" or "evaluation", not \'eval\''):
+        rl.plot(results, of="eval")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a curve is saved as SVG, but curve.png ends in .png; name it curve.svg"):
+        rl.plot(results).save("curve.png")
 
 
 def test_custom_agents_act_in_python_environments() -> None:
@@ -258,6 +314,7 @@ def test_custom_agents_act_in_python_environments() -> None:
     agent = Agent(rl.Rollouts(steps=20, environments=2))
     result = rl.run(agent, lambda seed: gymnasium.make("CartPole-v1"), steps=100)
     assert result.env_steps >= 100 and agent.batches()[0].observations.shape == (21, 2, 4)
+    assert rl.run(Agent(rl.Rollouts(steps=20)), lambda: gymnasium.make("CartPole-v1"), steps=20).env_steps >= 20
 
 
 def test_loggers_get_episodes_evaluations_and_learner_metrics(tmp_path: pathlib.Path) -> None:
@@ -340,6 +397,8 @@ def test_an_agent_without_a_method_is_refused() -> None:
         def policy(self, spec: Any, context: Any) -> Any:
             return object()
 
+    with pytest.raises(TypeError, match=r"the agent is the class Half, but it must be an instance, such as Half\(\)"):
+        rl.run(Half, "catch/0", steps=10)
     with pytest.raises(TypeError, match=r"Half cannot be an agent, because it has no method learner\(\)"):
         rl.run(Half(), "catch/0", steps=10)
     Half.learner = lambda self, spec, seed: SummingLearner()  # type: ignore[attr-defined]

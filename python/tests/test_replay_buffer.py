@@ -247,6 +247,7 @@ def test_a_loaded_buffer_can_be_saved_to_the_same_folder(tmp_path: pathlib.Path)
 def test_invalid_buffer_arguments_are_refused_with_the_reason(tmp_path: pathlib.Path) -> None:
     for arguments, told in [
         ({"capacity": 0}, "max_size"),
+        ({"capacity": 1, "prioritized": -0.5}, "prioritized must be at least 0"),
         ({"capacity": 1, "batch_size": 0}, "batch_size"),
         ({"capacity": 1, "n_step": 0, "discount": 0.9}, "n_step"),
         ({"capacity": 1, "n_step": 3}, "requires a discount"),

@@ -46,8 +46,15 @@ class Curve:
         return cls(_drawn({name: _band([of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes an SVG file."""
-        pathlib.Path(path).write_text(self.svg, encoding="utf-8")
+        """Writes an SVG file.
+
+        Raises:
+          ValueError: the file name ends in the suffix of another format, such as ``.png``.
+        """
+        path = pathlib.Path(path)
+        if path.suffix.lower() not in ("", ".svg"):
+            raise ValueError(f"a curve is saved as SVG, but {path.name} ends in {path.suffix}; name it {path.stem}.svg")
+        path.write_text(self.svg, encoding="utf-8")
 
     def _repr_svg_(self) -> str:
         return self.svg

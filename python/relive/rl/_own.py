@@ -31,6 +31,8 @@ class AgentBridge:
     """
 
     def __init__(self, agent: Any, *, is_saved: bool = False, source: SourceBridge | None = None) -> None:
+        if isinstance(agent, type):
+            raise TypeError(f"the agent is the class {agent.__name__}, but it must be an instance, such as {agent.__name__}()")
         _expect_methods(agent, "an agent", "policy", "learner")
         experience: Any = getattr(agent, "experience", None) if source is None else Given()
         if source is None and not isinstance(experience, (Rollouts, Transitions, Sequences)):
@@ -79,6 +81,11 @@ class PolicyBridge:
             if sorted(output) != self._names:
                 raise ValueError(f"{called(self._policy)}.act() returned the extras {sorted(output)}, but it has {self._names}")
             extras = [self._array(f"extras[{name!r}]", output[name]) for name in self._names]
+        elif self._is_one and isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping):
+            raise TypeError(
+                f"{called(self._policy)}.act() returned a pair of actions and extras, but the policy has no extras; give it an attribute "
+                f"extras, a mapping of names to data types, such as {{{', '.join(f'{name!r}: np.float32' for name in sorted(answer[1]))}}}"
+            )
         actions = [answer] if self._is_one else nest.flatten(answer)
         return [self._array("the actions", leaf) for leaf in actions], extras
 

@@ -134,13 +134,14 @@ def name_of(environment: Any) -> str:
 
 
 def _called(make: Any, seed: int) -> Any:
-    """Calls a function with a seed, and a class without a seed, since a class's first argument is usually not a seed.
+    """Calls a function with a seed, unless it has no parameters, and a class without a seed, since a class's first argument
+    is usually not a seed.
 
     Raises:
       TypeError: the class cannot be called without arguments.
     """
     if not (isinstance(make, type) and callable(getattr(make, "reset", None)) and callable(getattr(make, "step", None))):
-        return make(seed)
+        return make(seed) if _has_parameters(make) else make()
     arguments = inspect.signature(make)
     named = {"seed": seed} if "seed" in arguments.parameters else {}
     try:
@@ -151,6 +152,14 @@ def _called(make: Any, seed: int) -> Any:
             f"function from a seed: lambda seed: {make.__qualname__}(…)"
         ) from error
     return make(**named)
+
+
+def _has_parameters(function: Any) -> bool:
+    try:
+        return bool(inspect.signature(function).parameters)
+    except ValueError:
+        # Functions in C may have no signature.
+        return True
 
 
 def _is_environment(value: Any) -> bool:

@@ -81,8 +81,10 @@ def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation
         evaluations.
 
     Raises:
-      ValueError: there are no runs, or a run lacks such episodes.
+      ValueError: there are no runs, a run lacks such episodes, or ``of`` is not one of these names.
     """
+    if of not in ("training", "evaluation"):
+        raise ValueError(f'plot: of must be "training" or "evaluation", not {of!r}')
     named = runs if isinstance(runs, Mapping) else {of: runs}
     logs: dict[str, list[EpisodeLog]] = {}
     for name, results in named.items():

@@ -131,7 +131,8 @@ class Supervisor:
         if self._ends[number] > _MAX_ENDS:
             raise RuntimeError(
                 f"worker {number} ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its start, the last time with {how}: "
-                "its policy or its environment ends the process; on='serial' shows the error in this process"
+                "either its policy or its environment ends the process (on='serial' shows the error in this process), or the process cannot "
+                "import them: classes and functions must be at the top level of a module, and the run below `if __name__ == \"__main__\":`"
             )
         what = "node" if self._launcher.by_nodes else "worker"
         print(f"relive: {what} {number} ended with {how}: restarting it", file=sys.stderr)

@@ -32,7 +32,8 @@ pub enum Rules {
 pub struct Restored {
     /// The engine.
     pub engine: Engine,
-    /// The differences between the builder's and the snapshot's rules, regardless of which rules the tables use now.
+    /// The differences between the builder's and the snapshot's rules, regardless of which rules the tables use now. With
+    /// [`Rules::Stored`], a builder's table without a signature does not differ in the signature.
     pub differences: Vec<Difference>,
 }
 
@@ -70,11 +71,15 @@ impl EngineBuilder {
             }
         }
         let mut found = Vec::new();
-        let engine = self.assemble(ledger, |config, extensions, rng, memory| {
+        let engine = self.assemble(ledger, |mut config, extensions, rng, memory| {
             let Some(mut state) = stored.remove(&config.name) else {
                 return Ok(TableHandle::empty(config, extensions, rng, memory)?);
             };
             keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
+            if matches!(rules, Rules::Stored) && config.signature.is_none() {
+                // Programs often leave the signature open.
+                config.signature.clone_from(&state.config.signature);
+            }
             found.append(&mut differences(&state.config, &config));
             let config = match rules {
                 Rules::Stored => TableConfig::clone(&state.config),

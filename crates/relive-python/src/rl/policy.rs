@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_env::Buffer;
-use relive_rl::{Agent, MakeAgent, SavedPolicy};
+use relive_rl::{Agent, MakeAgent, RlError, SavedPolicy};
 use relive_tensor::Tensor;
 
 use super::foreign::{ForeignAgent, Raised};
@@ -68,7 +68,15 @@ impl Policy {
             agent.map(|agent| ForeignAgent::new(&agent, raised.clone()).map(Arc::new)).transpose()?;
         let loaded = py.detach(|| {
             load(&|name, settings| match &foreign {
-                Some(agent) => Ok(Arc::clone(agent) as Arc<dyn Agent>),
+                Some(agent) if agent.name() == name => Ok(Arc::clone(agent) as Arc<dyn Agent>),
+                Some(agent) => {
+                    let expected = format!("{}, the agent that was passed as `agent=`", agent.name());
+                    Err(RlError::setting("the policy's agent", name, expected))
+                }
+                None if !relive_agents::NAMES.contains(&name) => {
+                    let expected = "one of Relive's; for an agent of your own, pass the agent as `agent=`";
+                    Err(RlError::setting("the policy's agent", name, expected))
+                }
                 None => relive_agents::from_json(name, settings),
             })
         });

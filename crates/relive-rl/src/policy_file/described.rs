@@ -1,5 +1,7 @@
 //! The description of a policy in its file.
 
+use std::collections::BTreeMap;
+
 use relive_env::{ArraySpec, Domain, EnvironmentSpec};
 use relive_tensor::{DType, Nest};
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,7 @@ use crate::limits::MAX_LEAVES;
 use crate::{Result, RlError};
 
 /// The version of the description, which is the only one supported.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Everything about a policy except its weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,8 +20,20 @@ pub(super) struct Described {
     version: u32,
     pub(super) agent: String,
     pub(super) settings: Map<String, Value>,
-    observations: Vec<LeafText>,
-    actions: Vec<LeafText>,
+    observations: NestText,
+    actions: NestText,
+}
+
+/// The structure of observations or actions: a [`Nest`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NestText {
+    Leaf(LeafText),
+    List(Vec<NestText>),
+    Tuple(Vec<NestText>),
+    Dict(BTreeMap<String, NestText>),
+    NamedTuple { name: String, fields: Vec<(String, NestText)> },
+    None,
 }
 
 /// A leaf of observations or actions.
@@ -42,8 +56,8 @@ impl Described {
             version: VERSION,
             agent: agent.to_owned(),
             settings,
-            observations: LeafText::all_of(&spec.observations),
-            actions: LeafText::all_of(&spec.actions),
+            observations: NestText::of(&spec.observations, &mut Vec::new()),
+            actions: NestText::of(&spec.actions, &mut Vec::new()),
         }
     }
 
@@ -66,23 +80,63 @@ impl Described {
     }
 }
 
-fn nest(leaves: &[LeafText]) -> Result<Nest<ArraySpec>> {
-    if leaves.len() > MAX_LEAVES {
-        return Err(refused(&format_args!("it has {} leaves; the limit is {MAX_LEAVES}", leaves.len())));
+fn nest(text: &NestText) -> Result<Nest<ArraySpec>> {
+    let nest = text.nest()?;
+    match nest.len() {
+        0..=MAX_LEAVES => Ok(nest),
+        leaves => Err(refused(&format_args!("it has {leaves} leaves; the limit is {MAX_LEAVES}"))),
     }
-    match leaves {
-        [leaf] if leaf.path.is_empty() => Ok(Nest::Leaf(leaf.spec()?)),
-        leaves => {
-            Ok(Nest::List(leaves.iter().map(|leaf| leaf.spec().map(Nest::Leaf)).collect::<Result<_>>()?))
+}
+
+impl NestText {
+    /// `path` contains the parts of the nest's path.
+    fn of(nest: &Nest<ArraySpec>, path: &mut Vec<String>) -> NestText {
+        let mut child = |part: String, nest: &Nest<ArraySpec>| {
+            path.push(part);
+            let text = NestText::of(nest, path);
+            path.pop();
+            text
+        };
+        let mut all = |items: &[Nest<ArraySpec>]| {
+            items.iter().enumerate().map(|(index, item)| child(index.to_string(), item)).collect()
+        };
+        match nest {
+            Nest::Leaf(spec) => NestText::Leaf(LeafText::of(path.join("/"), spec)),
+            Nest::List(items) => NestText::List(all(items)),
+            Nest::Tuple(items) => NestText::Tuple(all(items)),
+            Nest::Dict(items) => NestText::Dict(
+                items.iter().map(|(key, item)| (key.clone(), child(key.clone(), item))).collect(),
+            ),
+            Nest::NamedTuple { name, fields } => {
+                let fields = fields.iter().map(|(key, item)| (key.clone(), child(key.clone(), item)));
+                NestText::NamedTuple { name: name.clone(), fields: fields.collect() }
+            }
+            Nest::None => NestText::None,
         }
+    }
+
+    fn nest(&self) -> Result<Nest<ArraySpec>> {
+        let all = |items: &[NestText]| items.iter().map(NestText::nest).collect::<Result<_>>();
+        let field = |(key, item): (&String, &NestText)| Ok((key.clone(), item.nest()?));
+        Ok(match self {
+            NestText::Leaf(leaf) => Nest::Leaf(leaf.spec()?),
+            NestText::List(items) => Nest::List(all(items)?),
+            NestText::Tuple(items) => Nest::Tuple(all(items)?),
+            NestText::Dict(items) => Nest::Dict(items.iter().map(field).collect::<Result<_>>()?),
+            NestText::NamedTuple { name, fields } => {
+                let fields = fields.iter().map(|(key, item)| field((key, item)));
+                Nest::NamedTuple { name: name.clone(), fields: fields.collect::<Result<_>>()? }
+            }
+            NestText::None => Nest::None,
+        })
     }
 }
 
 impl LeafText {
-    fn all_of(nest: &Nest<ArraySpec>) -> Vec<LeafText> {
+    fn of(path: String, spec: &ArraySpec) -> LeafText {
         let finite =
             |bounds: &[f64]| bounds.iter().map(|bound| Some(*bound).filter(|b| b.is_finite())).collect();
-        let leaf = |path: String, spec: &ArraySpec| LeafText {
+        LeafText {
             path,
             dtype: spec.dtype.name().to_owned(),
             shape: spec.shape.dims().to_vec(),
@@ -91,8 +145,7 @@ impl LeafText {
                 Domain::Bounded { minimum, maximum } => Some([finite(minimum), finite(maximum)]),
                 Domain::Any | Domain::Discrete(_) => None,
             },
-        };
-        nest.flatten_with_paths().into_iter().map(|(path, spec)| leaf(path.to_string(), spec)).collect()
+        }
     }
 
     fn spec(&self) -> Result<ArraySpec> {

@@ -71,8 +71,7 @@ impl SavedPolicy {
         &self.described.agent
     }
 
-    /// Returns the specs of the policy's observations and actions, each as a list of leaves, or as one leaf if there is
-    /// only one.
+    /// Returns the specs of the policy's observations and actions, in the structure of the environment's.
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.spec
