@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import zlib
 from typing import Any
+
+from relive.errors import DataLossError
 
 _FILE = "replay_buffer.json"
 
@@ -43,8 +46,14 @@ class BufferSettings:
 
     def save(self, folder: str, **changing: float) -> None:
         """Writes the settings to ``folder``, together with the numbers that change while the buffer is in use."""
-        with open(os.path.join(folder, _FILE), "w", encoding="utf-8") as file:
-            json.dump({**dataclasses.asdict(self), **changing}, file)
+        text = json.dumps({**dataclasses.asdict(self), **changing})
+        path = os.path.join(folder, _FILE)
+        # A program that is killed while it writes leaves the previous file.
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            json.dump({"settings": text, "crc32": zlib.crc32(text.encode())}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(f"{path}.new", path)
 
 
 def load(folder: str) -> dict[str, Any]:
@@ -52,7 +61,18 @@ def load(folder: str) -> dict[str, Any]:
 
     Raises:
       OSError: the folder has no saved settings.
+      DataLossError: the settings are damaged.
     """
-    with open(os.path.join(folder, _FILE), encoding="utf-8") as file:
-        settings: dict[str, Any] = json.load(file)
+    path = os.path.join(folder, _FILE)
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        saved = json.loads(content)
+        text: str = saved["settings"]
+        is_intact = zlib.crc32(text.encode()) == saved["crc32"]
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataLossError(f"{path} is damaged: {type(error).__name__}: {error}") from error
+    if not is_intact:
+        raise DataLossError(f"{path} is damaged: its checksum does not match")
+    settings: dict[str, Any] = json.loads(text)
     return settings

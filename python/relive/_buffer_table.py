@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,14 @@ import numpy.typing as npt
 from relive import _native, nest
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
+from relive.errors import ClosedError
 from relive.server import Server
 from relive.specs import ArraySpec
 from relive.tables import Table
+
+
+# A buffer keeps this many batch sizes ready: the memory of a batch, and of the next one.
+_MAX_ITERATORS = 8
 
 
 class BufferTable:
@@ -31,6 +37,12 @@ class BufferTable:
         self._kept = 1
         self._iterators: dict[int, BatchIterator] = {}
         self._is_flushed = True
+        self._is_closed = False
+
+    def expect_open(self) -> None:
+        """Raises ``ClosedError`` if the buffer is closed."""
+        if self._is_closed:
+            raise ClosedError("the buffer is closed")
 
     @property
     def is_started(self) -> bool:
@@ -38,6 +50,7 @@ class BufferTable:
 
     @property
     def server(self) -> Server:
+        self.expect_open()
         self.flush()
         return self._start(self._table) if self._server is None else self._server
 
@@ -56,22 +69,49 @@ class BufferTable:
 
     def add(self, step: Mapping[str, Any], priority: float) -> None:
         """Adds a step as an item."""
+        self.expect_open()
         if self._server is None:
             step = _native.with_lists_joined(dict(step))
-            self._columns = set(step)
-            self._start(self._table.replace(signature=nest.map_structure(_spec, step)))
-        elif self._columns is None or step.keys() != self._columns:
+            with self._first(step, nest.map_structure(_spec, step)):
+                return self._append(step, priority)
+        if self._columns is None or step.keys() != self._columns:
             self._check_columns(step)
+        self._append(step, priority)
+
+    def _append(self, step: Mapping[str, Any], priority: float) -> None:
         self._writer.append_item(self._name, priority, step)
         self._is_flushed = False
 
+    @contextlib.contextmanager
+    def _first(self, step: Mapping[str, Any], signature: Any) -> Iterator[None]:
+        """Creates the server for the first step, which determines the columns. If adding the step fails, the buffer stays
+        as it was."""
+        if not step:
+            raise ValueError("a step must have at least one column")
+        table = self._table
+        server = self._start(table.replace(signature=signature))
+        try:
+            yield
+        except Exception:
+            self._server, self._table, self._is_flushed = None, table, True
+            server.stop()
+            raise
+        self._columns = set(step)
+
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
         """Adds ``count`` steps, each as one item; the leading dimension of each column is ``count``."""
+        self.expect_open()
+        if not count:
+            return
         if self._server is None:
-            self._columns = set(rows)
-            self._start(self._table.replace(signature=nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)))
-        elif self._columns is None or rows.keys() != self._columns:
+            signature = nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)
+            with self._first(rows, signature):
+                return self._append_rows(count, rows, priority)
+        if self._columns is None or rows.keys() != self._columns:
             self._check_columns(rows)
+        self._append_rows(count, rows, priority)
+
+    def _append_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
         if count > self._kept:
             # Items can only refer to steps that the writer retains.
             self.flush()
@@ -104,6 +144,7 @@ class BufferTable:
         Raises:
           ValueError: the table is empty.
         """
+        self.expect_open()
         self.flush()
         if self._server is None or not self._table.can_sample(1):
             raise ValueError("the buffer is empty; add steps before you sample")
@@ -111,17 +152,26 @@ class BufferTable:
         if iterator is None:
             # No prefetching, so that an unused iterator costs nothing.
             iterator = self._client.batches(self._name, batch_size, prefetch=0)
+            if len(self._iterators) == _MAX_ITERATORS:
+                self._iterators.pop(next(iter(self._iterators))).close()
             self._iterators[batch_size] = iterator
         return next(iterator)
 
     def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
+        self.expect_open()
+        if self._server is None:
+            raise ValueError("the buffer is empty; add steps before you update priorities")
         self._client.update_priorities(self._name, keys, priorities)
 
     def __len__(self) -> int:
+        self.expect_open()
         self.flush()
         return 0 if self._server is None else self._table.info.current_size
 
     def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
         for iterator in self._iterators.values():
             iterator.close()
         if self._server is not None:

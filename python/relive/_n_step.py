@@ -42,6 +42,7 @@ class NStep:
 
         Raises:
           ValueError: a column is missing or unexpected, or the number of environments changed.
+          TypeError: a column contains Python objects.
         """
         _check(step)
         rewards = np.asarray(step["reward"])
@@ -52,6 +53,17 @@ class NStep:
                 f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
                 "a buffer with n_step must always get steps of the same environments, and add() is for a single one"
             )
+        for name, column in step.items():
+            leaves = [np.asarray(leaf) for leaf in nest.flatten(column)]
+            if any(leaf.dtype.hasobject for leaf in leaves):
+                raise TypeError(f"column {name!r} contains Python objects, but it must contain numbers, strings or arrays of them")
+            counts = {leaf.shape[:1] for leaf in leaves}
+            if counts - {rewards.shape}:
+                raise ValueError(f"column {name!r} has the leading dimensions {sorted(counts)}, but reward has {rewards.shape}: one row for each "
+                                 "environment")
+        if self._steps and step.keys() != self._steps[-1].keys():
+            raise ValueError(f"the steps of the buffer have the columns {sorted(self._steps[-1])}, but this one has {sorted(step)}; use the same "
+                             "column names, or another buffer")
         # The caller may overwrite the arrays.
         self._steps.append(nest.map_structure(lambda leaf: np.array(leaf), dict(step)))
         self._ages = np.minimum(self._ages + 1, self._n_step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import threading
@@ -48,7 +49,9 @@ def raised(of: RemoteError, where: str) -> Exception:
 
 def end_with_parent() -> None:
     """Ends this process when its parent has exited, even while this process is busy."""
-    parent = os.getppid()
+    # The parent of a process that multiprocessing started may have exited before this call.
+    started_by = multiprocessing.parent_process()
+    parent = os.getppid() if started_by is None else started_by.pid
 
     def watch_parent() -> None:
         while os.getppid() == parent:

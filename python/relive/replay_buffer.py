@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from types import TracebackType
@@ -69,6 +70,7 @@ class ReplayBuffer:
         self.beta = beta
         sampler = item_selectors.Uniform() if prioritized is None else item_selectors.Prioritized(prioritized)
         self._is_prioritized = prioritized is not None
+        self._exponent = 1.0 if prioritized is None else prioritized
         self._n_step = None if discount is None else NStep(n_step, discount)
         self._highest = 1.0
         self._table = BufferTable(
@@ -82,16 +84,19 @@ class ReplayBuffer:
 
         Raises:
           ValueError: a step with a different structure, data type or shape than the previous steps, a missing column, a
-            column that the buffer itself adds, or a priority that is negative or not a number.
+            column that the buffer itself adds, or a priority that is negative, not finite, or too large for the
+            exponent.
           TypeError: a value that is not a tensor.
+          ClosedError: the buffer is closed.
         """
         step = columns if step is None else {**step, **columns} if columns else step
         if self._n_step is not None:
             step = _native.with_lists_joined(dict(step))
             return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], step), priority)
+        priority = self._priority(priority)
         if not self._table.is_started:
             self._check_names(step)
-        self._table.add(step, self._highest if priority is None else priority)
+        self._table.add(step, priority)
 
     def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds one step from each of many environments; the leading dimension of every column indexes the environments.
@@ -105,18 +110,42 @@ class ReplayBuffer:
         steps = _native.with_lists_joined({**(steps or {}), **columns})
         if self._n_step is not None:
             return self._add_windows(steps, priority)
-        self._add_rows(len(np.asarray(next(nest.iterate(steps))[1])), steps, priority)
+        leaves = nest.flatten(steps)
+        if not leaves or not all(map(np.ndim, leaves)):
+            raise ValueError("the steps of add_batch must have columns with a leading dimension; use add for a single step")
+        self._add_rows(len(np.asarray(leaves[0])), steps, priority)
 
     def _add_windows(self, steps: Mapping[str, Any], priority: float | None) -> None:
         assert self._n_step is not None
+        self._table.expect_open()
+        priority = self._priority(priority)
         count, windows = self._n_step.push(steps)
         if count:
             self._add_rows(count, windows, priority)
 
     def _add_rows(self, count: int, rows: Mapping[str, Any], priority: float | None) -> None:
+        priority = self._priority(priority)
         if not self._table.is_started:
             self._check_names(rows)
-        self._table.add_rows(count, rows, self._highest if priority is None else priority)
+        self._table.add_rows(count, rows, priority)
+
+    def _priority(self, given: float | None) -> float:
+        """Returns the priority of a new transition.
+
+        Raises:
+          ValueError: the given priority is invalid. The table would refuse the item only after it was sent.
+        """
+        if given is None:
+            return self._highest
+        priority = float(given)
+        try:
+            is_valid = priority >= 0 and math.isfinite(priority**self._exponent)
+        except OverflowError:
+            is_valid = False
+        if not is_valid:
+            raise ValueError(f"priority must be a number from 0, finite also to the power of {self._exponent:g}, got {priority}")
+        self._highest = max(self._highest, priority)
+        return priority
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
         if self._is_prioritized and (_WEIGHTS in step or _KEYS in step):
@@ -134,6 +163,7 @@ class ReplayBuffer:
 
         Raises:
           ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is not one of these names.
+          ClosedError: the buffer is closed.
         """
         batch = self._table.sample(self._settings.batch_size if batch_size is None else batch_size)
         data: dict[str, Any] = dict(batch.data)
@@ -179,7 +209,7 @@ class ReplayBuffer:
         Raises:
           RuntimeError: writing failed.
         """
-        path = os.fspath(path)
+        path = os.path.abspath(path)
         self.server._native.save(path)
         self._settings.save(path, beta=self.beta, highest_priority=self._highest)
 
@@ -191,7 +221,7 @@ class ReplayBuffer:
           OSError: no buffer was saved there.
           DataLossError: the saved buffer is damaged.
         """
-        path = os.fspath(path)
+        path = os.path.abspath(path)
         settings = load(path)
         highest = settings.pop("highest_priority")
         buffer = cls(seed=seed, **settings)

@@ -234,6 +234,56 @@ def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
         loaded.close()
 
 
+@pytest.mark.parametrize("discount", [None, 0.9])
+def test_invalid_steps_and_priorities_leave_the_buffer_as_it_was(discount: float | None) -> None:
+    buffer = ReplayBuffer(10, prioritized=2.0, discount=discount)
+    for priority in (-1.0, float("nan"), float("inf"), 1e200):
+        with pytest.raises(ValueError, match=r"priority must be a number from 0, finite also to the power of 2"):
+            buffer.add(step(0), priority=priority)
+    for bad in ({}, {**step(0), "observation": object()}):
+        with pytest.raises((ValueError, TypeError)):
+            buffer.add(bad)
+    rows = {name: np.stack([column] * 4) for name, column in step(0).items()}
+    if discount is not None:
+        with pytest.raises(ValueError, match="column 'observation' has the leading dimensions"):
+            buffer.add_batch({**rows, "observation": rows["observation"][:3]})
+        with pytest.raises(ValueError, match="needs a reward"):
+            buffer.add_batch({})
+    buffer.add_batch({**rows, "done": np.ones(4, bool)}, priority=100.0)
+    assert len(buffer) == 4
+    with pytest.raises(ValueError, match="columns"):
+        buffer.add_batch({name: column for name, column in rows.items() if name != "observation"})
+    buffer.add_batch({**rows, "done": np.ones(4, bool)})
+    # New transitions get the highest priority so far.
+    assert {item.priority for item in buffer.server.localhost_client().items("replay")} == {100.0}
+    buffer.close()
+
+
+def test_a_closed_buffer_refuses_all_calls(tmp_path: pathlib.Path) -> None:
+    used, unused = filled(), ReplayBuffer(10)
+    used.sample()
+    for buffer in (used, unused):
+        buffer.close()
+        buffer.close()
+        for call in (buffer.sample, buffer.__len__, lambda: buffer.add(step(0)), lambda: buffer.save(tmp_path)):
+            with pytest.raises(relive.errors.ClosedError, match="the buffer is closed"):
+                call()
+
+
+def test_damaged_settings_of_a_buffer_are_reported(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with filled(n_step=2, discount=0.9) as buffer:
+        buffer.save("")
+    with ReplayBuffer.load("") as buffer:
+        assert len(buffer) > 0
+    file = tmp_path / "replay_buffer.json"
+    whole = file.read_text()
+    for damaged in (whole.replace("0.9", "0.1"), whole[:20], "{}", "[1]", "null"):
+        file.write_text(damaged)
+        with pytest.raises(relive.errors.DataLossError, match="replay_buffer.json is damaged"):
+            ReplayBuffer.load("")
+
+
 def test_a_loaded_buffer_can_be_saved_to_the_same_folder(tmp_path: pathlib.Path) -> None:
     with filled() as buffer:
         buffer.save(tmp_path)

@@ -149,6 +149,48 @@ def test_a_hanging_environment_is_reported() -> None:
     envs.close()
 
 
+class Gated(gymnasium.Env[Any, Any]):
+    """An environment whose action 1 takes until someone writes to a pipe. It shows its seed, then its actions plus 10."""
+
+    observation_space, action_space = Box(0, 100, (1,), np.float32), Discrete(5)
+
+    def __init__(self, gate: pathlib.Path) -> None:
+        self.gate = gate
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if seed == 13:
+            raise ValueError("an unlucky seed")
+        return np.full(1, seed, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        if action == 1:
+            self.gate.read_text()
+        return np.full(1, action + 10, np.float32), 0.0, False, False, {"call": lambda: None} if action == 4 else {}
+
+
+def test_late_answers_of_an_interrupted_step_are_discarded(tmp_path: pathlib.Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    envs = ProcessVectorEnv([lambda: Gated(gate)], timeout=20.0)
+    with pytest.raises(ValueError, match="an unlucky seed"):
+        envs.reset(seed=13)
+    assert envs.reset(seed=np.int64(5))[0] == 5  # type: ignore[arg-type]
+    envs._timeout = 0.2
+    with pytest.raises(TimeoutError):
+        envs.step([1])
+    envs._timeout = 20.0
+    with pytest.raises(RuntimeError, match=r"the previous step or reset was interrupted or timed out.*call reset\(\) first"):
+        envs.step([0])
+    gate.write_text("go on")
+    assert envs.reset(seed=7)[0] == 7
+    assert [float(envs.step([action])[0][0, 0]) for action in (0, 2, 3)] == [10, 12, 13]
+    with pytest.raises(TypeError, match="the environments' infos cannot be sent to another process"):
+        envs.step([4])
+    assert envs.step([2])[0] == 12
+    envs.close()
+
+
+
 def test_environments_that_fail_in_a_worker_are_reported() -> None:
     made = []
 

@@ -182,6 +182,19 @@ class Crashes(Odd):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Leaves(Odd):
+    """Ends its process at its first step, as if it had succeeded."""
+
+    def step(self, action: Any) -> Any:
+        os._exit(0)
+
+
+def test_workers_that_end_with_code_0_during_a_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relive.rl._workers, "_MAX_ENDS", 1)
+    with pytest.raises(RuntimeError, match="worker 0 ended 2 times in a row .* with exit code 0"):
+        rl.run(Agent(TRANSITIONS), Leaves, steps=300, on="processes", actors=1)
+
+
 def test_workers_that_end_before_working_are_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     # Simulates a process that takes a minute to start.
     begun = time.monotonic()

@@ -16,6 +16,10 @@ from relive._remote import end_with_parent, raised, describe_error
 from relive.rl._workers import work
 
 
+# The exit code of a process whose run is over. With 0, a policy or an environment may have ended the process.
+_RUN_IS_OVER = 64
+
+
 class Processes:
     """Starts workers as :mod:`multiprocessing` does.
 
@@ -78,7 +82,7 @@ class Process:
 
     def ended(self) -> str | None:
         code = self._process.exitcode
-        if code is None or code == 0:
+        if code is None or code == _RUN_IS_OVER:
             return None if code is None else ""
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
@@ -114,3 +118,4 @@ def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connect
     except BaseException as error:
         pipe.send(describe_error(error))
         sys.exit(1)
+    sys.exit(_RUN_IS_OVER)

@@ -51,6 +51,7 @@ class Memory:
         # Commands and messages have one row per worker; there are no more workers than environments.
         answers = {
             "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "tells": flag,
+            "asked": _Leaf((), np.int64), "answered": _Leaf((), np.int64),
         }
         everything = (*layout, answers)
         sizes = [count * max(1, int(np.prod(leaf.shape))) * leaf.dtype.itemsize for leaf in nest.flatten(everything)]
@@ -65,6 +66,8 @@ class Memory:
         self.observations, self.actions, found = nest.unflatten_as(everything, arrays)
         self.rewards, self.terminated, self.truncated = found["rewards"], found["terminated"], found["truncated"]
         self.commands, self.tells = found["commands"], found["tells"]
+        # The numbers of each worker's newest command, and of the newest command that it has executed.
+        self.asked, self.answered = found["asked"], found["answered"]
 
     def forget_name(self) -> None:
         """Removes the memory's name; the system frees the memory when the last process closes it."""
@@ -76,6 +79,7 @@ class Memory:
         """Releases the memory; its arrays must not be used afterwards."""
         self.forget_name()
         del self.observations, self.actions, self.rewards, self.terminated, self.truncated, self.commands, self.tells
+        del self.asked, self.answered
         self._shared.close()
 
 

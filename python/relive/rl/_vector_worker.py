@@ -25,21 +25,43 @@ def work(
     shared, worker = Memory(*memory), None
     while True:
         go.acquire()
-        command = int(shared.commands[number])
+        command, asked = int(shared.commands[number]), int(shared.asked[number])
         if command == CLOSE:
             break
+        # After an interrupted call, one command may have been announced twice.
+        if asked == shared.answered[number]:
+            continue
         try:
+            arguments = _received(pipe, asked) if command == RESET else ()
             worker = worker or _Worker([factory.fn() for factory in factories], first, shared)
-            message = worker.step() if command == STEP else worker.reset(*pipe.recv())
+            message = worker.reset(*arguments) if command == RESET else worker.step()
         except BaseException as error:
             message = describe_error(error)
         if message:
-            pipe.send(message)
+            _send(pipe, asked, message)
         shared.tells[number] = bool(message)
+        shared.answered[number] = asked
         done.release()
     if worker is not None:
         for failure in worker.close():
             pipe.send(failure)
+
+
+def _received(pipe: Connection, asked: int) -> Any:
+    """Returns the arguments of the command with this number; arguments of interrupted calls are discarded."""
+    while True:
+        number, arguments = pipe.recv()
+        if number == asked:
+            return arguments
+
+
+def _send(pipe: Connection, asked: int, message: Any) -> None:
+    """Sends the infos of a step, or an error."""
+    try:
+        pipe.send((asked, message))
+    except Exception as error:
+        unsent = TypeError(f"the environments' infos cannot be sent to another process: {type(error).__name__}: {error}")
+        pipe.send((asked, describe_error(unsent)))
 
 
 class _Worker:

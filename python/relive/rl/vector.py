@@ -69,18 +69,21 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         layout = leaves_of(self.single_observation_space, "the observation space"), leaves_of(self.single_action_space, "the action space")
         self._memory, self._copy, self._timeout = Memory(layout, self.num_envs), copy, timeout
         self._workers = [_Process(env_fns, self._memory, number, count) for number in range(count)]
+        # Whether all workers have finished the newest command.
+        self._is_whole = True
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode in each environment. If ``seed`` is a number, it is the first environment's seed, and the
         other environments get the following numbers."""
-        seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else list(seed or [None] * self.num_envs)
+        if isinstance(seed, (int, np.integer)):
+            seeds: list[int | None] = [int(seed) + number for number in range(self.num_envs)]
+        else:
+            seeds = [None] * self.num_envs if seed is None else list(seed)
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
         if len(seeds) != self.num_envs:
             raise ValueError(f"got {len(seeds)} seeds for {self.num_envs} environments; give one for each")
-        for worker in self._workers:
-            worker.send((seeds[worker.first : worker.end], options))
-        infos = self._together(RESET)
+        infos = self._together(RESET, [(seeds[worker.first : worker.end], options) for worker in self._workers])
         # All workers have mapped the memory by now.
         self._memory.forget_name()
         return self._observations(), infos
@@ -89,6 +92,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         """Takes one step in each environment."""
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
+        if not self._is_whole and not any(worker.has_ended for worker in self._workers):
+            raise RuntimeError("the previous step or reset was interrupted or timed out, so environments may have taken it; call reset() first")
         if isinstance(self._memory.actions, np.ndarray):
             self._memory.actions[...] = actions
         else:
@@ -98,13 +103,16 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         memory = self._memory
         return self._observations(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
 
-    def _together(self, command: int) -> dict[str, Any]:
-        """Sends the same command to all workers and waits for them, and returns the environments' results."""
-        for worker in self._workers:
-            worker.begin(command)
+    def _together(self, command: int, arguments: Sequence[Any] | None = None) -> dict[str, Any]:
+        """Sends the same command to all workers, with arguments for each, and waits for them. Returns the environments'
+        results."""
+        self._is_whole = False
+        for index, worker in enumerate(self._workers):
+            worker.begin(command, None if arguments is None else arguments[index])
         until = None if self._timeout is None else time.monotonic() + self._timeout
         infos: dict[str, Any] = {}
         messages = [worker.wait(until) for worker in self._workers]
+        self._is_whole = True
         for worker, message in zip(self._workers, messages, strict=True):
             if isinstance(message, tuple):
                 raise raised(message, f"in {worker} another process")
@@ -148,15 +156,19 @@ class _Process:
         which = f"environment {last}" if last == self.first else f"environments {self.first} to {last}"
         return f"worker {self._number}, with {which},"
 
-    def send(self, message: Any) -> None:
-        try:
-            self._pipe.send(message)
-        except OSError:
-            # The worker has ended; the wait for its answer reports that.
-            return
+    @property
+    def has_ended(self) -> bool:
+        return self._process.exitcode is not None
 
-    def begin(self, command: int) -> None:
-        self._memory.commands[self._number] = command
+    def begin(self, command: int, arguments: Any = None) -> None:
+        asked = int(self._memory.asked[self._number]) + 1
+        if arguments is not None:
+            try:
+                self._pipe.send((asked, arguments))
+            except OSError:
+                # The worker has ended; the wait for its answer reports that.
+                pass
+        self._memory.commands[self._number], self._memory.asked[self._number] = command, asked
         self._go.release()
 
     def wait(self, until: float | None) -> Any:
@@ -166,14 +178,27 @@ class _Process:
           RuntimeError: the worker has ended.
           TimeoutError: the worker took too long.
         """
-        while not self._done.acquire(timeout=_LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))):
+        memory, number = self._memory, self._number
+        # A wake-up may belong to an earlier, interrupted call, which may also have consumed this one's.
+        while not (self._woken(until) and memory.answered[number] == memory.asked[number]):
+            if memory.answered[number] == memory.asked[number]:
+                break
             code = self._process.exitcode
             if code is not None:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
                 raise RuntimeError(f"{self} ended with {how}")
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"{self} did not finish in time: one of its environments hangs, or timeout is too short")
-        return self._pipe.recv() if self._memory.tells[self._number] else None
+        if not memory.tells[number]:
+            return None
+        while True:
+            asked, message = self._pipe.recv()
+            if asked == memory.asked[number]:
+                return message
+
+    def _woken(self, until: float | None) -> bool:
+        seconds = _LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))
+        return self._done.acquire(timeout=seconds)
 
     def close(self) -> None:
         self.begin(CLOSE)
