@@ -69,16 +69,15 @@ class BufferTable:
 
     def add(self, step: Mapping[str, Any], priority: float) -> None:
         """Adds a step as an item."""
-        self.expect_open()
         if self._server is None:
+            self.expect_open()
             step = _native.with_lists_joined(dict(step))
             with self._first(step, nest.map_structure(_spec, step)):
-                return self._append(step, priority)
+                self._writer.append_item(self._name, priority, step)
+                self._is_flushed = False
+            return
         if self._columns is None or step.keys() != self._columns:
             self._check_columns(step)
-        self._append(step, priority)
-
-    def _append(self, step: Mapping[str, Any], priority: float) -> None:
         self._writer.append_item(self._name, priority, step)
         self._is_flushed = False
 
@@ -178,6 +177,7 @@ class BufferTable:
             self.flush()
             self._writer.close()
             self._server.stop()
+            self._server = None
 
 
 def _spec(leaf: Any) -> ArraySpec:

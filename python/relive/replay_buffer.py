@@ -93,7 +93,7 @@ class ReplayBuffer:
         if self._n_step is not None:
             step = _native.with_lists_joined(dict(step))
             return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], step), priority)
-        priority = self._priority(priority)
+        priority = self._highest if priority is None else self._priority(priority)
         if not self._table.is_started:
             self._check_names(step)
         self._table.add(step, priority)
@@ -118,25 +118,23 @@ class ReplayBuffer:
     def _add_windows(self, steps: Mapping[str, Any], priority: float | None) -> None:
         assert self._n_step is not None
         self._table.expect_open()
-        priority = self._priority(priority)
+        priority = None if priority is None else self._priority(priority)
         count, windows = self._n_step.push(steps)
         if count:
             self._add_rows(count, windows, priority)
 
     def _add_rows(self, count: int, rows: Mapping[str, Any], priority: float | None) -> None:
-        priority = self._priority(priority)
+        priority = self._highest if priority is None else self._priority(priority)
         if not self._table.is_started:
             self._check_names(rows)
         self._table.add_rows(count, rows, priority)
 
-    def _priority(self, given: float | None) -> float:
-        """Returns the priority of a new transition.
+    def _priority(self, given: float) -> float:
+        """Checks the priority of a new transition, and returns it.
 
         Raises:
-          ValueError: the given priority is invalid. The table would refuse the item only after it was sent.
+          ValueError: the priority is invalid. The table would refuse the item only after it was sent.
         """
-        if given is None:
-            return self._highest
         priority = float(given)
         try:
             is_valid = priority >= 0 and math.isfinite(priority**self._exponent)

@@ -89,7 +89,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observations(), infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
-        """Takes one step in each environment."""
+        """Takes one step in each environment.
+
+        Raises:
+          RuntimeError: a worker has ended, or the previous call was interrupted or timed out: reset the vector first.
+          TimeoutError: an environment took longer than ``timeout``.
+        """
         if self.closed:
             raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
         if not self._is_whole and not any(worker.has_ended for worker in self._workers):
