@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
+from relive._n_step import expect_columns
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
 from relive.errors import ClosedError
@@ -73,11 +74,12 @@ class BufferTable:
             self.expect_open()
             step = _native.with_lists_joined(dict(step))
             with self._first(step, nest.map_structure(_spec, step)):
-                self._writer.append_item(self._name, priority, step)
-                self._is_flushed = False
-            return
+                return self._append(step, priority)
         if self._columns is None or step.keys() != self._columns:
             self._check_columns(step)
+        self._append(step, priority)
+
+    def _append(self, step: Mapping[str, Any], priority: float) -> None:
         self._writer.append_item(self._name, priority, step)
         self._is_flushed = False
 
@@ -99,10 +101,11 @@ class BufferTable:
 
     def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
         """Adds ``count`` steps, each as one item; the leading dimension of each column is ``count``."""
-        self.expect_open()
-        if not count:
-            return
         if self._server is None:
+            self.expect_open()
+            if not count:
+                # No row shows the columns' types.
+                return
             signature = nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)
             with self._first(rows, signature):
                 return self._append_rows(count, rows, priority)
@@ -125,11 +128,7 @@ class BufferTable:
         if self._columns is None:
             structure = self._client.server_info()[self._name].structure
             self._columns = set(step if structure is None else structure)
-        if step.keys() != self._columns:
-            raise ValueError(
-                f"the steps of the buffer have the columns {sorted(self._columns)}, but this one has {sorted(step)}; use the same column "
-                "names, or another buffer"
-            )
+        expect_columns(self._columns, step)
 
     def flush(self) -> None:
         """Waits until the table contains all added steps."""

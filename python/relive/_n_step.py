@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -53,19 +53,19 @@ class NStep:
                 f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
                 "a buffer with n_step must always get steps of the same environments, and add() is for a single one"
             )
-        for name, column in step.items():
-            leaves = [np.asarray(leaf) for leaf in nest.flatten(column)]
+        # The caller may overwrite the arrays.
+        copied = nest.map_structure(lambda leaf: np.array(leaf), dict(step))
+        for name, column in copied.items():
+            leaves = nest.flatten(column)
             if any(leaf.dtype.hasobject for leaf in leaves):
                 raise TypeError(f"column {name!r} contains Python objects, but it must contain numbers, strings or arrays of them")
             counts = {leaf.shape[:1] for leaf in leaves}
             if counts - {rewards.shape}:
                 raise ValueError(f"column {name!r} has the leading dimensions {sorted(counts)}, but reward has {rewards.shape}: one row for each "
                                  "environment")
-        if self._steps and step.keys() != self._steps[-1].keys():
-            raise ValueError(f"the steps of the buffer have the columns {sorted(self._steps[-1])}, but this one has {sorted(step)}; use the same "
-                             "column names, or another buffer")
-        # The caller may overwrite the arrays.
-        self._steps.append(nest.map_structure(lambda leaf: np.array(leaf), dict(step)))
+        if self._steps:
+            expect_columns(self._steps[-1].keys(), step)
+        self._steps.append(copied)
         self._ages = np.minimum(self._ages + 1, self._n_step)
         has_ended = _flag(step, _TERMINATED) | _flag(step, _DONE) | _flag(step, _TRUNCATED)
         parts = []
@@ -99,6 +99,15 @@ class NStep:
         has_terminated = _terminated(steps[-1])[environments]
         window["discount"] = np.where(has_terminated, 0.0, self._discount**length).astype(np.float32)
         return window
+
+
+def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
+    """Raises ``ValueError`` if the step's column names differ from ``names``, those of earlier steps."""
+    if step.keys() != names:
+        raise ValueError(
+            f"the steps of the buffer have the columns {sorted(names)}, but this one has {sorted(step)}; use the same column names, or "
+            "another buffer"
+        )
 
 
 def _check(step: Mapping[str, Any]) -> None:

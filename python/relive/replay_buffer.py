@@ -93,10 +93,11 @@ class ReplayBuffer:
         if self._n_step is not None:
             step = _native.with_lists_joined(dict(step))
             return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], step), priority)
-        priority = self._highest if priority is None else self._priority(priority)
+        priority = self._highest if priority is None else self._checked(priority)
         if not self._table.is_started:
             self._check_names(step)
         self._table.add(step, priority)
+        self._highest = max(self._highest, priority)
 
     def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds one step from each of many environments; the leading dimension of every column indexes the environments.
@@ -118,19 +119,21 @@ class ReplayBuffer:
     def _add_windows(self, steps: Mapping[str, Any], priority: float | None) -> None:
         assert self._n_step is not None
         self._table.expect_open()
-        priority = None if priority is None else self._priority(priority)
+        if priority is not None:
+            self._checked(priority)
         count, windows = self._n_step.push(steps)
         if count:
             self._add_rows(count, windows, priority)
 
     def _add_rows(self, count: int, rows: Mapping[str, Any], priority: float | None) -> None:
-        priority = self._highest if priority is None else self._priority(priority)
+        priority = self._highest if priority is None else self._checked(priority)
         if not self._table.is_started:
             self._check_names(rows)
         self._table.add_rows(count, rows, priority)
+        self._highest = max(self._highest, priority)
 
-    def _priority(self, given: float) -> float:
-        """Checks the priority of a new transition, and returns it.
+    def _checked(self, given: float) -> float:
+        """Returns the priority of a new transition.
 
         Raises:
           ValueError: the priority is invalid. The table would refuse the item only after it was sent.
@@ -142,7 +145,6 @@ class ReplayBuffer:
             is_valid = False
         if not is_valid:
             raise ValueError(f"priority must be a number from 0, finite also to the power of {self._exponent:g}, got {priority}")
-        self._highest = max(self._highest, priority)
         return priority
 
     def _check_names(self, step: Mapping[str, Any]) -> None:

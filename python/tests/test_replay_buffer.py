@@ -242,7 +242,7 @@ def test_invalid_steps_and_priorities_leave_the_buffer_as_it_was(discount: float
             buffer.add(step(0), priority=priority)
     for bad in ({}, {**step(0), "observation": object()}):
         with pytest.raises((ValueError, TypeError)):
-            buffer.add(bad)
+            buffer.add(bad, priority=500.0)
     rows = {name: np.stack([column] * 4) for name, column in step(0).items()}
     if discount is not None:
         with pytest.raises(ValueError, match="column 'observation' has the leading dimensions"):

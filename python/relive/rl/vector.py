@@ -184,10 +184,7 @@ class _Process:
           TimeoutError: the worker took too long.
         """
         memory, number = self._memory, self._number
-        # A wake-up may belong to an earlier, interrupted call, which may also have consumed this one's.
-        while not (self._woken(until) and memory.answered[number] == memory.asked[number]):
-            if memory.answered[number] == memory.asked[number]:
-                break
+        while not self._has_answered(until):
             code = self._process.exitcode
             if code is not None:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -201,9 +198,11 @@ class _Process:
             if asked == memory.asked[number]:
                 return message
 
-    def _woken(self, until: float | None) -> bool:
-        seconds = _LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))
-        return self._done.acquire(timeout=seconds)
+    def _has_answered(self, until: float | None) -> bool:
+        """Waits for a moment, and returns whether the worker has executed the newest command."""
+        # The wake-up may belong to an earlier, interrupted call, which may also have consumed this call's.
+        self._done.acquire(timeout=_LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))
+        return bool(self._memory.answered[self._number] == self._memory.asked[self._number])
 
     def close(self) -> None:
         self.begin(CLOSE)

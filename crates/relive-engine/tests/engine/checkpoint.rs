@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 use crate::common::{Writer, request};
 use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, ErrorKind, Rules};
 use relive_table::{CheckpointProgress, SavedCheckpoint, SelectorKind, Snapshot, TableConfig};
+use relive_tensor::{DType, Nest, TensorSpec};
 
 fn fifo(name: &str) -> TableConfig {
     TableConfig::new(name).sampler(SelectorKind::Fifo)
@@ -85,6 +86,17 @@ fn stored_or_given_rules_apply_and_differences_are_reported() {
         assert_eq!(status.referenced_bytes, each * size);
         let actual: Vec<_> = restored.differences.iter().map(ToString::to_string).collect();
         assert_eq!(actual, ["table a: max_size is 10 in the checkpoint and 2 in the configuration"]);
+    }
+}
+
+#[test]
+fn a_configuration_may_leave_the_stored_signature_open() {
+    let spec = TensorSpec::new("", DType::UInt64, None);
+    let engine = builder(&[fifo("a").signature(Nest::List(vec![Nest::Leaf(spec)]))]).build().unwrap();
+    for (rules, differences) in [(Rules::Stored, 0), (Rules::Given, 1)] {
+        let restored = builder(&[fifo("a")]).build_from(engine.snapshot(), rules).unwrap();
+        let config = restored.engine.table("a").unwrap().status().info.config;
+        assert_eq!((restored.differences.len(), config.signature.is_none()), (differences, differences == 1));
     }
 }
 

@@ -15,7 +15,7 @@ use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfi
 use relive_gpu::{Convert, Pad};
 use relive_tensor::DType;
 
-const KINDS: [Selection; 8] = [
+pub(crate) const KINDS: [Selection; 8] = [
     Selection::Uniform,
     Selection::Weighted,
     Selection::Stratified,

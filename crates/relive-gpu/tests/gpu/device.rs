@@ -3,10 +3,11 @@
 #![expect(unsafe_code, reason = "memory of the host that a GPU reads")]
 #![expect(clippy::print_stdout, reason = "says why it does nothing")]
 
+use crate::cuda::KINDS;
 use crate::support::numbers::{mixed, weight};
 use relive_gpu::Pad;
 use relive_gpu::cuda::{Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, Rows};
-use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
+use relive_gpu::select::{Order, Pool, Selector, Weights, WeightsConfig};
 
 fn device() -> Option<Device> {
     match Device::available() {
@@ -37,16 +38,7 @@ fn a_gpu_selects_the_same_rows_as_the_cpu() {
         other.update(&changed, &values).unwrap();
         assert!(other.weights().unwrap() == host.weights());
         let count = (capacity / 3).min(32_768);
-        for selection in [
-            Selection::Uniform,
-            Selection::Weighted,
-            Selection::Stratified,
-            Selection::Prioritized { beta: 0.4, stratified: true },
-            Selection::TopK,
-            Selection::Fifo,
-            Selection::Lifo,
-            Selection::WithoutReplacement,
-        ] {
+        for selection in KINDS {
             let mut selectors = [Selector::new(capacity), Selector::new(capacity)];
             let here = Pool::with_inserted(&host, &inserted);
             let there = other.pool_with_inserted(&numbers);

@@ -40,7 +40,6 @@ enum NestText {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LeafText {
-    path: String,
     dtype: String,
     shape: Vec<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,8 +55,8 @@ impl Described {
             version: VERSION,
             agent: agent.to_owned(),
             settings,
-            observations: NestText::of(&spec.observations, &mut Vec::new()),
-            actions: NestText::of(&spec.actions, &mut Vec::new()),
+            observations: NestText::of(&spec.observations),
+            actions: NestText::of(&spec.actions),
         }
     }
 
@@ -80,35 +79,28 @@ impl Described {
     }
 }
 
+/// Returns the specs, each with its path as its name.
 fn nest(text: &NestText) -> Result<Nest<ArraySpec>> {
     let nest = text.nest()?;
-    match nest.len() {
-        0..=MAX_LEAVES => Ok(nest),
-        leaves => Err(refused(&format_args!("it has {leaves} leaves; the limit is {MAX_LEAVES}"))),
+    let leaves = nest.flatten_with_paths();
+    if leaves.len() > MAX_LEAVES {
+        return Err(refused(&format_args!("it has {} leaves; the limit is {MAX_LEAVES}", leaves.len())));
     }
+    let named = leaves.into_iter().map(|(path, spec)| ArraySpec { name: path.to_string(), ..spec.clone() });
+    nest.unflatten(named).map_err(|error| refused(&error))
 }
 
 impl NestText {
-    /// `path` contains the parts of the nest's path.
-    fn of(nest: &Nest<ArraySpec>, path: &mut Vec<String>) -> NestText {
-        let mut child = |part: String, nest: &Nest<ArraySpec>| {
-            path.push(part);
-            let text = NestText::of(nest, path);
-            path.pop();
-            text
-        };
-        let mut all = |items: &[Nest<ArraySpec>]| {
-            items.iter().enumerate().map(|(index, item)| child(index.to_string(), item)).collect()
-        };
+    fn of(nest: &Nest<ArraySpec>) -> NestText {
+        let all = |items: &[Nest<ArraySpec>]| items.iter().map(NestText::of).collect();
+        let field = |(key, item): (&String, &Nest<ArraySpec>)| (key.clone(), NestText::of(item));
         match nest {
-            Nest::Leaf(spec) => NestText::Leaf(LeafText::of(path.join("/"), spec)),
+            Nest::Leaf(spec) => NestText::Leaf(LeafText::of(spec)),
             Nest::List(items) => NestText::List(all(items)),
             Nest::Tuple(items) => NestText::Tuple(all(items)),
-            Nest::Dict(items) => NestText::Dict(
-                items.iter().map(|(key, item)| (key.clone(), child(key.clone(), item))).collect(),
-            ),
+            Nest::Dict(items) => NestText::Dict(items.iter().map(field).collect()),
             Nest::NamedTuple { name, fields } => {
-                let fields = fields.iter().map(|(key, item)| (key.clone(), child(key.clone(), item)));
+                let fields = fields.iter().map(|(key, item)| field((key, item)));
                 NestText::NamedTuple { name: name.clone(), fields: fields.collect() }
             }
             Nest::None => NestText::None,
@@ -133,11 +125,10 @@ impl NestText {
 }
 
 impl LeafText {
-    fn of(path: String, spec: &ArraySpec) -> LeafText {
+    fn of(spec: &ArraySpec) -> LeafText {
         let finite =
             |bounds: &[f64]| bounds.iter().map(|bound| Some(*bound).filter(|b| b.is_finite())).collect();
         LeafText {
-            path,
             dtype: spec.dtype.name().to_owned(),
             shape: spec.shape.dims().to_vec(),
             num_values: spec.num_values(),
@@ -150,7 +141,7 @@ impl LeafText {
 
     fn spec(&self) -> Result<ArraySpec> {
         let dtype = self.dtype.parse::<DType>().map_err(|error| refused(&error))?;
-        let spec = ArraySpec::new(&self.path, dtype, self.shape.as_slice());
+        let spec = ArraySpec::new("", dtype, self.shape.as_slice());
         let spec = match (self.num_values, &self.bounds) {
             (Some(count), _) => ArraySpec { domain: Domain::Discrete(count), ..spec },
             (None, Some([low, high])) => {
