@@ -305,9 +305,9 @@ class Client:
           batch_size: the number of items in a batch, at least 1.
           timeout: the number of seconds to wait for a batch. A timeout loses no items; the next call continues the
             incomplete batch.
-          prefetch: the number of batches to request ahead. With 0, sampling is exact: a batch is sampled only when it
-            is requested, from the table's contents at that moment. The default is 0 within the process and 4 over a
-            network, or fewer if 4 batches would exceed 2²⁰ samples.
+          prefetch: the number of batches to request ahead from a server. With 0, sampling is exact: a batch is
+            sampled only when it is requested, from the table's contents at that moment. The default is 4, or fewer if
+            4 batches would exceed 2²⁰ samples. Within the process, the number is always 0.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.
           pad: whether to pad items that differ in length with zeros to the longest item of the batch; the original

@@ -4,11 +4,12 @@
 //! libFuzzer needs counters and comparisons from the compiler, which a stable compiler emits as well; code without
 //! `unsafe` is memory-safe without a sanitizer.
 
-use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{fs, thread};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 
 use crate::{process, workspace};
@@ -58,21 +59,41 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     ]);
     build.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS);
     process::run(&mut build)?;
-    for target in &targets {
-        let (found, artifacts) =
-            (folder.join("corpus").join(target), root.join("fuzz/artifacts").join(target));
-        for folder in [&found, &artifacts] {
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-        }
-        let mut fuzz = Command::new(folder.join(&host).join("release").join(target));
-        fuzz.arg(&found).arg(root.join("fuzz/corpus").join(target));
-        fuzz.arg(format!("-max_total_time={}", options.seconds)).arg(format!("-max_len={MAX_LEN}"));
-        fuzz.args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=0"]);
-        fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
-        process::run(&mut fuzz)
-            .with_context(|| format!("{target}: the input is below {}", artifacts.display()))?;
+    let programs = folder.join(&host).join("release");
+    in_parallel(&targets, |target| fuzz(root, &folder, &programs.join(target), target, options.seconds))
+}
+
+/// Fuzzes one target.
+fn fuzz(root: &Path, folder: &Path, program: &Path, target: &str, seconds: u32) -> Result<()> {
+    let (found, artifacts) = (folder.join("corpus").join(target), root.join("fuzz/artifacts").join(target));
+    for folder in [&found, &artifacts] {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    Ok(())
+    let mut fuzz = Command::new(program);
+    fuzz.arg(&found).arg(root.join("fuzz/corpus").join(target));
+    fuzz.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={MAX_LEN}"));
+    fuzz.args(["-timeout=10", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=0"]);
+    fuzz.arg(format!("-artifact_prefix={}/", artifacts.display()));
+    process::run(&mut fuzz).with_context(|| format!("{target}: the input is below {}", artifacts.display()))
+}
+
+/// Does the work for all targets, as many at the same time as there are processors. Returns the first error, after the
+/// work that has begun.
+fn in_parallel(targets: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> Result<()> {
+    let next = AtomicUsize::new(0);
+    let one_after_the_other = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            // No other target begins after a failure.
+            work(target).inspect_err(|_| next.store(targets.len(), Ordering::Relaxed))?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..process::processors()).map(|_| scope.spawn(one_after_the_other)).collect();
+        let results =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?);
+        results.collect::<Vec<Result<()>>>().into_iter().collect()
+    })
 }
 
 /// Returns the names of the targets; all requested ones must exist.

@@ -14,7 +14,7 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 /// | Option | Default |
 /// |---|---|
 /// | [`new`](Self::new): `batch_size` | required, at least 1 |
-/// | [`prefetch`](Self::prefetch) | 4 batches from a server, 0 in the same process |
+/// | [`prefetch`](Self::prefetch) | 4 batches from a server; always 0 in the same process |
 /// | [`num_workers`](Self::num_workers) | 1 |
 /// | [`timeout`](Self::timeout) | no limit |
 /// | [`max_batches`](Self::max_batches) | no end |
@@ -65,8 +65,9 @@ impl BatchOptions {
         BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
     }
 
-    /// Sets how many batches are requested before they are needed. Default: 0 in the same process; 4 from a server, or
-    /// fewer if 4 batches would exceed 2²⁰ samples.
+    /// Sets how many batches are requested from a server before they are needed. Default: 4, or fewer if 4 batches
+    /// would exceed 2²⁰ samples. In the same process, there is nothing to wait for, so the option has no effect: the
+    /// number is always 0.
     ///
     /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
     /// many as the batch still needs. After a timeout, it withdraws the request, and keeps the samples that have
@@ -123,10 +124,10 @@ impl BatchOptions {
 
     /// Returns the number of batches that are requested in advance.
     pub(crate) fn batches_ahead(&self, transport: Transport) -> usize {
-        let default = match transport {
-            Transport::InProcess => 0,
-            _ => Self::DEFAULT_PREFETCH_TCP.min((MAX_BATCH_SIZE / self.batch_size).saturating_sub(1)),
-        };
+        if transport == Transport::InProcess {
+            return 0;
+        }
+        let default = Self::DEFAULT_PREFETCH_TCP.min((MAX_BATCH_SIZE / self.batch_size).saturating_sub(1));
         self.prefetch.unwrap_or(default)
     }
 
@@ -149,11 +150,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_process_batches_are_prefetched_only_on_request() {
+    fn in_process_batches_are_never_prefetched() {
         let options = BatchOptions::new(8);
         assert_eq!(options.batches_ahead(Transport::InProcess), 0);
         assert_eq!(options.batches_ahead(Transport::Tcp), 4);
-        assert_eq!(options.prefetch(3).batches_ahead(Transport::InProcess), 3);
+        assert_eq!(options.prefetch(3).batches_ahead(Transport::InProcess), 0);
+        assert_eq!(options.prefetch(3).batches_ahead(Transport::Tcp), 3);
         assert_eq!(options.prefetch(0).batches_ahead(Transport::Tcp), 0);
         assert_eq!(BatchOptions::new(1 << 18).batches_ahead(Transport::Tcp), 3);
         assert_eq!(BatchOptions::new(1 << 20).batches_ahead(Transport::Tcp), 0);

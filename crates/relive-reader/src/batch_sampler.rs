@@ -89,8 +89,7 @@ enum Source {
         feed: LocalFeed,
         /// Samples that have been taken but are not in a batch yet, in order.
         ready: Vec<Sampled>,
-        /// Set if no samples are taken in advance, so that items may be copied.
-        rows: Option<Rows>,
+        rows: Rows,
     },
 }
 
@@ -116,7 +115,7 @@ impl BatchSampler {
             }
             Target::Process(local) => {
                 let handle = local.table("sample", table)?;
-                let rows = (batches_ahead == 0).then(|| Rows::new(Arc::from(table), options.batch_size));
+                let rows = Rows::new(Arc::from(table), options.batch_size);
                 let feed = LocalFeed::new(handle, Arc::clone(local.who()));
                 Source::Local { feed, ready: Vec::new(), rows }
             }
@@ -218,11 +217,8 @@ impl BatchSampler {
             Source::Exact(feed) => SampleBatch::new(feed.take(self.batch_size)),
             Source::Remote { ready, .. } => SampleBatch::new(ready.drain(..self.batch_size).collect()),
             Source::Local { feed, ready, rows } => {
-                let later = ready.split_off(self.batch_size);
-                let samples = std::mem::replace(ready, later);
-                if let Some(rows) = rows {
-                    rows.learn(feed.table());
-                }
+                rows.learn(feed.table());
+                let samples = std::mem::take(ready);
                 SampleBatch::stored(samples, &self.table).of_items_like(feed.table().structure())
             }
         }
@@ -230,7 +226,7 @@ impl BatchSampler {
 
     /// Returns a batch that the table copies, if there are no samples left over from another batch.
     fn copy(&mut self) -> Option<SampleBatch> {
-        let Source::Local { feed, ready, rows: Some(rows) } = &mut self.source else { return None };
+        let Source::Local { feed, ready, rows } = &mut self.source else { return None };
         if !ready.is_empty() || feed.in_flight() > 0 {
             return None;
         }
@@ -321,11 +317,10 @@ impl BatchSampler {
 
     async fn fill_from_table(&mut self, timeout: Option<Duration>) -> Result<()> {
         let started = Instant::now();
-        let wanted = self.batch_size * (1 + self.batches_ahead);
         while self.num_ready() < self.batch_size {
             let Source::Local { feed, ready, .. } = &mut self.source else { return Ok(()) };
             let left = timeout.map(|timeout| timeout.saturating_sub(started.elapsed()));
-            let missing = wanted - ready.len();
+            let missing = self.batch_size - ready.len();
             let asking = PendingCall { feed, ready };
             let answer = poll_fn(|cx| asking.feed.poll_answer(missing, left, cx)).await;
             match answer {

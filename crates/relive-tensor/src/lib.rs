@@ -55,7 +55,7 @@ pub use nest::{Leaves, Nest, NestError, Path, PathPart};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};
-pub use touch::{copy_all, touch, touch_starts};
+pub use touch::{touch, touch_starts};
 pub use trajectory::{
     Column, ColumnSpan, MAX_PACKED_BYTES, MAX_ROW_BYTES, OnlySlice, Row, RowLayout, Slice, Trajectory,
     TrajectoryBuilder, TrajectoryError,

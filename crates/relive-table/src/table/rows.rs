@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use relive_tensor::{ColumnLayout, copy_all, touch, touch_starts};
+use relive_tensor::{ColumnLayout, Row, RowLayout};
 use smallvec::SmallVec;
 
 use crate::item::{Sampled, SampledRow};
 use crate::selector::{Pick, Select};
-use crate::storage::{KindId, Record, State};
+use crate::storage::{KindId, State};
 use crate::table::Table;
 
 /// The largest number of samples that are copied in one call.
@@ -47,8 +47,8 @@ impl Table {
     ) -> Vec<SampledRow> {
         let Some(kind) = self.copied(columns, count, places) else { return Vec::new() };
         let picks = self.state.pick_many(count, rng);
-        if picks.len() == count && self.state.are_all_of(kind, &picks) {
-            return self.state.copy_rows(&picks, places);
+        if picks.len() == count && self.state.copy_rows(kind, &picks, places) {
+            return self.state.count_all(&picks);
         }
         self.state.take_many(&picks, others);
         Vec::new()
@@ -76,41 +76,45 @@ impl State {
         picks
     }
 
-    /// Checks all picks, without an early exit, so that the loads are independent.
-    fn are_all_of(&self, kind: KindId, picks: &[Pick]) -> bool {
-        let layouts = self.contents.items.layouts();
-        let is_of = |pick: &Pick| {
-            let row = self.record_of(pick).and_then(|record| record.row(layouts));
-            row.is_some_and(|(_, _, other)| other == kind)
-        };
-        picks.iter().fold(true, |all, pick| all & is_of(pick))
-    }
-
-    fn record_of(&self, pick: &Pick) -> Option<&Record> {
-        self.contents.items.get(pick.slot)
-    }
-
-    fn copy_rows(&mut self, picks: &[Pick], places: &mut [&mut [u8]]) -> Vec<SampledRow> {
-        let mut rows = Vec::with_capacity(picks.len());
+    /// Copies the columns of the picked items to their places. Copies nothing and returns false if one of the items is
+    /// not a row of this kind.
+    fn copy_rows(&self, kind: KindId, picks: &[Pick], places: &mut [&mut [u8]]) -> bool {
+        let Some(rows) = self.rows_of(kind, picks) else { return false };
         let sizes: SmallVec<[usize; 8]> =
-            places.iter().map(|place| place.len() / picks.len().max(1)).collect();
-        for (number, stage) in picks.chunks(STAGE).enumerate() {
-            self.count_stage(stage, &mut rows);
-            let parts = self.parts(stage, places.len());
-            touch_starts(parts.iter().copied());
-            touch(parts.iter().copied());
-            let columns = places.iter_mut().zip(&sizes).zip(parts.chunks(stage.len()));
-            for ((place, size), parts) in columns {
-                let first = number * STAGE * size;
-                copy_all(place.get_mut(first..first + stage.len() * size).unwrap_or_default(), parts, *size);
+            places.iter().map(|place| place.len() / rows.len().max(1)).collect();
+        let mut copied = 0;
+        for stage in rows.chunks(STAGE) {
+            // Rows of chunks of different lengths differ in their layouts, although their columns are the same.
+            for (rows, layout) in with_one_layout(stage) {
+                layout.touch(rows.iter().map(|(row, _)| *row));
+            }
+            for (rows, layout) in with_one_layout(stage) {
+                for (column, (place, size)) in places.iter_mut().zip(&sizes).enumerate() {
+                    let to = place.get_mut(copied * size..(copied + rows.len()) * size);
+                    layout.copy_column(column, rows.iter().map(|(row, _)| *row), to.unwrap_or_default());
+                }
+                copied += rows.len();
             }
         }
-        rows
+        true
     }
 
-    fn count_stage(&mut self, stage: &[Pick], rows: &mut Vec<SampledRow>) {
+    /// Returns the picked items as rows, or `None` if one of them is not a row of this kind. Reads all records without
+    /// an early exit, so that the loads are independent.
+    fn rows_of(&self, kind: KindId, picks: &[Pick]) -> Option<Vec<PlacedRow<'_>>> {
+        let items = &self.contents.items;
+        let mut rows = Vec::with_capacity(picks.len());
+        rows.extend(picks.iter().filter_map(|pick| {
+            let (row, layout, other) = items.get(pick.slot)?.row(items.layouts())?;
+            (other == kind).then_some((row, layout))
+        }));
+        (rows.len() == picks.len()).then_some(rows)
+    }
+
+    fn count_all(&mut self, picks: &[Pick]) -> Vec<SampledRow> {
         let table_size = self.contents.items.len() as u64;
-        rows.extend(stage.iter().filter_map(|pick| {
+        let mut rows = Vec::with_capacity(picks.len());
+        rows.extend(picks.iter().filter_map(|pick| {
             let record = self.count(pick.slot)?;
             Some(SampledRow {
                 key: record.key,
@@ -121,25 +125,17 @@ impl State {
                 times_sampled: record.times_sampled,
             })
         }));
-    }
-
-    /// Returns the bytes of the picked items, column by column, and item by item within each column.
-    fn parts(&self, stage: &[Pick], columns: usize) -> Parts<'_> {
-        let layouts = self.contents.items.layouts();
-        let mut parts = Parts::from_elem(&[], stage.len() * columns);
-        for (at, pick) in stage.iter().enumerate() {
-            let row = self.record_of(pick).and_then(|record| record.row(layouts));
-            let Some((row, layout, _)) = row else { continue };
-            for column in 0..columns {
-                let part = parts.get_mut(column * stage.len() + at);
-                if let (Some(part), Some(bytes)) = (part, row.column(layout, column)) {
-                    *part = bytes;
-                }
-            }
-        }
-        parts
+        rows
     }
 }
 
-/// For a few columns, this needs no heap memory.
-type Parts<'a> = SmallVec<[&'a [u8]; 5 * STAGE]>;
+/// A row and its layout.
+type PlacedRow<'a> = (&'a Row, &'a RowLayout);
+
+/// Splits rows into runs of the same layout.
+fn with_one_layout<'a, 'b>(
+    rows: &'b [PlacedRow<'a>],
+) -> impl Iterator<Item = (&'b [PlacedRow<'a>], &'a RowLayout)> {
+    let runs = rows.chunk_by(|(_, one), (_, next)| core::ptr::eq(*one, *next));
+    runs.filter_map(|run| Some((run, run.first()?.1)))
+}

@@ -5,12 +5,14 @@ mod decode;
 mod error;
 mod pattern;
 mod row;
+mod row_layout;
 mod slice;
 mod stored;
 mod validate;
 
 pub use builder::TrajectoryBuilder;
 pub use error::TrajectoryError;
-pub use row::{MAX_PACKED_BYTES, MAX_ROW_BYTES, Row, RowLayout};
+pub use row::{MAX_PACKED_BYTES, MAX_ROW_BYTES, Row};
+pub use row_layout::RowLayout;
 pub use slice::{ColumnSpan, OnlySlice, Slice};
 pub use stored::{Column, Trajectory};

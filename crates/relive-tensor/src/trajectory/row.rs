@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::row_layout::{RowColumn, RowLayout, RowPart};
 use super::{OnlySlice, Trajectory};
 use crate::chunk::EncodedTensor;
 use crate::dtype::DType;
@@ -29,45 +30,13 @@ pub struct Row {
     first: u32,
 }
 
-/// The common part of rows: their columns and the columns' offsets.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RowLayout {
-    columns: SmallVec<[RowColumn; 1]>,
-}
-
-/// A column of rows.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct RowColumn {
-    layout: ColumnLayout,
-    /// The offset in bytes from the origin, for an item whose first row in the chunk is row 0.
-    start: i64,
-    /// The distance in bytes between consecutive rows of the chunk.
-    stride: u32,
-    bytes: u32,
-}
-
 impl Row {
-    /// Returns the bytes of column number `column`.
+    /// Returns bytes whose position is relative to the row's.
     #[inline]
-    #[must_use]
-    pub fn column(&self, layout: &RowLayout, column: usize) -> Option<&[u8]> {
-        let column = layout.columns.get(column)?;
-        let start = i64::from(self.origin) + column.start + i64::from(self.first) * i64::from(column.stride);
+    pub(super) fn bytes(&self, part: RowPart) -> Option<&[u8]> {
+        let start = i64::from(self.origin) + part.start + i64::from(self.first) * i64::from(part.stride);
         let start = usize::try_from(start).ok()?;
-        self.frame.get(start..start + column.bytes as usize)
-    }
-}
-
-impl RowLayout {
-    /// Iterates over the layouts of the columns.
-    pub fn columns(&self) -> impl ExactSizeIterator<Item = &ColumnLayout> {
-        self.columns.iter().map(|column| &column.layout)
-    }
-
-    /// Returns the number of bytes of all columns.
-    #[must_use]
-    pub fn size_bytes(&self) -> usize {
-        self.columns.iter().map(|column| column.bytes as usize).sum()
+        self.frame.get(start..start + part.bytes as usize)
     }
 }
 
@@ -109,15 +78,17 @@ impl<'a> InPlaceColumn<'a> {
     fn is(&self, column: &RowColumn, first: &InPlaceColumn<'_>) -> bool {
         let OnlySlice { length, squeeze, .. } = self.slice;
         let cell_dims = self.tensor.shape.cell_dims();
-        column.layout.is(self.tensor.dtype, squeeze, length, cell_dims)
-            && column.stride == self.row_bytes
-            && column.start == self.start_beside(first)
+        column.layout.is(self.tensor.dtype, squeeze, length, cell_dims) && column.part == self.part(first)
+    }
+
+    fn part(&self, first: &InPlaceColumn<'_>) -> RowPart {
+        RowPart { start: self.start_beside(first), stride: self.row_bytes, bytes: self.bytes() }
     }
 
     fn describe(&self, first: &InPlaceColumn<'_>) -> RowColumn {
         let OnlySlice { length, squeeze, .. } = self.slice;
         let layout = ColumnLayout::new(self.tensor.dtype, squeeze, length, self.tensor.shape.cell_dims());
-        RowColumn { layout, start: self.start_beside(first), stride: self.row_bytes, bytes: self.bytes() }
+        RowColumn { layout, part: self.part(first) }
     }
 }
 
@@ -149,13 +120,13 @@ impl Trajectory {
             known.columns.len() == in_place.len()
                 && known.columns.iter().zip(&in_place).all(|(column, in_place)| in_place.is(column, first))
         });
-        let layout = || RowLayout { columns: in_place.iter().map(|column| column.describe(first)).collect() };
+        let layout = || RowLayout::new(in_place.iter().map(|column| column.describe(first)).collect());
         let layout = (!is_known).then(layout);
         let row =
             Row { frame: Arc::clone(chunk.fixed_frame()?), origin: first.start, first: first.slice.offset };
         let is_right = |column: usize, in_place: &InPlaceColumn<'_>| {
             let layout = layout.as_ref().or(known)?;
-            check_bytes(in_place.tensor.dtype, row.column(layout, column)?).ok()
+            check_bytes(in_place.tensor.dtype, layout.column(&row, column)?).ok()
         };
         let are_right = in_place.iter().enumerate().all(|(column, in_place)| {
             in_place.tensor.dtype != DType::Bool || is_right(column, in_place).is_some()
@@ -165,7 +136,7 @@ impl Trajectory {
 
     /// Returns the row as a copy of its consecutive columns.
     fn packed_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
-        let mut layout = RowLayout { columns: SmallVec::with_capacity(self.num_columns()) };
+        let mut columns = SmallVec::with_capacity(self.num_columns());
         let mut size = 0_usize;
         for column in self.columns() {
             if self.chunks().iter().any(|chunk| chunk.is_movable()) {
@@ -176,18 +147,15 @@ impl Trajectory {
             let bytes = described.size_bytes(1)?;
             let (start, stride) = (i64::try_from(size).ok()?, 0);
             size = size.checked_add(bytes).filter(|&size| size <= MAX_PACKED_BYTES)?;
-            layout.columns.push(RowColumn {
-                layout: described,
-                start,
-                stride,
-                bytes: u32::try_from(bytes).ok()?,
-            });
+            let part = RowPart { start, stride, bytes: u32::try_from(bytes).ok()? };
+            columns.push(RowColumn { layout: described, part });
         }
         let mut packed: SmallVec<[u8; MAX_PACKED_BYTES]> = SmallVec::with_capacity(size);
         for tensor in self.decode().ok()? {
             packed.extend_from_slice(tensor.bytes()?);
         }
-        let row = Row { frame: Arc::from(packed.as_slice()), origin: 0, first: 0 };
+        let (row, layout) =
+            (Row { frame: Arc::from(packed.as_slice()), origin: 0, first: 0 }, RowLayout::new(columns));
         Some((row, (known != Some(&layout)).then_some(layout)))
     }
 }
@@ -242,7 +210,7 @@ mod tests {
         let (row, layout) = trajectory.row(known).unwrap();
         let layout = layout.or(known.cloned()).unwrap();
         let columns = layout.columns().len();
-        ((0..columns).map(|column| row.column(&layout, column).unwrap().to_vec()).collect(), layout)
+        ((0..columns).map(|column| layout.column(&row, column).unwrap().to_vec()).collect(), layout)
     }
 
     #[test]

@@ -1,0 +1,114 @@
+//! The common part of rows, and the copying of their columns.
+
+use smallvec::SmallVec;
+
+use super::Row;
+use crate::layout::ColumnLayout;
+use crate::touch::touch;
+
+/// The largest gap in bytes between columns that are prefetched together.
+const MAX_GAP: i64 = 16;
+
+/// The common part of rows: their columns and the columns' offsets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RowLayout {
+    pub(super) columns: SmallVec<[RowColumn; 1]>,
+    /// The columns as parts that are prefetched: consecutive columns form one part.
+    spans: SmallVec<[RowPart; 1]>,
+}
+
+/// A column of rows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RowColumn {
+    pub(super) layout: ColumnLayout,
+    pub(super) part: RowPart,
+}
+
+/// Bytes of a row, relative to its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RowPart {
+    /// The offset in bytes from the origin, for an item whose first row in the chunk is row 0.
+    pub(super) start: i64,
+    /// The distance in bytes between consecutive rows of the chunk.
+    pub(super) stride: u32,
+    pub(super) bytes: u32,
+}
+
+impl RowPart {
+    fn end(self) -> i64 {
+        self.start + i64::from(self.bytes)
+    }
+}
+
+impl RowLayout {
+    pub(super) fn new(columns: SmallVec<[RowColumn; 1]>) -> Self {
+        let mut spans: SmallVec<[RowPart; 1]> = SmallVec::new();
+        for RowColumn { part, .. } in &columns {
+            match spans.last_mut() {
+                // Columns of a chunk with more rows than the item has are further apart, so the first row of the item
+                // is row 0, and the distance between rows does not matter.
+                Some(span) if (0..=MAX_GAP).contains(&(part.start - span.end())) => {
+                    span.bytes = u32::try_from(part.end() - span.start).unwrap_or(span.bytes);
+                }
+                _ => spans.push(*part),
+            }
+        }
+        Self { columns, spans }
+    }
+
+    /// Iterates over the layouts of the columns.
+    pub fn columns(&self) -> impl ExactSizeIterator<Item = &ColumnLayout> {
+        self.columns.iter().map(|column| &column.layout)
+    }
+
+    /// Returns the number of bytes of all columns.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.columns.iter().map(|column| column.part.bytes as usize).sum()
+    }
+
+    /// Returns the bytes of a column of a row with this layout.
+    #[must_use]
+    pub fn column<'a>(&self, row: &'a Row, column: usize) -> Option<&'a [u8]> {
+        row.bytes(self.columns.get(column)?.part)
+    }
+
+    /// Prefetches rows with this layout.
+    pub fn touch<'a>(&self, rows: impl Iterator<Item = &'a Row> + Clone) {
+        for &span in &self.spans {
+            touch(rows.clone().filter_map(|row| row.bytes(span)));
+        }
+    }
+
+    /// Copies a column of rows with this layout to `to`, row after row. Small sizes are copied inline, because a
+    /// function call takes longer than the copy.
+    pub fn copy_column<'a>(&self, column: usize, rows: impl Iterator<Item = &'a Row>, to: &mut [u8]) {
+        let Some(&RowColumn { part, .. }) = self.columns.get(column) else { return };
+        match part.bytes {
+            0 => {}
+            1 => copy_each::<1>(part, rows, to),
+            2 => copy_each::<2>(part, rows, to),
+            4 => copy_each::<4>(part, rows, to),
+            8 => copy_each::<8>(part, rows, to),
+            16 => copy_each::<16>(part, rows, to),
+            32 => copy_each::<32>(part, rows, to),
+            64 => copy_each::<64>(part, rows, to),
+            size => {
+                for (to, row) in to.chunks_exact_mut(size as usize).zip(rows) {
+                    if let Some(bytes) = row.bytes(part) {
+                        to.copy_from_slice(bytes);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies a part of `N` bytes of each row.
+fn copy_each<'a, const N: usize>(part: RowPart, rows: impl Iterator<Item = &'a Row>, to: &mut [u8]) {
+    for (to, row) in to.as_chunks_mut::<N>().0.iter_mut().zip(rows) {
+        if let Some(bytes) = row.bytes(part).and_then(<[u8]>::as_array) {
+            *to = *bytes;
+        }
+    }
+}
