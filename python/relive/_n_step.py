@@ -41,8 +41,9 @@ class NStep:
         transitions that this step completes, and their columns.
 
         Raises:
-          ValueError: a column is missing or unexpected, or the number of environments changed.
-          TypeError: a column contains Python objects.
+          ValueError: a column is missing or unexpected, has another data type or shape than before, or the number of
+            environments changed. Nothing is stored in this case.
+          TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
         _check(step)
         rewards = np.asarray(step["reward"])
@@ -65,6 +66,7 @@ class NStep:
                                  "environment")
         if self._steps:
             expect_columns(self._steps[-1].keys(), step)
+            _expect_types(self._steps[-1], copied)
         self._steps.append(copied)
         self._ages = np.minimum(self._ages + 1, self._n_step)
         has_ended = _flag(step, _TERMINATED) | _flag(step, _DONE) | _flag(step, _TRUNCATED)
@@ -110,6 +112,20 @@ def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
         )
 
 
+def _expect_types(previous: Mapping[str, Any], step: Mapping[str, Any]) -> None:
+    """Raises ``ValueError`` if a column's data type or shape differs from the previous step's, whose columns are the
+    same."""
+    for name, column in step.items():
+        # Rewards may be whole numbers in some steps.
+        types, before = ([(str(leaf.dtype), leaf.shape[1:]) for leaf in nest.flatten(of)] for of in (column, previous[name]))
+        if types != before and name != "reward":
+            raise ValueError(f"column {name!r} has rows of {_described(types)}, but those of the previous step were {_described(before)}")
+
+
+def _described(types: list[tuple[str, tuple[int, ...]]]) -> str:
+    return ", ".join(f"{dtype} {shape}" if shape else dtype for dtype, shape in types)
+
+
 def _check(step: Mapping[str, Any]) -> None:
     if "reward" not in step:
         raise ValueError(f"a step of a buffer with discount or n_step needs a reward, but its columns are {sorted(step)}")
@@ -120,6 +136,9 @@ def _check(step: Mapping[str, Any]) -> None:
         )
     if "discount" in step:
         raise ValueError("the buffer creates the column discount; omit it from the steps, or from the buffer's arguments")
+    for name in ("reward", _TERMINATED, _TRUNCATED, _DONE):
+        if name in step and (dtype := np.asarray(step[name]).dtype).kind not in "biuf":
+            raise TypeError(f"column {name!r} must contain numbers, but its data type is {dtype}")
 
 
 def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:

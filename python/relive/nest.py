@@ -105,6 +105,8 @@ def map_structure(function: Callable[..., Any], structure: Any, *others: Any) ->
 
     Raises ``ValueError``, naming the path, if the other structures differ from the first.
     """
+    if not others:
+        return _map_leaves(function, structure)
     return map_structure_with_path(lambda _, *leaves: function(*leaves), structure, *others)
 
 
@@ -177,6 +179,13 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
         return
     for _, part in children(structure):
         _collect(part, leaves)
+
+
+def _map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
+    """Like ``_map`` for one structure, but without the paths. Batches are converted to tensors in this way."""
+    if not is_nested(structure):
+        return function(structure)
+    return rebuild(structure, [_map_leaves(function, part) for _, part in children(structure)])
 
 
 def _map(

@@ -139,13 +139,13 @@ def _tensor(leaf: Any) -> Any:
     """Returns the leaf as a tensor over the same memory, or the leaf itself if no tensor type matches."""
     if not isinstance(leaf, np.ndarray):
         return leaf
-    name = leaf.dtype.name
-    if name in _CARRIERS and hasattr(torch, name):
-        return torch.from_numpy(leaf.view(_CARRIERS[name])).view(getattr(torch, name))
     try:
         return torch.from_numpy(leaf)
     except TypeError:
-        return leaf
+        name = leaf.dtype.name
+        if name not in _CARRIERS or not hasattr(torch, name):
+            return leaf
+        return torch.from_numpy(leaf.view(_CARRIERS[name])).view(getattr(torch, name))
 
 
 def _placed(tensor: torch.Tensor, device: torch.device | None, pinned: bool) -> torch.Tensor:

@@ -213,6 +213,16 @@ def test_a_single_environment_has_windows_too() -> None:
     assert found == [(0, 1.75, 3, 0.125), (1, 1.75, 4, 0.125), (2, 1.75, 5, 0.0), (3, 1.5, 5, 0.0), (4, 1.0, 5, 0.0)]
 
 
+def test_windows_have_rows_of_one_type() -> None:
+    buffer = ReplayBuffer(100, n_step=3, discount=0.5)
+    buffer.add(observation=np.zeros(3, np.float32), reward=1, done=False)
+    with pytest.raises(ValueError, match=r"'observation' has rows of float64 \(3,\), but those of the previous step were float32 \(3,\)"):
+        buffer.add(observation=np.zeros(3), reward=1.5, done=False)
+    # The refused step is not part of a window.
+    buffer.add(observation=np.ones(3, np.float32), reward=1.5, done=True)
+    assert sorted(set(buffer.sample(50)["reward"].tolist())) == [1.5, 1.75]
+
+
 def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "buffer"
     buffer = filled(prioritized=0.7, beta=0.3, batch_size=12, n_step=2, discount=0.9)
@@ -330,6 +340,8 @@ def test_invalid_buffer_arguments_are_refused_with_the_reason(tmp_path: pathlib.
     several.add_batch(reward=[1.0, 2.0], done=[False, False])
     with pytest.raises(ValueError, match="one number for each environment"):
         several.add_batch(reward=[1.0], done=[False])
+    with pytest.raises(TypeError, match="column 'done' must contain numbers, but its data type is <U5"):
+        several.add_batch(reward=[1.0, 2.0], done=["False", "True"])
     with pytest.raises(OSError):
         ReplayBuffer.load(tmp_path / "nothing")
     buffer.close()

@@ -37,9 +37,11 @@ class Batch(NamedTuple):
 
 def from_native(names: Sequence[str], parts: Any, convert: Callable[[Any], Any] | None) -> Batch:
     """Builds a batch from the extension's values."""
-    arrays, valid, (indices, generations, lengths, steps, weights, probabilities) = parts
-    given: Any = (
-        dict(zip(names, arrays, strict=True)), dict(zip(names, valid, strict=True)), lengths, steps, weights, probabilities,
-    )
-    data, valid, lengths, steps, weights, probabilities = given if convert is None else convert(given)
+    arrays, valid, (indices, generations, *others) = parts
+    leaves = [*arrays, *valid, *others]
+    if convert is not None:
+        leaves = convert(leaves)
+    windows = len(names)
+    data, valid = dict(zip(names, leaves[:windows], strict=True)), dict(zip(names, leaves[windows : 2 * windows], strict=True))
+    lengths, steps, weights, probabilities = leaves[2 * windows :]
     return Batch(data, valid, lengths, steps, weights, probabilities, indices, generations)

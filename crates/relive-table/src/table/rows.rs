@@ -86,7 +86,7 @@ impl State {
         for stage in rows.chunks(STAGE) {
             // Rows of chunks of different lengths differ in their layouts, although their columns are the same.
             for (rows, layout) in with_one_layout(stage) {
-                layout.touch(rows.iter().map(|(row, _)| *row));
+                layout.touch(&rows.iter().map(|(row, _)| *row));
             }
             for (rows, layout) in with_one_layout(stage) {
                 for (column, (place, size)) in places.iter_mut().zip(&sizes).enumerate() {

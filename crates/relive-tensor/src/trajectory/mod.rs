@@ -12,7 +12,7 @@ mod validate;
 
 pub use builder::TrajectoryBuilder;
 pub use error::TrajectoryError;
-pub use row::{MAX_PACKED_BYTES, MAX_ROW_BYTES, Row};
-pub use row_layout::RowLayout;
+pub use row::{MAX_PACKED_BYTES, MAX_ROW_BYTES};
+pub use row_layout::{Row, RowLayout};
 pub use slice::{ColumnSpan, OnlySlice, Slice};
 pub use stored::{Column, Trajectory};

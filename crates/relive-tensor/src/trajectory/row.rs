@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::row_layout::{RowColumn, RowLayout, RowPart};
+use super::row_layout::{Row, RowColumn, RowLayout, RowPart};
 use super::{OnlySlice, Trajectory};
 use crate::chunk::EncodedTensor;
 use crate::dtype::DType;
@@ -21,24 +21,6 @@ pub const MAX_ROW_BYTES: usize = 4_096;
 /// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks.
 /// It is no larger than the item's description.
 pub const MAX_PACKED_BYTES: usize = 512;
-
-/// The location of one item's columns, which a [`RowLayout`] describes.
-#[derive(Clone, Debug)]
-pub struct Row {
-    frame: Arc<[u8]>,
-    origin: u32,
-    first: u32,
-}
-
-impl Row {
-    /// Returns bytes whose position is relative to the row's.
-    #[inline]
-    pub(super) fn bytes(&self, part: RowPart) -> Option<&[u8]> {
-        let start = i64::from(self.origin) + part.start + i64::from(self.first) * i64::from(part.stride);
-        let start = usize::try_from(start).ok()?;
-        self.frame.get(start..start + part.bytes as usize)
-    }
-}
 
 /// A column in the item's only chunk.
 struct InPlaceColumn<'a> {

@@ -1,13 +1,32 @@
-//! The common part of rows, and the copying of their columns.
+//! Rows, their common part, and the copying of their columns.
+
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::Row;
 use crate::layout::ColumnLayout;
 use crate::touch::touch;
 
 /// The largest gap in bytes between columns that are prefetched together.
 const MAX_GAP: i64 = 16;
+
+/// The location of one item's columns, which a [`RowLayout`] describes.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub(super) frame: Arc<[u8]>,
+    pub(super) origin: u32,
+    pub(super) first: u32,
+}
+
+impl Row {
+    /// Returns bytes whose position is relative to the row's.
+    #[inline]
+    fn bytes(&self, part: RowPart) -> Option<&[u8]> {
+        let start = i64::from(self.origin) + part.start + i64::from(self.first) * i64::from(part.stride);
+        let start = usize::try_from(start).ok()?;
+        self.frame.get(start..start + part.bytes as usize)
+    }
+}
 
 /// The common part of rows: their columns and the columns' offsets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,8 +64,8 @@ impl RowLayout {
         let mut spans: SmallVec<[RowPart; 1]> = SmallVec::new();
         for RowColumn { part, .. } in &columns {
             match spans.last_mut() {
-                // Columns of a chunk with more rows than the item has are further apart, so the first row of the item
-                // is row 0, and the distance between rows does not matter.
+                // Usually, the chunk has no other rows, so the columns are adjacent in every item. If it has a few more
+                // rows, the part may not include the whole of a later column, which is then fetched when it is copied.
                 Some(span) if (0..=MAX_GAP).contains(&(part.start - span.end())) => {
                     span.bytes = u32::try_from(part.end() - span.start).unwrap_or(span.bytes);
                 }
@@ -74,7 +93,7 @@ impl RowLayout {
     }
 
     /// Prefetches rows with this layout.
-    pub fn touch<'a>(&self, rows: impl Iterator<Item = &'a Row> + Clone) {
+    pub fn touch<'a>(&self, rows: &(impl Iterator<Item = &'a Row> + Clone)) {
         for &span in &self.spans {
             touch(rows.clone().filter_map(|row| row.bytes(span)));
         }
