@@ -129,7 +129,7 @@ class BatchIterator:
         if self._out is None or structure is None or structure.num_leaves != columns:
             return
         try:
-            nest.assert_same_structure(structure.nest, self._out)
+            nest.assert_same_structure(structure.nest, self._out, names=("the table", "out"))
         except ValueError as error:
             raise ValueError(f"out must have the structure of the items of table {self._table!r}: {error}") from None
 

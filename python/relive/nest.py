@@ -19,6 +19,9 @@ from typing import Any
 Path = tuple[Any, ...]
 """The path of a leaf: keys of mappings, positions in lists and tuples, names of fields and attributes."""
 
+# The names of structures in errors.
+_FIRST_AND_OTHER = ("the first", "another")
+
 
 def is_namedtuple(value: object) -> bool:
     """Returns whether ``value`` is an instance of a named tuple class."""
@@ -115,21 +118,25 @@ def map_structure_with_path(function: Callable[..., Any], structure: Any, *other
     return _map(function, (), structure, others)
 
 
-def map_structure_up_to(function: Callable[..., Any], shallow: Any, *others: Any) -> Any:
+def map_structure_up_to(
+    function: Callable[..., Any], shallow: Any, *others: Any, names: tuple[str, str] = _FIRST_AND_OTHER
+) -> Any:
     """Like ``map_structure``, but the other structures may have a nest in place of a leaf of ``shallow``.
+
+    Errors call ``shallow`` and the others by these ``names``.
 
     >>> map_structure_up_to(len, {"a": None}, {"a": [1, 2]})
     {'a': 2}
     """
-    return _map(lambda _, __, *parts: function(*parts), (), shallow, others, up_to=True)
+    return _map(lambda _, __, *parts: function(*parts), (), shallow, others, up_to=True, names=names)
 
 
-def assert_same_structure(first: Any, second: Any) -> None:
-    """Raises ``ValueError`` with the first path at which the two structures differ.
+def assert_same_structure(first: Any, second: Any, *, names: tuple[str, str] = _FIRST_AND_OTHER) -> None:
+    """Raises ``ValueError`` with the first path at which the two structures differ; it calls them by these ``names``.
 
     Lists and tuples are treated as equal, since only the order of the leaves matters.
     """
-    _map(lambda *_: None, (), first, (second,))
+    _map(lambda *_: None, (), first, (second,), names=names)
 
 
 def path_text(path: Path) -> str:
@@ -189,32 +196,43 @@ def _map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
 
 
 def _map(
-    function: Callable[..., Any], path: Path, first: Any, others: tuple[Any, ...], *, up_to: bool = False
+    function: Callable[..., Any],
+    path: Path,
+    first: Any,
+    others: tuple[Any, ...],
+    *,
+    up_to: bool = False,
+    names: tuple[str, str] = _FIRST_AND_OTHER,
 ) -> Any:
     if not is_nested(first):
         for other in others:
             if is_nested(other) and not up_to:
-                raise ValueError(f"the structures differ at {path}: {first!r} is a leaf, but {other!r} is not")
+                raise ValueError(f"{_differ(path)}: {names[0]} has the leaf {first!r}, but {names[1]} has {other!r}")
         return function(path, first, *others)
     parts = children(first)
-    other_parts = [_matching(path, first, parts, other) for other in others]
+    other_parts = [_matching(path, first, parts, other, names) for other in others]
     mapped = [
-        _map(function, (*path, name), part, tuple(other[index] for other in other_parts), up_to=up_to)
+        _map(function, (*path, name), part, tuple(other[index] for other in other_parts), up_to=up_to, names=names)
         for index, (name, part) in enumerate(parts)
     ]
     return rebuild(first, mapped)
 
 
-def _matching(path: Path, first: Any, parts: list[tuple[Any, Any]], other: Any) -> list[Any]:
+def _matching(
+    path: Path, first: Any, parts: list[tuple[Any, Any]], other: Any, names: tuple[str, str]
+) -> list[Any]:
     if not is_nested(other) or isinstance(first, Mapping) != isinstance(other, Mapping):
-        raise ValueError(
-            f"the structures differ at {path}: a {type(first).__name__} in the first is a {type(other).__name__} in the second"
-        )
+        types = type(first).__name__, type(other).__name__
+        raise ValueError(f"{_differ(path)}: {names[0]} has a value of type {types[0]}, but {names[1]} has one of type {types[1]}")
     found = children(other)
-    names, other_names = [name for name, _ in parts], [name for name, _ in found]
-    if names != other_names:
-        raise ValueError(f"the structures differ at {path}: the first has the parts {names}, but the second has {other_names}")
+    keys, other_keys = [name for name, _ in parts], [name for name, _ in found]
+    if keys != other_keys:
+        raise ValueError(f"{_differ(path)}: {names[0]} has the parts {keys}, but {names[1]} has {other_keys}")
     return [part for _, part in found]
+
+
+def _differ(path: Path) -> str:
+    return f"the structures differ at {path_text(path)!r}" if path else "the structures differ"
 
 
 def _is_attrs(value: object) -> bool:

@@ -100,11 +100,11 @@ def test_several_structures() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        ({"a": [1, 2]}, {"a": [1]}, r"\('a',\).*\[0, 1\].*\[0\]"),
-        ({"a": 1}, {"a": [1]}, r"\('a',\).*1 is a leaf"),
-        ({"a": [1]}, {"a": 1}, r"\('a',\).*list in the first.*int in the second"),
-        ({"a": 1}, {"b": 1}, r"\(\).*\['a'\].*\['b'\]"),
-        ({"a": 1}, [1], r"\(\).*dict.*list"),
+        ({"a": [1, 2]}, {"a": [1]}, r"at 'a': the first has the parts \[0, 1\], but another has \[0\]"),
+        ({"a": 1}, {"a": [1]}, r"at 'a': the first has the leaf 1, but another has \[1\]"),
+        ({"a": [1]}, {"a": 1}, "at 'a': the first has a value of type list, but another has one of type int"),
+        ({"a": 1}, {"b": 1}, r"differ: .*\['a'\].*\['b'\]"),
+        ({"a": 1}, [1], "differ: .*dict.*list"),
     ],
 )
 def test_different_structures(first: Any, second: Any, said: str) -> None:

@@ -94,6 +94,15 @@ class Agent:
 TRANSITIONS = rl.Transitions(batch_size=8, min_size=20, max_size=200, priority_exponent=0.6)
 
 
+def test_arrays_beside_a_rollout_have_its_steps() -> None:
+    flags = np.zeros((5, 2), np.bool_)
+    zeros = np.zeros((5, 2), np.float32)
+    rollout = rl.Rollout(np.zeros((6, 2, 3)), zeros, {}, rewards=zeros, discounts=zeros, starts=flags, ends=flags)
+    assert rollout.steps(returns=zeros)["returns"].shape == (10,)
+    with pytest.raises(ValueError, match=r"returns must have the leading dimensions \(5, 2\), for steps and environments, but it has \(6, 2\)"):
+        rollout.steps(returns=np.zeros((6, 2)))
+
+
 def test_rollouts_match_the_environment() -> None:
     agent = Agent(rl.Rollouts(steps=12, environments=3))
     result = rl.run(agent, "catch/0", steps=100, seed=3)

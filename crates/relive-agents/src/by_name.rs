@@ -160,11 +160,16 @@ mod tests {
     #[test]
     fn each_agent_is_created_by_its_name_and_documented() {
         for name in NAMES {
-            let agent = from_json(name, &preset(name, "").unwrap()).unwrap();
-            assert_eq!(agent.name(), *name);
-            agent.validate().unwrap();
+            for environment in
+                ["", "CartPole-v1", "Pendulum-v1", "catch/0", "cartpole/0", "deep_sea/0", "pixels/catch"]
+            {
+                let agent = from_json(name, &preset(name, environment).unwrap()).unwrap();
+                assert_eq!(agent.name(), *name);
+                agent.validate().unwrap();
+            }
             assert!(about(name).is_some_and(|about| !about.text.is_empty()));
         }
+        assert_ne!(preset("impala", "CartPole-v1").unwrap(), preset("impala", "").unwrap());
         let error = from_json("sarsa", "{}").map(drop).unwrap_err().to_string();
         assert!(error.contains("sarsa") && NAMES.iter().all(|name| error.contains(name)), "{error}");
         assert!(preset("sarsa", "").is_err() && about("sarsa").is_none());

@@ -66,8 +66,13 @@ class Rollout:
 
     def steps(self, **more: npt.NDArray[Any]) -> dict[str, Any]:
         """Returns all usable steps as ``{"observations": [n, …], "actions": [n, …], …}``, with the extras and any other
-        arrays ``[T, N, …]``."""
+        arrays ``[T, N, …]``.
+
+        Raises ``ValueError`` for an array with other leading dimensions."""
         kept = ~self.starts
+        for name, array in more.items():
+            if (shape := np.shape(array)[:2]) != kept.shape:
+                raise ValueError(f"{name} must have the leading dimensions {kept.shape}, for steps and environments, but it has {shape}")
         before = nest.map_structure(lambda leaf: leaf[:-1][kept], self.observations)
         return {
             "observations": before,

@@ -105,7 +105,7 @@ def as_arrays(specs: Any, value: Any) -> Any:
     if isinstance(specs, ArraySpec):
         # A fast path: most environments have no nests, and this runs for every step.
         return np.asarray(value, dtype=specs.dtype)
-    return nest.map_structure_up_to(as_arrays, specs, specs, value)
+    return nest.map_structure_up_to(as_arrays, specs, specs, value, names=("the specification", "the value"))
 
 
 def array_spec(shape: Sequence[int], dtype: Any, name: str | None) -> ArraySpec:
