@@ -6,6 +6,7 @@ import pathlib
 import pickle
 from typing import Any
 
+import numpy as np
 import pytest
 from gpu_stores import put, simple, survivors
 from relive import errors, gpu
@@ -53,6 +54,15 @@ def test_states_of_other_loaders_are_refused() -> None:
         loader.restore({})
     with pytest.raises(errors.DataLossError):
         loader.restore({**state, "selector": b"nothing"})
+    weights = state["weights"]
+    again = store.loader(2, {"x": gpu.Window()}, seed=5)
+    expected = again.state()
+    for damaged in (3, "x", [], {}, np.zeros(3), {**weights, "weights": [np.nan] * len(weights["weights"])}, {**weights, "indices": [0, 1]}):
+        with pytest.raises(errors.InvalidArgumentError, match="the weights in the state"):
+            again.restore({**state, "weights": damaged})
+    with pytest.raises(errors.InvalidArgumentError, match="version"):
+        again.restore({**state, "version": np.zeros(3)})
+    assert again.state()["selector"] == expected["selector"], "the loader stays unchanged"
     empty = simple()
     with pytest.raises(errors.NotFoundError):
         empty.loader(2, {"x": gpu.Window()}).restore(state)

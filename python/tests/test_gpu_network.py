@@ -167,6 +167,8 @@ def test_a_killed_rank_is_named() -> None:
         with pytest.raises(errors.UnavailableError, match=r"rank 1 at 127\.0\.0\.1:\d+"):
             store.collect([2], {"x": gpu.Window(-1, 1)})
         assert store.collect([0], {"x": gpu.Window(-1, 1)}).data["x"].tolist() == [[0]]
+    # A killed process leaves its memory behind.
+    os.unlink(f"/dev/shm/{name}.1")
 
 
 def connections() -> Iterator[tuple[int, socket.socket]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import subprocess
@@ -108,6 +109,8 @@ def test_an_ended_store_is_detected() -> None:
         process.communicate()
         with pytest.raises(errors.UnavailableError, match="ended"):
             writer.begin(timeout=60.0)
+    # A killed process leaves its memory behind.
+    os.unlink(f"/dev/shm/{name}")
 
 
 def test_invalid_store_writer_calls_are_refused() -> None:
@@ -165,3 +168,17 @@ def test_a_writer_waits_for_a_pinned_row() -> None:
         # The writer gets the same row again, because there is only one.
         writer.begin()
         assert len(made) == 0
+
+
+def test_closing_a_store_ends_waits() -> None:
+    name = f"closed-{os.getpid()}"
+    for wait in (lambda made: made.scan(timeout=60.0), lambda made: made.insert({"x": np.zeros(1, np.float32)}, timeout=60.0)):
+        with gpu.Store({"x": "float32"}, capacity=1, max_steps=2, name=name, removal=lambda candidates: None) as made:
+            made.insert({"x": np.zeros(1, np.float32)})
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                waiting = pool.submit(wait, made)
+                with pytest.raises(concurrent.futures.TimeoutError):
+                    waiting.result(timeout=0.2)
+                made.close()
+                with pytest.raises(errors.ClosedError):
+                    waiting.result(timeout=20.0)

@@ -13,6 +13,9 @@ from relive.specs import ArraySpec
 
 Native = tuple[str, "np.dtype[Any]", list[int]]
 
+# The kinds of numpy's data types that are not numbers.
+_NOT_NUMBERS = "OSUMm"
+
 
 def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
     """Returns the specs of columns by name. Each column is given as a data type, a pair of data type and shape of a
@@ -71,14 +74,16 @@ def position(positions: Mapping[str, int], name: str) -> int:
 
 
 def stored(value: Any, spec: ArraySpec) -> Any:
-    """Converts a trajectory's value for a column: an array is unchanged, a list becomes an array of the column's data
-    type.
+    """Converts a trajectory's value for a column: an array of numbers is unchanged, a list becomes an array of the
+    column's data type.
 
     Raises:
-      InvalidArgumentError: the value is missing, or is a list of other values.
+      InvalidArgumentError: the value is missing, does not consist of numbers, or is a list of other values.
     """
     if value is None:
         raise InvalidArgumentError(f"the trajectory has None for {spec.name!r}; give an array [steps, …] of {spec.dtype}")
+    if isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.dtype.kind in _NOT_NUMBERS:
+        return converted(np.asarray(value), spec, "the trajectory")
     if not isinstance(value, (list, tuple)):
         return value
     try:
@@ -110,7 +115,7 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
     """
     if array.dtype == spec.dtype:
         return array
-    if array.dtype.kind in "OSUMm":
+    if array.dtype.kind in _NOT_NUMBERS:
         raise InvalidArgumentError(f"{what}: {spec.name!r} has values of {array.dtype}, which are not numbers; the column has the data type {spec.dtype}")
     if array.dtype.kind == "c" and spec.dtype.kind != "c" or not _is_same(array, changed := _cast(array, spec.dtype)):
         raise InvalidArgumentError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
+from relive.gpu._given import whole
 
 Convert = Callable[[Any], Any]
 
@@ -41,11 +42,18 @@ def _to_torch(device: Any) -> Convert:
     import torch
     from relive.torch import to_torch
 
-    target = torch.device(device)
+    try:
+        target = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidArgumentError(f"device is {device!r}, but PyTorch has no such device: {error}") from error
     if target.type == "cuda" and not torch.cuda.is_available():
         raise UnavailableError(f"device is {str(device)!r}, but this PyTorch ({torch.__version__}) has no CUDA")
     if target.type == "cpu":
         return to_torch
+    try:
+        torch.empty(0, device=target)
+    except (RuntimeError, NotImplementedError, AssertionError) as error:
+        raise UnavailableError(f"device is {str(device)!r}, which this PyTorch ({torch.__version__}) cannot use: {error}") from error
     return lambda arrays: to_torch(arrays, device=target)
 
 
@@ -57,7 +65,7 @@ def _to_jax(device: Any) -> Convert:
         return lambda arrays: to_jax(arrays, device=device)
     platform, _, number = device.partition(":")
     try:
-        found = jax.devices(platform)[int(number or 0)]
+        found = jax.devices(platform)[whole("the number of the device", int(number or 0), 0, 1 << 31)]
     except (RuntimeError, IndexError, ValueError) as error:
         raise UnavailableError(f"device is {device!r}, but JAX has no such device: {error}") from error
     return lambda arrays: to_jax(arrays, device=found)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
+from relive.errors import InvalidArgumentError
 
 _log = logging.getLogger("relive")
 
@@ -27,6 +28,27 @@ def of_store(store: _native.GpuStore) -> Kept:
     there = np.array([status[0] != "free" for status in statuses], bool)
     generations = np.array([status[1] for status in statuses], np.int64)
     return {"indices": rank * capacity + places[there], "generations": generations[there], "weights": weights[places][there]}
+
+
+def checked(kept: Any) -> Kept:
+    """Returns the weights in a loader's state.
+
+    Raises:
+      InvalidArgumentError: the value does not consist of an index, a generation and a weight for each trajectory.
+    """
+    if not isinstance(kept, Mapping) or kept.keys() != {"indices", "generations", "weights"}:
+        raise InvalidArgumentError("the weights in the state do not have indices, generations and weights; give the result of state()")
+    arrays = {name: np.asarray(part) for name, part in kept.items()}
+    kinds = {name: array.dtype.kind for name, array in arrays.items()}
+    weights = arrays["weights"]
+    is_valid = (
+        len({array.shape for array in arrays.values()}) == 1 and weights.ndim == 1
+        and kinds["indices"] in "iu" and kinds["generations"] in "iu" and kinds["weights"] == "f"
+        and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
+    )
+    if not is_valid:
+        raise InvalidArgumentError("the weights in the state are damaged; give the result of state()")
+    return arrays
 
 
 def give_back(store: _native.GpuStore, kept: Mapping[str, npt.NDArray[Any]]) -> None:

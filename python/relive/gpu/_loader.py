@@ -171,13 +171,14 @@ class Loader:
         logged to the logger ``relive``.
 
         Raises:
-          InvalidArgumentError: the value is not a state, or belongs to a loader with different settings.
+          InvalidArgumentError: the value is not a state, or belongs to a loader with different settings. This loader
+            stays unchanged.
           DataLossError: the random stream in the state is damaged.
           NotFoundError: the store lacks trajectories that were drawn ahead. This loader stays unchanged.
         """
-        if not isinstance(state, Mapping) or state.get("version") != _VERSION:
+        if not isinstance(state, Mapping) or not _is_version(state.get("version")):
             raise InvalidArgumentError(f"this is not the state of a loader of version {_VERSION}; give the result of state()")
-        if missing := [part for part in ("settings", "seed", "selector", "pending") if part not in state]:
+        if missing := [part for part in ("settings", "seed", "selector", "pending", "weights") if part not in state]:
             raise InvalidArgumentError(f"the state of a loader has no {', '.join(missing)}; give the result of state()")
         if not isinstance(state["settings"], Mapping):
             raise InvalidArgumentError(f"the settings of the state are a {type(state['settings']).__name__}; give the result of state()")
@@ -186,14 +187,15 @@ class Loader:
                 raise InvalidArgumentError(
                     f"the state belongs to a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
                 )
+        weights = None if state["weights"] is None else _kept_weights.checked(state["weights"])
         try:
             self._native.restore(state["seed"], state["selector"], state["pending"])
         except ReverbError:
             raise
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"this is not the state of a loader: {error}; give the result of state()") from error
-        if state["weights"] is not None and isinstance(self._source, _native.GpuStore):
-            _kept_weights.give_back(self._source, state["weights"])
+        if weights is not None and isinstance(self._source, _native.GpuStore):
+            _kept_weights.give_back(self._source, weights)
 
     def close(self) -> None:
         """Ends the loader. Its batches remain valid."""
@@ -209,3 +211,7 @@ class Loader:
 
     def _drawing(self) -> dict[str, Any]:
         return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last", "share")}
+
+
+def _is_version(given: Any) -> bool:
+    return isinstance(given, int) and given == _VERSION

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError, UnavailableError
+from relive.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
@@ -107,9 +107,10 @@ class Readable:
           threads: the number of threads that copy, including the caller's.
           max_weight: the largest weight that the store will have, for draws that depend on the size of weights.
             Probabilities are rounded to about 2⁻⁴⁰ of this weight's probability: with an ``alpha``, ``weight^alpha`` to
-            2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change probabilities by more than 0.4 %, draws are rejected;
-            in this case, pass a value near the largest weight. Uniform, FIFO and LIFO draws only check whether a weight
-            is above 0, and accept any value.
+            2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change the mean weight's probability by more than 0.4 %,
+            draws are rejected; in this case, pass a value near the largest weight. Much smaller weights may change
+            more; ``batch.probabilities`` has the probabilities after rounding. Uniform, FIFO and LIFO draws only check
+            whether a weight is above 0, and accept any value.
 
         Raises:
           InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one
@@ -147,6 +148,8 @@ class Readable:
           InvalidArgumentError: a step is beyond its trajectory's length, or the numbers of steps and indices differ.
         """
         indices = np.atleast_1d(np.asarray(indices))
+        if indices.dtype.kind == "i" and (indices < 0).any():
+            raise NotFoundError(f"there is no trajectory {indices.min()}; indices start at 0")
         last = isinstance(steps, str)
         if last and steps != "last":
             raise InvalidArgumentError(f"steps is {steps!r}; give an array of steps, or 'last'")

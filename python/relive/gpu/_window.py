@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -31,7 +32,9 @@ class Window:
       column: the name of the column, if it differs from the window's name, as for two windows of one column.
 
     Raises:
-      InvalidArgumentError: no steps, an unknown ``pad``, an unsupported ``dtype``, or ``scale`` without ``dtype``.
+      InvalidArgumentError: no steps, an unknown ``pad``, a ``value`` or ``scale`` that is not a number or that a 64-bit
+        float cannot represent, an unsupported ``dtype``, ``scale`` without ``dtype``, or a ``column`` that is not a
+        string.
     """
 
     offset: int = 0
@@ -43,15 +46,32 @@ class Window:
     column: str | None = None
 
     def __post_init__(self) -> None:
-        if whole("length", self.length, 0, 1 << 32) < 1:
-            raise InvalidArgumentError(f"a window has {self.length} steps, but it must have at least 1")
+        whole("length", self.length, 1, 1 << 32)
         whole("offset", self.offset, -(1 << 32), 1 << 32)
         if self.pad not in ("head", "tail"):
             raise InvalidArgumentError(f"pad is {self.pad!r}; it must be 'head' or 'tail'")
+        _expect_number("value", self.value)
+        if self.column is not None and not isinstance(self.column, str):
+            raise InvalidArgumentError(f"column is {self.column!r}; give the name of a column")
+        if self.scale is not None:
+            _expect_number("scale", self.scale)
         if self.scale is not None and self.dtype is None:
             raise InvalidArgumentError(f"scale is {self.scale} without a dtype; give the type of the scaled values")
         if self.dtype is not None:
             object.__setattr__(self, "dtype", _dtype_of(self.dtype))
+
+
+def _expect_number(name: str, given: Any) -> None:
+    is_number = isinstance(given, (numbers.Real, np.number, np.bool_)) and not isinstance(given, np.complexfloating)
+    if not is_number or isinstance(given, numbers.Integral) and not _is_exact(int(given)):
+        raise InvalidArgumentError(f"{name} is {given!r}; it must be a number that a 64-bit float can represent")
+
+
+def _is_exact(given: int) -> bool:
+    try:
+        return int(float(given)) == given
+    except OverflowError:
+        return False
 
 
 def _dtype_of(given: Any) -> np.dtype[Any]:

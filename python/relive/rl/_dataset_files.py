@@ -33,6 +33,8 @@ def read(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     """
     reader = _READERS.get(path.suffix)
     if reader is None:
+        if not path.exists():
+            raise FileNotFoundError(f"there is no file or folder {path}")
         raise ValueError(f"{path}: the extension of a data set must be one of {', '.join(_READERS)} and .npz")
     return reader(path, is_wanted)
 

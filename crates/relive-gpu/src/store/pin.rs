@@ -19,7 +19,7 @@ impl Reader {
         let (pinned, missing) = self.pin_present(indices)?;
         if let Some(&first) = missing.first() {
             return Err(Error::not_found(format!(
-                "{} of {} trajectories cannot be pinned, first index {}, because they are not selectable; draw again",
+                "{} of {} trajectories cannot be pinned, first index {}, because they are not selectable: they were evicted, or are not finished",
                 missing.len(),
                 indices.len(),
                 indices[first]

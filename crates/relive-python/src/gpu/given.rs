@@ -1,10 +1,13 @@
 //! Copies arrays into trajectories.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use relive_gpu::{Inserted, Result, Schema, Store};
 
+use super::changes::Hub;
+use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::removal::Raised;
 use crate::arrays::numeric_array::NumericArray;
@@ -16,10 +19,10 @@ const SLICE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// An array does not fit its column, or the arrays differ in length (nothing is evicted in these cases), or no row
-/// became free in time.
+/// became free in time, or the store was closed in the meantime.
 pub(super) fn insert(
     py: Python<'_>,
-    store: &Store,
+    hub: &Shared<Arc<Hub>>,
     arrays: &[Bound<'_, PyAny>],
     weight: f64,
     patience: Duration,
@@ -27,13 +30,14 @@ pub(super) fn insert(
 ) -> PyResult<Inserted> {
     let weight = checked_weight(py, weight)?;
     let arrays: Vec<NumericArray<'_>> = arrays.iter().map(NumericArray::of).collect::<PyResult<_>>()?;
-    let length = checked_length(py, store.schema(), &arrays)?;
+    let length = checked_length(py, hub.get(py)?.store().schema(), &arrays)?;
     let bytes: Vec<&[u8]> = arrays.iter().map(NumericArray::bytes).collect();
     let deadline = Instant::now().checked_add(patience);
     loop {
         let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
         let last = left <= SLICE && deadline.is_some();
-        let outcome = py.detach(|| copy(store, &bytes, length, weight, left.min(SLICE)));
+        let hub = hub.get(py)?;
+        let outcome = py.detach(|| copy(hub.store(), &bytes, length, weight, left.min(SLICE)));
         match outcome {
             // A signal handler may have raised an exception within the caller's removal.
             Err(error)
@@ -111,9 +115,8 @@ fn checked_length(py: Python<'_>, schema: &Schema, arrays: &[NumericArray<'_>]) 
     let length = first.map_or(0, |(_, length)| length);
     let most = schema.max_steps();
     if length == 0 || length > most {
-        let text = format!(
-            "a trajectory has {length} steps, but it must have 1 to {most}; cut it, or create the store with a larger max_steps"
-        );
+        let text =
+            format!("a trajectory has {length} steps, but it must have 1 to {most}, the store's max_steps");
         return Err(invalid(py, text));
     }
     Ok(length)

@@ -1,10 +1,13 @@
 //! The store's side of writers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use relive_gpu::{Column, Inserted, Request, Scan, Store};
 
+use super::changes::Hub;
+use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::steps::{check_step, column_at, dims};
 use crate::arrays::buffer;
@@ -17,12 +20,14 @@ const SLICE: Duration = Duration::from_millis(50);
 /// trajectories and of writers that are waiting for a row.
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
-/// Handles requests from writers; waits up to `timeout` seconds for one.
-pub(super) fn scan(py: Python<'_>, store: &Store, timeout: f64) -> PyResult<Scanned> {
+/// Handles requests from writers; waits up to `timeout` seconds for one, or until the store is closed.
+pub(super) fn scan(py: Python<'_>, hub: &Shared<Arc<Hub>>, timeout: f64) -> PyResult<Scanned> {
     let patience = Duration::try_from_secs_f64(timeout)
         .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
     let begin = Instant::now();
     loop {
+        let hub = hub.get(py)?;
+        let store = hub.store();
         let found = py.detach(|| store.scan()).or_raise(py)?;
         let left = patience.saturating_sub(begin.elapsed());
         if has_news(&found) || left.is_zero() {

@@ -147,7 +147,7 @@ impl GpuStore {
     ) -> PyResult<(u64, u64)> {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
-        let inserted = insert(py, self.hub.get(py)?.store(), &arrays, weight, patience, &self.raised);
+        let inserted = insert(py, &self.hub, &arrays, weight, patience, &self.raised);
         // An exception from the caller's removal takes precedence, because it may be the reason why no row was free.
         match self.raised.take() {
             Some(error) => Err(error),
@@ -216,7 +216,7 @@ impl GpuStore {
 
     /// Handles requests from writers; waits up to `timeout` seconds for one.
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
-        let found = serve::scan(py, self.hub.get(py)?.store(), timeout);
+        let found = serve::scan(py, &self.hub, timeout);
         match self.raised.take() {
             Some(error) => Err(error),
             None => found,

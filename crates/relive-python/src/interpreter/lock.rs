@@ -75,7 +75,7 @@ impl<T> Exclusive<T> {
     pub(crate) fn lock(&self) -> PyResult<MutexGuard<'_, T>> {
         self.0.try_lock().ok_or_else(|| {
             PyRuntimeError::new_err(
-                "another thread is using it; only one thread at a time can use a writer, a sampler or a batch",
+                "another thread is using it; only one thread at a time can use a writer, a sampler, a loader or a batch",
             )
         })
     }
