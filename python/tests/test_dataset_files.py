@@ -156,5 +156,8 @@ def test_agents_learn_from_a_parquet_file(tmp_path: pathlib.Path) -> None:
 
 
 def test_other_file_extensions_are_refused(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no file or folder .*data.csv"):
+        rl.arrays_of(tmp_path / "data.csv")
+    (tmp_path / "data.csv").touch()
     with pytest.raises(ValueError, match=r"the extension of a data set must be one of .hdf5, .h5, .parquet"):
         rl.arrays_of(tmp_path / "data.csv")
