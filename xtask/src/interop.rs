@@ -89,7 +89,7 @@ fn beside_ray(
     let mut command = Command::new(python);
     command.current_dir(root.join("interop").join(folder)).args(["-m", "pytest"]);
     command.arg(format!("{option}={}", program.display()));
-    process::run(in_parallel(&mut command).args(pytest).env("RAY_USAGE_STATS_ENABLED", "0"))
+    process::run(command.args(pytest).env("RAY_USAGE_STATS_ENABLED", "0"))
 }
 
 /// Runs the same programs twice: the environment contains dm-reverb, and the second run puts the stand-in before it.
