@@ -148,8 +148,7 @@ class BufferTable:
             raise ValueError("the buffer is empty; add steps before you sample")
         iterator = self._iterators.get(batch_size)
         if iterator is None:
-            # No prefetching, so that an unused iterator costs nothing.
-            iterator = self._client.batches(self._name, batch_size, prefetch=0)
+            iterator = self._client.batches(self._name, batch_size)
             if len(self._iterators) == _MAX_ITERATORS:
                 self._iterators.pop(next(iter(self._iterators))).close()
             self._iterators[batch_size] = iterator

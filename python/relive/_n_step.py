@@ -117,13 +117,13 @@ def _expect_types(previous: Mapping[str, Any], step: Mapping[str, Any]) -> None:
     same."""
     for name, column in step.items():
         # Rewards may be whole numbers in some steps.
-        types, before = ([(str(leaf.dtype), leaf.shape[1:]) for leaf in nest.flatten(of)] for of in (column, previous[name]))
+        types, before = ([(leaf.dtype, leaf.shape[1:]) for leaf in nest.flatten(of)] for of in (column, previous[name]))
         if types != before and name != "reward":
             raise ValueError(f"column {name!r} has rows of {_described(types)}, but those of the previous step were {_described(before)}")
 
 
-def _described(types: list[tuple[str, tuple[int, ...]]]) -> str:
-    return ", ".join(f"{dtype} {shape}" if shape else dtype for dtype, shape in types)
+def _described(types: list[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
+    return ", ".join(f"{dtype} {shape}" if shape else str(dtype) for dtype, shape in types)
 
 
 def _check(step: Mapping[str, Any]) -> None:

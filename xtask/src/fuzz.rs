@@ -90,9 +90,7 @@ fn in_parallel(targets: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> 
     };
     thread::scope(|scope| {
         let threads: Vec<_> = (0..process::processors()).map(|_| scope.spawn(one_after_the_other)).collect();
-        let results =
-            threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?);
-        results.collect::<Vec<Result<()>>>().into_iter().collect()
+        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
     })
 }
 

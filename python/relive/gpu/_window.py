@@ -62,16 +62,19 @@ class Window:
 
 
 def _expect_number(name: str, given: Any) -> None:
-    is_number = isinstance(given, (numbers.Real, np.number, np.bool_)) and not isinstance(given, np.complexfloating)
-    if not is_number or isinstance(given, numbers.Integral) and not _is_exact(int(given)):
+    # Unlike other arguments, padding may be NaN.
+    try:
+        is_valid = not isinstance(given, str) and _is_kept(given)
+    except (TypeError, ValueError, OverflowError):
+        is_valid = False
+    if not is_valid:
         raise InvalidArgumentError(f"{name} is {given!r}; it must be a number that a 64-bit float can represent")
 
 
-def _is_exact(given: int) -> bool:
-    try:
-        return int(float(given)) == given
-    except OverflowError:
-        return False
+def _is_kept(given: Any) -> bool:
+    """Returns whether a 64-bit float represents the number; other floats may be rounded."""
+    number = float(given)
+    return not isinstance(given, numbers.Integral) or int(number) == int(given)
 
 
 def _dtype_of(given: Any) -> np.dtype[Any]:

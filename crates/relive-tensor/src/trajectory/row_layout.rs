@@ -131,3 +131,32 @@ fn copy_each<'a, const N: usize>(part: RowPart, rows: impl Iterator<Item = &'a R
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use smallvec::smallvec;
+
+    use super::*;
+    use crate::dtype::DType;
+
+    #[test]
+    fn columns_of_every_size_are_copied() {
+        let from: Arc<[u8]> = (0..200).collect();
+        for len in 0..100_u32 {
+            let part = RowPart { start: 0, stride: 1, bytes: len };
+            let column = RowColumn { layout: ColumnLayout::new(DType::UInt8, true, 1, &[len]), part };
+            let layout = RowLayout::new(smallvec![column]);
+            // The bytes of the third row are not all in its frame, so its place stays unchanged.
+            let rows = [(0, 0), (1, 0), (200, 1), (2, 3)].map(|(origin, first)| Row {
+                frame: Arc::clone(&from),
+                origin,
+                first,
+            });
+            let size = len as usize;
+            let mut to = vec![0xff; 4 * size];
+            layout.copy_column(0, rows.iter(), &mut to);
+            let expected = [&from[..size], &from[1..=size], &vec![0xff; size], &from[5..size + 5]];
+            assert_eq!(to, expected.concat(), "{len}");
+        }
+    }
+}
