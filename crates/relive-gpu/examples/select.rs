@@ -1,5 +1,5 @@
 //! Measures selection on the CPU, and on the GPU if there is one: `select INDICES COUNT` prints one line of JSON per
-//! operation.
+//! operation. With `gpu` as third argument, it skips the CPU.
 //!
 //! `benches/gpu/selection.py` compares it with NumPy, PyTorch and other buffers.
 
@@ -12,7 +12,7 @@ use relive_gpu::cuda::{Device, DeviceBuffer, DeviceWeights};
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
 /// How long runs are repeated; the fastest one is reported, because interference can only slow a run down.
-const TIME: Duration = Duration::from_millis(1_500);
+const TIME: Duration = Duration::from_secs(1);
 
 /// Where weights are.
 enum Side {
@@ -54,14 +54,14 @@ fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let indices: u64 = arguments.next().unwrap_or(10_000_000);
     let count: u64 = arguments.next().unwrap_or(32_768);
+    let with_processor = std::env::args().nth(3).is_none_or(|which| which != "gpu");
     for exponent in [1.0, 0.6] {
         let config = WeightsConfig { exponent, ..WeightsConfig::new(indices) };
         let inserted: Vec<u64> = (0..indices).map(mixed).collect();
-        measure(
-            Side::Processor { weights: Weights::new(config)?, inserted: inserted.clone() },
-            config,
-            count,
-        )?;
+        if with_processor {
+            let side = Side::Processor { weights: Weights::new(config)?, inserted: inserted.clone() };
+            measure(side, config, count)?;
+        }
         if let Err(reason) = Device::available() {
             eprintln!("the GPU is not measured: {reason}");
             continue;

@@ -72,7 +72,7 @@ fn ranks(options: &NetworkOptions, host: &str) -> Ranks {
     let stores: Vec<Store> = (0..RANKS).map(store).collect();
     let readers: Vec<Reader> = stores.iter().map(|store| store.reader().clone()).collect();
     let network = network(options.clone());
-    let serve = |store: &Store| RowServer::start(&network, store.reader(), ANYWHERE).unwrap();
+    let serve = |store: &Store| RowServer::start(&network, store.reader(), format!("{host}:0")).unwrap();
     let servers: Vec<RowServer> = stores[1..].iter().map(serve).collect();
     let peers: Vec<Peer> = servers
         .iter()
@@ -316,7 +316,8 @@ fn a_blocking_call_inside_a_runtime_works() {
 /// The next draw reconnects to a restarted server; earlier pins are reported as lost.
 #[test]
 fn a_lost_connection_is_reopened() {
-    let mut ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
+    // No other program's connection begins at this address, so that the port stays free while the server restarts.
+    let mut ranks = ranks(&NetworkOptions::new(), "127.0.0.9");
     let collector = Collector::new(&ranks.remote, &windows(), CollectOptions::new(4)).unwrap();
     let pinned = ranks.remote.pin(&[7]).unwrap();
     let address = ranks.servers.remove(0).address();
