@@ -83,11 +83,29 @@ int main(int argc, char **argv) {
         printf("{\"what\": \"register\", \"huge\": %d, \"gib\": %zu, \"touch_s\": %.3f, \"register_s\": %.3f}\n", huge, gib, touched - begin, registered - touched);
         void *device_view;
         CHECK(cudaHostGetDevicePointer(&device_view, host, 0));
-        for (size_t size : {64ull << 10, 1ull << 20, 16ull << 20, 256ull << 20, 1ull << 30}) {
+        for (size_t size : {(size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20, (size_t)16 << 20, (size_t)256 << 20, (size_t)1 << 30}) {
             double ms = best_ms([&] { CHECK(cudaMemcpyAsync(out, host, size, cudaMemcpyHostToDevice)); });
             printf("{\"what\": \"copy engine\", \"huge\": %d, \"bytes\": %zu, \"gb_per_s\": %.2f}\n", huge, size, size / ms / 1e6);
         }
-        for (size_t size : {256ull << 20, bytes}) {
+        // Copies of rows that are not neighbours, as one call for each row, in one or two streams.
+        cudaStream_t streams[2];
+        for (auto &stream : streams) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+        for (size_t size : {(size_t)64 << 10, (size_t)256 << 10, (size_t)1 << 20}) {
+            for (int used : {1, 2}) {
+                size_t rows = 512;
+                double start = seconds();
+                for (int round = 0; round < 5; round++) {
+                    for (size_t row = 0; row < rows; row++) {
+                        size_t at = (row * 0x9e3779b97f4a7c15ull) % (bytes / size) * size;
+                        CHECK(cudaMemcpyAsync(out + row * size, host + at, size, cudaMemcpyHostToDevice, streams[row % used]));
+                    }
+                    CHECK(cudaDeviceSynchronize());
+                }
+                double each = (seconds() - start) / 5;
+                printf("{\"what\": \"row copies\", \"huge\": %d, \"bytes\": %zu, \"streams\": %d, \"gb_per_s\": %.2f}\n", huge, size, used, rows * size / each / 1e9);
+            }
+        }
+        for (size_t size : {(size_t)256 << 20, bytes}) {
             for (int blocks : {8, 16, 32, 132}) {
                 for (int threads : {256, 1024}) {
                     auto from = (const uint4 *)device_view;

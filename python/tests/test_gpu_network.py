@@ -222,6 +222,15 @@ def test_ranks_continue_after_cut_connections(prefetch: int) -> None:
             np.testing.assert_array_equal(other.data["x"], one.data["x"])
 
 
+def interrupt_once_in(function: str) -> None:
+    """Sends SIGINT to this process once the main thread is in a function of this name."""
+    main = threading.main_thread().ident
+    assert main is not None
+    while sys._current_frames()[main].f_code.co_name != function:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+
 def test_ctrl_c_ends_a_wait_for_another_rank() -> None:
     name = f"network-stopped-{os.getpid()}"
     process = other_rank(name)
@@ -229,13 +238,13 @@ def test_ctrl_c_ends_a_wait_for_another_rank() -> None:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
         assert len(store.collect([2], {"x": gpu.Window()}, steps=[0]).indices) == 1
         process.send_signal(signal.SIGSTOP)
-        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
+        interrupter = threading.Thread(target=interrupt_once_in, args=("_collect",))
         try:
             with pytest.raises(KeyboardInterrupt):
+                interrupter.start()
                 store.collect([2], {"x": gpu.Window()}, steps=[0])
         finally:
-            timer.join()
+            interrupter.join()
             process.send_signal(signal.SIGCONT)
         # The connection is reestablished.
         assert store.collect([3], {"x": gpu.Window()}, steps=[0]).data["x"].tolist() == [[11]]

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use relive_gpu::Result;
-use relive_gpu::cuda::{Device, DeviceBuffer, DeviceWeights};
+use relive_gpu::cuda::{Device, DeviceBuffer, DeviceDraws, DeviceWeights};
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
 /// How long runs are repeated; the fastest one is reported, because interference can only slow a run down.
@@ -17,7 +17,7 @@ const TIME: Duration = Duration::from_secs(1);
 /// Where weights are.
 enum Side {
     Processor { weights: Weights, inserted: Vec<u64> },
-    Gpu { weights: DeviceWeights, inserted: DeviceBuffer },
+    Gpu { device: Device, weights: DeviceWeights, inserted: DeviceBuffer },
 }
 
 impl Side {
@@ -31,7 +31,7 @@ impl Side {
     fn pool(&self) -> Pool<'_> {
         match self {
             Self::Processor { weights, inserted } => Pool::with_inserted(weights, inserted),
-            Self::Gpu { weights, inserted } => weights.pool_with_inserted(inserted),
+            Self::Gpu { weights, inserted, .. } => weights.pool_with_inserted(inserted),
         }
     }
 
@@ -70,7 +70,7 @@ fn main() -> Result<()> {
         let numbers = DeviceBuffer::new(&device, indices * 8)?;
         numbers.write(0, &inserted)?;
         let weights = DeviceWeights::new(&device, config)?;
-        measure(Side::Gpu { weights, inserted: numbers }, config, count)?;
+        measure(Side::Gpu { device, weights, inserted: numbers }, config, count)?;
     }
     Ok(())
 }
@@ -92,11 +92,19 @@ fn measure(mut side: Side, config: WeightsConfig, count: u64) -> Result<()> {
     report("load", indices, best(|| side.load(&all))?);
     let mut selector = Selector::new(1);
     let prioritized = Selection::Prioritized { beta: 0.4, stratified: true };
-    let drawn = [Selection::Uniform, Selection::Weighted, Selection::Stratified, prioritized];
+    let drawn_with_replacement =
+        [Selection::Uniform, Selection::Weighted, Selection::Stratified, prioritized];
     let once = [Selection::TopK, Selection::Fifo, Selection::Lifo, Selection::WithoutReplacement];
-    for selection in drawn.into_iter().chain(once) {
+    for selection in drawn_with_replacement.into_iter().chain(once) {
         let seconds = best(|| selector.select(&side.pool(), selection, count, Order::ByIndex))?;
         report(&format!("{selection:?}"), count, seconds);
+    }
+    if let Side::Gpu { weights, device, .. } = &side {
+        let mut drawn = DeviceDraws::new(device, count)?;
+        for selection in drawn_with_replacement {
+            let seconds = best(|| weights.draw(&mut selector, selection, count, &mut drawn))?;
+            report(&format!("{selection:?}, kept on the device"), count, seconds);
+        }
     }
     let changed: Vec<u64> = (0..count).map(|number| mixed(number + 77) % indices).collect();
     let rounds: [Vec<f32>; 2] = [0, 0xff]

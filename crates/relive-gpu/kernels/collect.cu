@@ -2,7 +2,11 @@
 //
 // A warp copies a piece of a row. Its lanes read neighbouring 16 bytes, from 128-byte lines, each of them once and several
 // before the first one is used; what comes in at another alignment than it goes out is shifted in registers. The grid is small
-// and stays: reading over the bus needs few multiprocessors, and training needs the others.
+// and stays: reading over the bus needs few multiprocessors, and training needs the others. Short rows need many warps, since
+// each of them waits for the bus; so blocks are large.
+
+// The most threads of a block.
+#define COLLECT_THREADS 1024
 
 // Bytes of output of one piece, a multiple of 512.
 #define PIECE 8192
@@ -26,7 +30,7 @@ struct Column {
     u64 pad_head;
     // 16 bytes of padding, whole elements.
     u64 pad[2];
-    u64 out, out_row_bytes;
+    u64 out, out_row_bytes, out_step_bytes;
     u64 from, to;
     double scale;
     // The number of the column's first piece, and pieces of a row.
@@ -230,8 +234,11 @@ __device__ inline void convert(u64 out, u64 source, u64 count, const Column &col
 }
 
 __device__ inline void collect_piece(const Collect &p, const Column &column, u64 piece) {
-    u64 row = piece / column.pieces_per_row;
-    u64 step_out_bytes = column.out_row_bytes / column.length;
+    u64 row = piece, part_of_row = 0;
+    if (column.pieces_per_row > 1) {
+        row = piece / column.pieces_per_row;
+        part_of_row = piece % column.pieces_per_row;
+    }
     i64 wanted = ((const i64 *)p.steps)[row] + column.offset;
     i64 available = (i64)((const u64 *)p.lengths)[row];
     i64 begin = wanted > 0 ? wanted : 0;
@@ -239,9 +246,9 @@ __device__ inline void collect_piece(const Collect &p, const Column &column, u64
     if (end > available) end = available;
     u64 steps = end > begin ? (u64)(end - begin) : 0;
 
-    Span part = {piece % column.pieces_per_row * PIECE, (piece % column.pieces_per_row + 1) * PIECE};
-    u64 before = column.pad_head ? (column.length - steps) * step_out_bytes : 0;
-    Span head = {0, before}, data = {before, before + steps * step_out_bytes};
+    Span part = {part_of_row * PIECE, (part_of_row + 1) * PIECE};
+    u64 before = column.pad_head ? (column.length - steps) * column.out_step_bytes : 0;
+    Span head = {0, before}, data = {before, before + steps * column.out_step_bytes};
     Span tail = {data.end, column.out_row_bytes};
     u64 out = column.out + row * column.out_row_bytes;
 
@@ -263,7 +270,7 @@ __device__ inline void collect_piece(const Collect &p, const Column &column, u64
     convert(out + copied.begin, source + offset / to * from, count / to * from, column);
 }
 
-KERNEL collect(Collect p) {
+extern "C" __global__ void __launch_bounds__(COLLECT_THREADS) collect(Collect p) {
     const Column *columns = (const Column *)p.columns;
     for (u64 piece = this_warp(); piece < p.pieces; piece += all_warps()) {
         u64 column = 0;

@@ -14,7 +14,7 @@ typedef long long i64;
 #define ALL_LANES 0xffffffffu
 #define NOTHING 0xffffffffffffffffull
 
-// Threads of a block, in every launch.
+// Threads of a block, except where a kernel says otherwise.
 #define THREADS 256
 #define KERNEL extern "C" __global__ void __launch_bounds__(THREADS)
 

@@ -165,6 +165,8 @@ struct Draws {
     u64 stratified, measure;
     // For each draw the global index and its units; NOTHING for those of other ranks.
     u64 out_indices, out_units;
+    // If not 0: the smallest units of all draws.
+    u64 out_least;
 };
 
 __device__ inline u64 stratum(const Draws &p, u64 position) {
@@ -194,6 +196,7 @@ KERNEL select_draw(Draws p) {
     const u64 *starts = (const u64 *)p.starts;
     const u64 *sums = (const u64 *)(p.measure == MEASURE_UNITS ? arrays.unit_tiles : arrays.count_tiles);
     const float *masses = (const float *)arrays.masses;
+    u64 least = NOTHING;
     for (u64 draw = this_warp(); draw < p.count; draw += all_warps()) {
         u64 place = place_of(p, draw);
         if (place < p.own_start || place >= p.own_end) {
@@ -237,9 +240,34 @@ KERNEL select_draw(Draws p) {
                 rest -= shares[part];
                 local++;
             }
+            u64 units = units_of(masses[local], arrays.scale);
             ((u64 *)p.out_indices)[draw] = arrays.first + local;
-            ((u64 *)p.out_units)[draw] = units_of(masses[local], arrays.scale);
+            ((u64 *)p.out_units)[draw] = units;
+            if (units < least) least = units;
         }
+    }
+    if (p.out_least != 0 && least != NOTHING) atomicMin((u64 *)p.out_least, least);
+}
+
+struct Finish {
+    u64 units, count, least;
+    // What a probability is a part of: the units of all indices, or, for equal probabilities, their number.
+    u64 whole, equal;
+    // Importance weights are 1 unless `prioritized` is 1.
+    u64 prioritized;
+    double beta;
+    u64 out_probabilities, out_importance;
+};
+
+// Probabilities and importance weights of draws; `finish` in src/select/selector.rs.
+KERNEL select_finish(Finish p) {
+    double least = (double)*(const u64 *)p.least;
+    for (u64 draw = this_thread(); draw < p.count; draw += all_threads()) {
+        double units = (double)((const u64 *)p.units)[draw];
+        double part = quotient(p.equal ? 1.0 : units, (double)p.whole);
+        ((float *)p.out_probabilities)[draw] = __double2float_rn(part);
+        double importance = p.prioritized ? portable_exp2(mul(p.beta, portable_log2(quotient(least, units)))) : 1.0;
+        ((float *)p.out_importance)[draw] = __double2float_rn(importance);
     }
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
+from relive.gpu._cuda import CudaBatches
 from relive.gpu._given import whole
 
 Convert = Callable[[Any], Any]
@@ -36,6 +37,17 @@ def conversion(framework: str, device: Any) -> Convert | None:
     if device != "cpu":
         raise InvalidArgumentError(f"device is {device!r}, but numpy supports only the CPU; use framework='torch' or 'jax'")
     return None
+
+
+def cuda_batches(framework: str, device: Any, *, ahead: bool) -> CudaBatches | None:
+    """Returns the memory for batches that a CUDA device collects itself, or ``None`` if the host collects: for other
+    devices and for JAX. :func:`conversion` must have accepted the device."""
+    if framework != "torch":
+        return None
+    import torch
+
+    target = torch.device(device)
+    return CudaBatches(target, ahead=ahead) if target.type == "cuda" else None
 
 
 def _to_torch(device: Any) -> Convert:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from relive import _native
 from relive.errors import FailedPreconditionError, InvalidArgumentError, ReverbError
 from relive.gpu import _batch, _kept_weights, _window
-from relive.gpu._device import conversion
+from relive.gpu._device import conversion, cuda_batches
 from relive.gpu._given import real, whole
 from relive.gpu._group import Group, exchange
 from relive.gpu._sampling import LARGEST, Prioritized, Sampling, sampling_of
@@ -19,6 +21,8 @@ from relive.gpu._waits import REMOTE, log_long_wait
 from relive.gpu._window import Window
 
 UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | None"], Any]
+
+_log = logging.getLogger("relive")
 
 # The version of a loader's state, which is a dictionary.
 _VERSION = 2
@@ -63,15 +67,31 @@ class Loader:
             "prefetch": whole("prefetch", prefetch, 0, 1 << 10),
             "threads": whole("threads", threads, 1, 1 << 10),
             "share": None if group is None or group.ranks == 1 else (group.replica, group.replicas),
+            "device": None,
         }
         self._group = None if self._settings["share"] is None else group
         self._names = list(windows)
-        self._native = source.loader(self._settings)
+        # With several ranks, the host collects, since a device reads the memory of a single store.
+        self._cuda = cuda_batches(framework, device, ahead=self._settings["prefetch"] > 0) if source.shard()[1] == 1 else None
+        self._native = self._open(source)
         self._source = source
         self._update_weights = update_weights
         # With several ranks, the affected rank reports the error to the other ranks, which wait at the first draw.
         if self._group is None and (text := self._too_heavy()):
             raise InvalidArgumentError(text)
+
+    def _open(self, source: _native.GpuStore | _native.GpuReader) -> _native.GpuLoader:
+        if self._cuda is None:
+            return source.loader(self._settings)
+        try:
+            return self._cuda.open(source, self._settings)
+        except ReverbError as error:
+            reason = error
+        self._cuda = None
+        # If the settings themselves are refused, this raises.
+        native = source.loader(self._settings)
+        _log.warning("batches are collected on the host and copied to the device, which cannot collect them itself: %s", reason)
+        return native
 
     def __iter__(self) -> Loader:
         return self
@@ -89,6 +109,8 @@ class Loader:
         try:
             while self._group is not None and self._native.is_short():
                 self._draw_together(self._group)
+            if self._cuda is not None:
+                return self._cuda.next(self._native, self._names)
             parts = self._next()
         except InvalidArgumentError as error:
             # The extension's error does not contain the argument's name.
@@ -96,6 +118,12 @@ class Loader:
                 raise InvalidArgumentError(text) from error
             raise
         return _batch.from_native(self._names, parts, self._convert)
+
+    def _collect(self, indices: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> _batch.Batch:
+        """Returns the batch of the given trajectories; step -1 is the position after the last step."""
+        if self._cuda is not None:
+            return self._cuda.collect(self._native, self._names, indices, steps)
+        return _batch.from_native(self._names, self._native.collect(indices, steps), self._convert)
 
     def _next(self) -> Any:
         if self._group is None:

@@ -158,8 +158,7 @@ class Readable:
         key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
         with log_long_wait(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
-            parts = loader._native.collect(indices, at)
-        batch = _batch.from_native(list(windows), parts, loader._convert)
+            batch = loader._collect(indices, at)
         # The collector of the last windows is cached, since callers mostly repeat these windows. A concurrent thread
         # creates its own collector.
         self._collectors = {key: loader}

@@ -182,25 +182,28 @@ impl Collector {
         if !batch.belongs_to(&shared.ring) {
             return Err(Error::invalid("the batch belongs to another collector"));
         }
-        let (rows, most) = (pinned.rows().len(), shared.options.rows);
-        if wide(rows) > most {
-            return Err(Error::invalid(format!(
-                "got {rows} trajectories; a batch can have at most {most} rows"
-            )));
-        }
-        if steps.len() != rows {
-            return Err(Error::invalid(format!(
-                "got {} steps for {rows} trajectories; pass one for each",
-                steps.len()
-            )));
-        }
-        let beyond = pinned.rows().iter().zip(steps).find(|(row, step)| **step > row.length);
-        if let Some((row, step)) = beyond {
-            return Err(Error::invalid(format!(
-                "step {step} of trajectory {}, which has {} steps; a step must be from 0 to that number",
-                row.index, row.length
-            )));
-        }
-        Ok(())
+        check_rows(pinned, steps, shared.options.rows)
     }
+}
+
+/// Checks that a batch of at most `most` rows can have these trajectories, at these steps.
+pub(crate) fn check_rows(pinned: &Pinned, steps: &[u64], most: u64) -> Result<()> {
+    let rows = pinned.rows().len();
+    if wide(rows) > most {
+        return Err(Error::invalid(format!("got {rows} trajectories; a batch can have at most {most} rows")));
+    }
+    if steps.len() != rows {
+        return Err(Error::invalid(format!(
+            "got {} steps for {rows} trajectories; pass one for each",
+            steps.len()
+        )));
+    }
+    let beyond = pinned.rows().iter().zip(steps).find(|(row, step)| **step > row.length);
+    if let Some((row, step)) = beyond {
+        return Err(Error::invalid(format!(
+            "step {step} of trajectory {}, which has {} steps; a step must be from 0 to that number",
+            row.index, row.length
+        )));
+    }
+    Ok(())
 }

@@ -13,6 +13,7 @@ mod window;
 mod tests;
 
 pub use batch::{Batch, BatchColumn};
+pub(crate) use collector::check_rows;
 pub use collector::{CollectOptions, Collector};
 pub use convert::Convert;
 pub use plan::{BatchPlan, ColumnPlan, MAX_WINDOWS, OUTPUT_ALIGNMENT, RowPlan};

@@ -3,7 +3,7 @@
 use relive_tensor::DType;
 
 use super::convert::{Convert, pad_bytes};
-use super::window::{Pad, Window};
+use super::window::{Pad, Window, span};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 use crate::memory::layout::round_up;
@@ -98,7 +98,8 @@ impl BatchPlan {
     }
 
     /// Returns the shape of a window's column in a batch of `rows` rows.
-    pub(crate) fn shape(&self, schema: &Schema, window: usize, rows: u64) -> Vec<u64> {
+    #[must_use]
+    pub fn shape(&self, schema: &Schema, window: usize, rows: u64) -> Vec<u64> {
         let plan = &self.columns[window];
         let step = &schema.columns()[plan.column].shape;
         [rows, plan.length].into_iter().chain(step.iter().copied()).collect()
@@ -145,6 +146,13 @@ fn end(column: &ColumnPlan, rows: u64) -> Option<u64> {
 }
 
 impl ColumnPlan {
+    /// Returns the number of the window's steps that exist, at a step of a trajectory of `length` steps; the others are
+    /// padding.
+    #[must_use]
+    pub fn valid_steps(&self, step: u64, length: u64) -> u64 {
+        span(step, length, self.offset, self.length, self.pad).count
+    }
+
     /// Returns the bytes of one padding element.
     pub(crate) fn pad_element(&self) -> &[u8] {
         &self.pad_element[..narrow(self.output_step_bytes / self.step_elements)]

@@ -5,8 +5,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytemuck::{Pod, Zeroable};
 
 use super::device::{Device, Kernel};
-use super::driver::{Copy, Event, Stream};
-use super::memory::DeviceBuffer;
+use super::driver::{Copy, DevicePtr, Stream};
+use super::event::DeviceEvent;
+use super::memory::{DeviceBuffer, HostBuffer};
 use super::plan::{ColumnPlan, Rows, code};
 use crate::collect::Pad;
 use crate::{Convert, Result};
@@ -14,11 +15,14 @@ use crate::{Convert, Result};
 /// The number of bytes of output per work item of a warp, as in `kernels/collect.cu`.
 const PIECE: u64 = 8192;
 
-/// Default number of blocks of a collection: 128 warps have enough reads in flight to saturate the bus.
+/// Default number of blocks of a collection, with up to 32 warps each.
 const BLOCKS: u32 = 16;
 
-/// The number of lists of rows and columns in flight at the same time.
-const SLOTS: usize = 2;
+/// The number of collections whose lists can be in flight at the same time.
+const SLOTS: usize = 4;
+
+/// Initial number of bytes for the lists of a collection.
+const LIST_BYTES: u64 = 1 << 16;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -32,6 +36,7 @@ struct Column {
     pad: [u64; 2],
     out: u64,
     out_row_bytes: u64,
+    out_step_bytes: u64,
     from: u64,
     to: u64,
     scale: f64,
@@ -52,18 +57,45 @@ struct Collect {
     pieces: u64,
 }
 
-/// Memory for the lists of one collection, and the event at its end.
+/// Memory for the lists of one collection: where the host writes them, and where the kernel reads them.
 #[derive(Debug)]
 struct Slot {
+    staged: HostBuffer,
     lists: DeviceBuffer,
-    used: Event,
+    /// Passed when neither is in use.
+    used: DeviceEvent,
+}
+
+impl Slot {
+    fn new(device: &Device) -> Result<Self> {
+        let (staged, lists) = (HostBuffer::new(device, LIST_BYTES)?, DeviceBuffer::new(device, LIST_BYTES)?);
+        Ok(Self { staged, lists, used: DeviceEvent::new(device)? })
+    }
+
+    /// Makes room for this many bytes. The slot must not be in use.
+    fn reserve(&mut self, device: &Device, bytes: u64) -> Result<()> {
+        if self.staged.bytes() < bytes {
+            self.staged = HostBuffer::new(device, bytes.next_power_of_two())?;
+        }
+        if self.lists.bytes() < bytes {
+            self.lists = DeviceBuffer::new(device, bytes.next_power_of_two())?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that become part of the collected tensors' memory, and their address on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) to: DevicePtr,
 }
 
 /// Collects rows of columns into tensors on a device.
 #[derive(Debug)]
 pub struct Collector {
     device: Device,
-    slots: [Mutex<Slot>; SLOTS],
+    slots: Vec<Mutex<Slot>>,
     next: Mutex<usize>,
     blocks: u32,
     copy_engine_from: u64,
@@ -75,17 +107,13 @@ impl Collector {
     /// # Errors
     /// The device has no memory for the lists.
     pub fn new(device: &Device) -> Result<Self> {
-        let slot = || -> Result<Mutex<Slot>> {
-            let lists = DeviceBuffer::new(device, 1 << 16)?;
-            Ok(Mutex::new(Slot { lists, used: device.driver().event()? }))
-        };
-        let slots = [slot()?, slot()?];
+        let slots = (0..SLOTS).map(|_| Slot::new(device).map(Mutex::new)).collect::<Result<_>>()?;
         let (next, copy_engine_from) = (Mutex::new(0), u64::MAX);
         Ok(Self { device: device.clone(), slots, next, blocks: BLOCKS, copy_engine_from })
     }
 
-    /// Limits the blocks of 256 threads: more blocks do not make the bus faster, and take multiprocessors away from
-    /// training.
+    /// Limits the number of blocks, each of which occupies a multiprocessor: more blocks do not make the bus faster, and
+    /// take multiprocessors away from training.
     #[must_use]
     pub fn with_blocks(mut self, blocks: u32) -> Self {
         self.blocks = blocks.max(1);
@@ -110,6 +138,21 @@ impl Collector {
     /// # Errors
     /// A plan or a row is out of range, in which case nothing was done; or the device fails.
     pub unsafe fn collect(&self, columns: &[ColumnPlan], rows: Rows<'_>, stream: Stream) -> Result<()> {
+        // SAFETY: the caller's contract; there is no tail.
+        unsafe { self.collect_with(columns, rows, Tail { bytes: &[], to: DevicePtr(0) }, stream) }
+    }
+
+    /// Like [`collect`](Self::collect), and copies the tail to its address, which must be valid as well.
+    ///
+    /// # Safety
+    /// Same as [`collect`](Self::collect).
+    pub(super) unsafe fn collect_with(
+        &self,
+        columns: &[ColumnPlan],
+        rows: Rows<'_>,
+        tail: Tail<'_>,
+        stream: Stream,
+    ) -> Result<()> {
         rows.check()?;
         for column in columns {
             column.check(&rows)?;
@@ -123,7 +166,7 @@ impl Collector {
         let copied: Vec<&ColumnPlan> = columns.iter().filter(by_engine).collect();
         let table = table(columns, rows, |column| by_engine(&column));
         // SAFETY: the caller's contract.
-        unsafe { self.launch(&table, rows, stream)? };
+        unsafe { self.launch(&table, rows, tail, stream)? };
         let copies: Vec<Copy> = copied.iter().flat_map(|column| copies(column, rows)).collect();
         if copies.is_empty() {
             return Ok(());
@@ -132,34 +175,62 @@ impl Collector {
         unsafe { self.device.driver().copy(&copies, stream) }
     }
 
+    /// Copies the lists and the tail to the device, and runs the kernel, if it has columns.
+    ///
     /// # Safety
     /// Same as [`collect`](Self::collect).
-    unsafe fn launch(&self, table: &[Column], rows: Rows<'_>, stream: Stream) -> Result<()> {
-        let Some(last) = table.last() else { return Ok(()) };
-        let count = rows.indices.len() as u64;
-        let pieces = last.first_piece + last.pieces_per_row * count;
-        let columns_bytes = size_of_val(table) as u64;
-        let driver = self.device.driver();
-        let mut slot = self.slot();
-        // An earlier collection, on any stream, may still use the lists of this slot.
-        driver.wait(self.device.stream(), slot.used)?;
-        if slot.lists.bytes() < columns_bytes + count * 24 {
-            self.device.synchronize(self.device.stream())?;
-            slot.lists = DeviceBuffer::new(&self.device, (columns_bytes + count * 24).next_power_of_two())?;
+    unsafe fn launch(&self, table: &[Column], rows: Rows<'_>, tail: Tail<'_>, stream: Stream) -> Result<()> {
+        if table.is_empty() && tail.bytes.is_empty() {
+            return Ok(());
         }
-        let lists = &slot.lists;
-        let begins = [0, 1, 2].map(|list| columns_bytes + list * count * 8);
-        lists.write(0, table)?;
-        lists.write(begins[0], rows.indices)?;
-        lists.write(begins[1], rows.steps)?;
-        lists.write(begins[2], rows.lengths)?;
-        let [indices, steps, lengths] = begins.map(|begin| lists.address().at(begin).0);
-        let columns = lists.address().0;
-        let column_count = table.len() as u64;
-        let parameter = Collect { columns, column_count, indices, steps, lengths, rows: count, pieces };
+        let count = rows.indices.len() as u64;
+        let columns_bytes = size_of_val(table) as u64;
+        let begins = [0, 1, 2, 3].map(|list| columns_bytes + list * count * 8);
+        let [.., tail_at] = begins;
+        let mut slot = self.slot();
+        // An earlier collection, on any stream, may still use this slot.
+        slot.used.finish()?;
+        slot.reserve(&self.device, tail_at + tail.bytes.len() as u64)?;
+        slot.staged.write(0, table);
+        slot.staged.write(begins[0], rows.indices);
+        slot.staged.write(begins[1], rows.steps);
+        slot.staged.write(begins[2], rows.lengths);
+        slot.staged.write(tail_at, tail.bytes);
         // SAFETY: the caller's contract; the slot is not reused before the event.
-        unsafe { self.device.launch(Kernel::Collect, pieces, self.blocks, stream, &parameter)? };
-        driver.record(slot.used, stream)
+        let launched = unsafe { self.launch_from(&slot, table, begins, tail, stream) };
+        slot.used.record(stream)?;
+        launched
+    }
+
+    /// # Safety
+    /// Same as [`collect`](Self::collect). The slot must contain the lists, and stay unchanged until the stream has
+    /// passed this point.
+    unsafe fn launch_from(
+        &self,
+        slot: &Slot,
+        table: &[Column],
+        begins: [u64; 4],
+        tail: Tail<'_>,
+        stream: Stream,
+    ) -> Result<()> {
+        let driver = self.device.driver();
+        let [.., tail_at] = begins;
+        if !tail.bytes.is_empty() {
+            let (to, from) = (tail.to.0, slot.staged.address() + tail_at);
+            // SAFETY: the caller's contract.
+            unsafe { driver.copy(&[Copy { to, from, bytes: tail.bytes.len() as u64 }], stream)? };
+        }
+        let Some(last) = table.last() else { return Ok(()) };
+        let columns = slot.lists.address().0;
+        // SAFETY: both buffers have this many bytes.
+        unsafe { driver.copy(&[Copy { to: columns, from: slot.staged.address(), bytes: tail_at }], stream)? };
+        let rows = (begins[1] - begins[0]) / 8;
+        let pieces = last.first_piece + last.pieces_per_row * rows;
+        let [indices, steps, lengths, _] = begins.map(|begin| columns + begin);
+        let column_count = table.len() as u64;
+        let parameter = Collect { columns, column_count, indices, steps, lengths, rows, pieces };
+        // SAFETY: the caller's contract.
+        unsafe { self.device.launch(Kernel::Collect, pieces, self.blocks, stream, &parameter) }
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -172,17 +243,8 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         for slot in &self.slots {
-            let used = slot.lock().unwrap_or_else(PoisonError::into_inner).used;
-            let driver = self.device.driver();
-            // Waits for work that still reads the lists. On failure the event leaks, and the lists are freed either
-            // way.
-            drop(
-                driver
-                    .wait(self.device.stream(), used)
-                    .and_then(|()| self.device.synchronize(self.device.stream())),
-            );
-            // SAFETY: the event has completed, and nobody else knows it.
-            drop(unsafe { driver.end_event(used) });
+            // The lists are freed even if the device has failed.
+            drop(slot.lock().unwrap_or_else(PoisonError::into_inner).used.finish());
         }
     }
 }
@@ -212,6 +274,7 @@ fn table(columns: &[ColumnPlan], rows: Rows<'_>, by_engine: impl Fn(&ColumnPlan)
             pad: [u64::from_le_bytes(pad[0]), u64::from_le_bytes(pad[1])],
             out: column.out,
             out_row_bytes: column.out_row_bytes(),
+            out_step_bytes: column.out_step_bytes(),
             // 0 means no conversion.
             from: from.unwrap_or(0),
             to: to.unwrap_or(0),

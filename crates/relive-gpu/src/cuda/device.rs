@@ -1,7 +1,7 @@
 //! A device with loaded kernels.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use bytemuck::NoUninit;
@@ -13,11 +13,15 @@ use crate::Result;
 /// The number of threads per block, as in `kernels/common.cuh`.
 const THREADS: u32 = 256;
 
+/// The most threads per block of a collection, as in `kernels/collect.cu`: many warps on few multiprocessors read over
+/// the bus as fast as on many, and leave the others to training.
+const COLLECT_THREADS: u32 = 1024;
+
 /// Threads per warp.
 const WARP: u64 = 32;
 
 /// How long work on the device may take before a wait gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The kernels, named as in the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,18 +33,20 @@ pub(crate) enum Kernel {
     Supers,
     Starts,
     Draw,
+    Finish,
     Histogram,
     CollectKeys,
     Collect,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "select_claim",
     "select_apply",
     "select_load",
     "select_supers",
     "select_starts",
     "select_draw",
+    "select_finish",
     "select_histogram",
     "select_collect",
     "collect",
@@ -74,12 +80,21 @@ impl Device {
         real_available()
     }
 
-    /// Opens the GPU with the given number, counted from 0.
+    /// Opens the GPU with the given number, counted from 0. While it is open, further calls return the same device.
     ///
     /// # Errors
     /// The GPU does not exist, or its kernels cannot be loaded.
     pub fn open(number: u32) -> Result<Self> {
-        Self::with_driver(real_driver(number)?, image::cache_folder().as_deref())
+        static OPEN: Mutex<Vec<(u32, Weak<Inner>)>> = Mutex::new(Vec::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, device)| device.strong_count() > 0);
+        let same = open.iter().filter(|(other, _)| *other == number);
+        if let Some(device) = same.filter_map(|(_, device)| device.upgrade()).next() {
+            return Ok(Self(device));
+        }
+        let device = Self::with_driver(real_driver(number)?, image::cache_folder().as_deref())?;
+        open.push((number, Arc::downgrade(&device.0)));
+        Ok(device)
     }
 
     /// Creates a device with the caller's driver. Kernels that must be compiled are cached in the folder `cache`.
@@ -94,6 +109,10 @@ impl Device {
         }
         let stream = driver.stream()?;
         Ok(Self(Arc::new(Inner { driver, functions, stream })))
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// Returns the driver of the device.
@@ -116,7 +135,7 @@ impl Device {
         self.driver().synchronize(stream, PATIENCE)
     }
 
-    /// Runs a kernel with enough warps to keep `warps` of them busy, but in at most `blocks` blocks, which loop until
+    /// Runs a kernel with enough warps for `warps` pieces of work, but in at most `most_blocks` blocks, which loop until
     /// all work is done.
     ///
     /// # Safety
@@ -130,10 +149,12 @@ impl Device {
         stream: Stream,
         parameter: &P,
     ) -> Result<()> {
-        let wanted = (warps * WARP).div_ceil(u64::from(THREADS)).max(1);
+        let wide = kernel == Kernel::Collect && warps * WARP > u64::from(THREADS) * u64::from(most_blocks);
+        let threads = if wide { COLLECT_THREADS } else { THREADS };
+        let wanted = (warps * WARP).div_ceil(u64::from(threads)).max(1);
         let blocks = u32::try_from(wanted).unwrap_or(u32::MAX).min(most_blocks);
         let function = self.0.functions[kernel as usize];
-        let shape = Shape { blocks, threads: THREADS };
+        let shape = Shape { blocks, threads };
         // SAFETY: the caller's contract.
         unsafe { self.driver().launch(function, shape, stream, bytemuck::bytes_of(parameter)) }
     }

@@ -76,6 +76,15 @@ pub trait Driver: Debug + Send + Sync {
     /// The memory must come from [`allocate`](Self::allocate), and must no longer be in use.
     unsafe fn free(&self, memory: DevicePtr) -> Result<()>;
 
+    /// Allocates page-locked host memory, which the device reads at the same address. `bytes` is not 0.
+    fn allocate_host(&self, bytes: u64) -> Result<u64>;
+
+    /// Frees page-locked host memory.
+    ///
+    /// # Safety
+    /// The memory must come from [`allocate_host`](Self::allocate_host), and must no longer be in use.
+    unsafe fn free_host(&self, host: u64) -> Result<()>;
+
     /// Makes host memory readable by kernels, and returns its device address. `bytes` is not 0.
     ///
     /// # Safety
@@ -138,8 +147,9 @@ pub trait Driver: Debug + Send + Sync {
     /// Makes later work of the stream wait for the event.
     fn wait(&self, stream: Stream, event: Event) -> Result<()>;
 
-    /// Returns the milliseconds between two completed events.
-    fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32>;
+    /// Waits until the stream has passed the event, for at most `patience`. An event that was never recorded has
+    /// passed.
+    fn finish(&self, event: Event, patience: Duration) -> Result<()>;
 
     /// Destroys an event.
     ///

@@ -21,9 +21,14 @@ const NON_BLOCKING: u32 = 0x01;
 /// First version of the driver that supports batched copies.
 const BATCHES_SINCE: i32 = 13_000;
 
-/// First version of the driver that has the function with which the bindings compare events; calling a missing function
-/// would panic.
-const TIMES_SINCE: i32 = 12_080;
+/// The numbers up to this one are the default streams of the process and of the thread.
+const LAST_DEFAULT_STREAM: u64 = 2;
+
+/// Flags of page-locked memory: portable to all contexts, and mapped for kernels.
+const HOST_FLAGS: u32 = 0x01 | 0x02;
+
+/// An event that measures no time, which makes it cheaper.
+const WITHOUT_TIME: u32 = 0x02;
 
 /// How long a wait polls before it sleeps between polls.
 const SPIN: Duration = Duration::from_micros(200);
@@ -121,10 +126,23 @@ impl RealDriver {
         Ok(Self { device, context, version, name, architecture, multiprocessors })
     }
 
-    /// Makes the device's context current on this thread.
-    fn bind(&self) -> Result<()> {
+    /// Makes the device's context current on this thread, until the result is dropped.
+    fn bind(&self) -> Result<Current> {
         // SAFETY: the context is retained.
-        check("use the device", unsafe { sys::cuCtxSetCurrent(self.context as sys::CUcontext) })
+        check("use the device", unsafe { sys::cuCtxPushCurrent_v2(self.context as sys::CUcontext) })?;
+        Ok(Current)
+    }
+}
+
+/// The time during which the device's context is current on this thread. Other libraries' choice of a device returns
+/// afterwards.
+struct Current;
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut context = ptr::null_mut();
+        // SAFETY: `bind` pushed a context on this thread. If the driver fails, nothing can be done.
+        let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
     }
 }
 
@@ -161,7 +179,7 @@ impl Driver for RealDriver {
     }
 
     fn allocate(&self, bytes: u64) -> Result<DevicePtr> {
-        self.bind()?;
+        let _current = self.bind()?;
         let mut memory = 0;
         // SAFETY: the pointer is to our own number.
         let code = unsafe { sys::cuMemAlloc_v2(&raw mut memory, size(bytes)?) };
@@ -170,13 +188,28 @@ impl Driver for RealDriver {
     }
 
     unsafe fn free(&self, memory: DevicePtr) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the caller's contract.
         check("free memory", unsafe { sys::cuMemFree_v2(memory.0) })
     }
 
+    fn allocate_host(&self, bytes: u64) -> Result<u64> {
+        let _current = self.bind()?;
+        let mut memory = ptr::null_mut();
+        // SAFETY: the pointer is to our own value.
+        let code = unsafe { sys::cuMemHostAlloc(&raw mut memory, size(bytes)?, HOST_FLAGS) };
+        check(&format!("allocate {bytes} bytes of page-locked memory"), code)?;
+        Ok(memory as u64)
+    }
+
+    unsafe fn free_host(&self, host: u64) -> Result<()> {
+        let _current = self.bind()?;
+        // SAFETY: the caller's contract.
+        check("free page-locked memory", unsafe { sys::cuMemFreeHost(host as *mut c_void) })
+    }
+
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr> {
-        self.bind()?;
+        let _current = self.bind()?;
         let pointer = host as *mut c_void;
         // SAFETY: the caller's contract.
         let code = unsafe { sys::cuMemHostRegister_v2(pointer, size(bytes)?, REGISTER_FLAGS) };
@@ -193,21 +226,22 @@ impl Driver for RealDriver {
     }
 
     unsafe fn unregister(&self, host: u64) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the caller's contract.
         check("unregister memory", unsafe { sys::cuMemHostUnregister(host as *mut c_void) })
     }
 
     fn recover(&self) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // The driver API keeps no last error; it keeps the error of earlier work, which the next call would report.
         // SAFETY: no preconditions.
         check("continue after an error", unsafe { sys::cuCtxSynchronize() })
     }
 
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
-        self.bind()?;
-        if copies.len() > 1 && self.version >= BATCHES_SINCE {
+        let _current = self.bind()?;
+        // Batches are not possible in the default streams.
+        if copies.len() > 1 && self.version >= BATCHES_SINCE && stream.0 > LAST_DEFAULT_STREAM {
             // SAFETY: the caller's contract.
             return unsafe { copy_batch(copies, stream) };
         }
@@ -221,7 +255,7 @@ impl Driver for RealDriver {
     }
 
     unsafe fn fill(&self, to: DevicePtr, byte: u8, bytes: u64, stream: Stream) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the caller's contract.
         check("fill memory", unsafe { sys::cuMemsetD8Async(to.0, byte, size(bytes)?, stream_of(stream)) })
     }
@@ -231,7 +265,7 @@ impl Driver for RealDriver {
     }
 
     fn load(&self, ptx: &str) -> Result<Module> {
-        self.bind()?;
+        let _current = self.bind()?;
         let text = CString::new(ptx).map_err(|_| Error::invalid("PTX with a zero byte"))?;
         let mut module = ptr::null_mut();
         // SAFETY: the text is zero-terminated, and only read during the call.
@@ -240,7 +274,7 @@ impl Driver for RealDriver {
     }
 
     fn function(&self, module: Module, name: &'static str) -> Result<Function> {
-        self.bind()?;
+        let _current = self.bind()?;
         let text = CString::new(name).map_err(|_| Error::invalid("a kernel's name with a zero byte"))?;
         let mut function = ptr::null_mut();
         // SAFETY: the module is never unloaded; the text is zero-terminated.
@@ -251,7 +285,7 @@ impl Driver for RealDriver {
     }
 
     unsafe fn launch(&self, kernel: Function, shape: Shape, stream: Stream, parameter: &[u8]) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         let mut parameters = [parameter.as_ptr().cast_mut().cast::<c_void>()];
         let Shape { blocks, threads } = shape;
         // SAFETY: the caller's contract; the call copies the parameter.
@@ -274,7 +308,7 @@ impl Driver for RealDriver {
     }
 
     fn stream(&self) -> Result<Stream> {
-        self.bind()?;
+        let _current = self.bind()?;
         let mut stream = ptr::null_mut();
         // SAFETY: the pointer is to our own value.
         check("create a stream", unsafe { sys::cuStreamCreate(&raw mut stream, NON_BLOCKING) })?;
@@ -282,71 +316,68 @@ impl Driver for RealDriver {
     }
 
     unsafe fn end_stream(&self, stream: Stream) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the caller's contract.
         check("end a stream", unsafe { sys::cuStreamDestroy_v2(stream_of(stream)) })
     }
 
     fn event(&self) -> Result<Event> {
-        self.bind()?;
+        let _current = self.bind()?;
         let mut event = ptr::null_mut();
         // SAFETY: the pointer is to our own value.
-        check("create an event", unsafe { sys::cuEventCreate(&raw mut event, 0) })?;
+        check("create an event", unsafe { sys::cuEventCreate(&raw mut event, WITHOUT_TIME) })?;
         Ok(Event(event as u64))
     }
 
     fn record(&self, event: Event, stream: Stream) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the driver refuses handles that are not its own.
         check("record an event", unsafe { sys::cuEventRecord(event_of(event), stream_of(stream)) })
     }
 
     fn wait(&self, stream: Stream, event: Event) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: as in `record`.
         check("wait for an event", unsafe { sys::cuStreamWaitEvent(stream_of(stream), event_of(event), 0) })
     }
 
-    fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32> {
-        self.bind()?;
-        if self.version < TIMES_SINCE {
-            let text =
-                format!("the GPU's driver supports CUDA {}; comparing events requires 12.8", self.version);
-            return Err(Error::new(ErrorKind::Unavailable, text));
-        }
-        let mut time = 0.0;
+    fn finish(&self, event: Event, patience: Duration) -> Result<()> {
+        let _current = self.bind()?;
         // SAFETY: as in `record`.
-        let code = unsafe { sys::cuEventElapsedTime_v2(&raw mut time, event_of(from), event_of(to)) };
-        check("compare events", code)?;
-        Ok(time)
+        poll(patience, Duration::ZERO, "reach an event", || unsafe { sys::cuEventQuery(event_of(event)) })
     }
 
     unsafe fn end_event(&self, event: Event) -> Result<()> {
-        self.bind()?;
+        let _current = self.bind()?;
         // SAFETY: the caller's contract.
         check("end an event", unsafe { sys::cuEventDestroy_v2(event_of(event)) })
     }
 
     fn synchronize(&self, stream: Stream, patience: Duration) -> Result<()> {
-        self.bind()?;
-        let begin = Instant::now();
-        loop {
-            // SAFETY: as in `record`.
-            let code = unsafe { sys::cuStreamQuery(stream_of(stream)) };
-            if code != CUresult::CUDA_ERROR_NOT_READY {
-                return check("finish the work of a stream", code);
-            }
-            let waited = begin.elapsed();
-            if waited > patience {
-                let text =
-                    format!("the GPU has not finished its work within {patience:?}; the device may hang");
-                return Err(Error::new(ErrorKind::Unavailable, text));
-            }
-            if waited < SPIN {
-                std::hint::spin_loop();
-            } else {
-                std::thread::sleep(SPIN / 4);
-            }
+        let _current = self.bind()?;
+        // SAFETY: as in `record`.
+        let query = || unsafe { sys::cuStreamQuery(stream_of(stream)) };
+        poll(patience, SPIN, "finish the work of a stream", query)
+    }
+}
+
+/// Repeats a query until the device is ready, at first for `spin` without pauses.
+fn poll(patience: Duration, spin: Duration, what: &str, query: impl Fn() -> CUresult) -> Result<()> {
+    let begin = Instant::now();
+    loop {
+        let code = query();
+        if code != CUresult::CUDA_ERROR_NOT_READY {
+            return check(what, code);
+        }
+        let waited = begin.elapsed();
+        if waited > patience {
+            let text = format!("the GPU has not finished its work within {patience:?}; the device may hang");
+            return Err(Error::new(ErrorKind::Unavailable, text));
+        }
+        if waited < spin {
+            std::hint::spin_loop();
+        } else {
+            std::thread::sleep(SPIN / 4);
         }
     }
 }

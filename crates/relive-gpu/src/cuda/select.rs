@@ -5,13 +5,13 @@ use std::ops::Range;
 use bytemuck::{Pod, Zeroable};
 
 use super::device::Kernel;
+use super::draws::DrawsAt;
 use super::driver::DevicePtr;
 use super::memory::DeviceBuffer;
 use super::weights::{Arrays, DeviceWeights};
 use crate::Result;
 use crate::select::{
-    Candidate, Draw, Grid, KeyKind, Measure, Numbers, Places, Pool, Rank, RankTotals, TILE, TILES_PER_SUPER,
-    WeightsConfig, first,
+    Candidate, Draw, Grid, KeyKind, Measure, Numbers, Places, Pool, Rank, RankTotals, WeightsConfig, first,
 };
 
 /// The number of values of a key's digit, which has 11 bits.
@@ -28,31 +28,6 @@ const ROOM: u64 = 1 << 16;
 
 /// A value that is not a global index.
 const NOTHING: u64 = u64::MAX;
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Starts {
-    sums: u64,
-    count: u64,
-    starts: u64,
-}
-
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-struct Draws {
-    arrays: Arrays,
-    starts: u64,
-    seed: u64,
-    step: u64,
-    count: u64,
-    total: u64,
-    own_start: u64,
-    own_end: u64,
-    stratified: u64,
-    measure: u64,
-    out_indices: u64,
-    out_units: u64,
-}
 
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
@@ -110,11 +85,7 @@ impl Rank for DeviceRank<'_> {
     }
 
     fn whole(&self) -> Result<RankTotals> {
-        let total = |measure| -> Result<u64> {
-            self.find_starts(measure)?;
-            Ok(self.starts(measure).read::<u64>(self.supers() * 8, 1)?[0])
-        };
-        Ok(RankTotals { units: total(Measure::Units)?, selectable: total(Measure::Count)? })
+        self.weights.totals()
     }
 
     fn smallest(&self, kind: KeyKind, numbers: &Numbers, count: u64) -> Result<Vec<Candidate>> {
@@ -152,26 +123,11 @@ impl Rank for DeviceRank<'_> {
         if own.is_empty() || places.count == 0 {
             return Ok(Vec::new());
         }
-        self.find_starts(measure)?;
-        let Places { numbers, count, total, stratified } = *places;
+        let count = places.count;
         self.weights.with_scratch(count * 16, |scratch| {
-            let at = scratch.address();
-            let parameter = Draws {
-                arrays: self.weights.arrays,
-                starts: self.starts(measure).address().0,
-                seed: numbers.seed(),
-                step: numbers.step(),
-                count,
-                total,
-                own_start: own.start,
-                own_end: own.end,
-                stratified: u64::from(stratified),
-                measure: measure as u64,
-                out_indices: at.0,
-                out_units: at.at(count * 8).0,
-            };
-            // SAFETY: the arrays belong to the weights, and the scratch memory has room for both lists.
-            unsafe { self.weights.run(Kernel::Draw, count, &parameter)? };
+            let out =
+                DrawsAt { indices: scratch.address(), units: scratch.address().at(count * 8), least: None };
+            self.weights.draw_at(measure, places, own, out)?;
             let draws = usize::try_from(count).unwrap_or(usize::MAX);
             let indices: Vec<u64> = scratch.read(0, draws)?;
             let units: Vec<u64> = scratch.read(count * 8, draws)?;
@@ -183,24 +139,6 @@ impl Rank for DeviceRank<'_> {
 }
 
 impl DeviceRank<'_> {
-    fn supers(&self) -> u64 {
-        self.weights.config.capacity.div_ceil(TILE as u64).div_ceil(TILES_PER_SUPER as u64)
-    }
-
-    fn starts(&self, measure: Measure) -> &DeviceBuffer {
-        &self.weights.starts[measure as usize]
-    }
-
-    fn find_starts(&self, measure: Measure) -> Result<()> {
-        let sums = match measure {
-            Measure::Units => self.weights.arrays.unit_supers,
-            Measure::Count => self.weights.arrays.count_supers,
-        };
-        let starts = self.starts(measure).address().0;
-        // SAFETY: both arrays belong to the weights; the kernel runs in one block.
-        unsafe { self.weights.run(Kernel::Starts, 8, &Starts { sums, count: self.supers(), starts }) }
-    }
-
     /// Finds, digit by digit, a bound (key and index) that is not exceeded by at least `count` candidates, or by all if
     /// there are fewer, but not by many more.
     fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {

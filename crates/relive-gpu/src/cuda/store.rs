@@ -1,13 +1,14 @@
 //! Batches from a store, collected by a device: the CPU's plan, with addresses.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::collect::Collector;
+use super::collect::{Collector, Tail};
 use super::device::Device;
 use super::driver::{DevicePtr, Stream};
-use super::memory::{DeviceBuffer, HostRegistration};
+use super::memory::DeviceBuffer;
 use super::plan::{ColumnPlan, Rows};
-use crate::collect::{self, BatchPlan};
+use super::registration::HostRegistration;
+use crate::collect::{self, BatchPlan, check_rows};
 use crate::memory::segment::Segment;
 use crate::store::{Pinned, Reader};
 use crate::{Error, Result};
@@ -39,6 +40,25 @@ impl DeviceStore {
         Ok(Self { device: device.clone(), segment, columns })
     }
 
+    /// Like [`new`](Self::new), but returns the existing one if this process has already registered the store's columns
+    /// with the device. Memory can only be registered once.
+    ///
+    /// # Errors
+    /// Same as [`new`](Self::new).
+    pub fn shared(device: &Device, reader: &Reader) -> Result<Arc<Self>> {
+        static SHARED: Mutex<Vec<Weak<DeviceStore>>> = Mutex::new(Vec::new());
+        let mut all = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|store| store.strong_count() > 0);
+        let same =
+            |store: &Arc<Self>| store.device.is(device) && Arc::ptr_eq(&store.segment, reader.segment());
+        if let Some(found) = all.iter().filter_map(Weak::upgrade).find(same) {
+            return Ok(found);
+        }
+        let store = Arc::new(Self::new(device, reader)?);
+        all.push(Arc::downgrade(&store));
+        Ok(store)
+    }
+
     /// Collects pinned trajectories by `plan`, at their steps, into device memory with the column layout of a CPU
     /// [`Batch`](crate::Batch), and waits for completion.
     ///
@@ -60,27 +80,27 @@ impl DeviceStore {
                 plan.bytes
             )));
         }
-        let stream = self.device.stream();
+        let (stream, none) = (self.device.stream(), Tail { bytes: &[], to: out.address() });
         // SAFETY: the memory is large enough; it and the pins stay valid until the work is complete.
-        unsafe { self.enqueue(collector, plan, pinned, steps, out.address(), stream)? };
+        unsafe { self.enqueue(collector, plan, pinned, steps, (out.address(), none), stream)? };
         self.device.synchronize(stream)
     }
 
-    /// Like [`collect`](Self::collect), but as part of a stream.
+    /// Like [`collect`](Self::collect), but as part of a stream, and with a tail.
     ///
     /// # Safety
-    /// `out` must refer to device memory for a batch. This memory, the pins and this store must stay valid until the
-    /// stream has passed this point.
+    /// `out` must refer to device memory for a batch, and the tail's address to memory for the tail. This memory, the
+    /// pins and this store must stay valid until the stream has passed this point.
     ///
     /// # Errors
     /// Same as [`collect`](Self::collect).
-    pub unsafe fn enqueue(
+    pub(super) unsafe fn enqueue(
         &self,
         collector: &Collector,
         plan: &BatchPlan,
         pinned: &Pinned,
         steps: &[u64],
-        out: DevicePtr,
+        (out, tail): (DevicePtr, Tail<'_>),
         stream: Stream,
     ) -> Result<()> {
         if !Arc::ptr_eq(pinned.segment(), &self.segment) {
@@ -88,10 +108,7 @@ impl DeviceStore {
                 "the trajectories were pinned by a reader other than the device store's",
             ));
         }
-        if pinned.rows().len() as u64 > plan.rows {
-            let (rows, most) = (pinned.rows().len(), plan.rows);
-            return Err(Error::invalid(format!("got {rows} trajectories; the plan is for at most {most}")));
-        }
+        check_rows(pinned, steps, plan.rows)?;
         let columns: Vec<ColumnPlan> = plan.columns.iter().map(|column| self.column(column, out)).collect();
         let local = |row: &crate::PinnedRow| pinned.shard().local(row.index);
         let indices = pinned.rows().iter().map(local).collect::<Result<Vec<u64>>>()?;
@@ -99,7 +116,11 @@ impl DeviceStore {
         let lengths: Vec<u64> = pinned.rows().iter().map(|row| row.length).collect();
         let rows = Rows { indices: &indices, steps: &steps, lengths: &lengths };
         // SAFETY: the columns are registered; the rest is the caller's contract.
-        unsafe { collector.collect(&columns, rows, stream) }
+        unsafe { collector.collect_with(&columns, rows, tail, stream) }
+    }
+
+    pub(super) fn device(&self) -> &Device {
+        &self.device
     }
 
     fn column(&self, plan: &collect::ColumnPlan, out: DevicePtr) -> ColumnPlan {

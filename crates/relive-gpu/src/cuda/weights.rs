@@ -7,7 +7,7 @@ use bytemuck::{NoUninit, Pod, Zeroable};
 use super::device::{Device, Kernel};
 use super::driver::DevicePtr;
 use super::memory::DeviceBuffer;
-use crate::select::{Grid, TILE, TILES_PER_SUPER, WeightsConfig, check_all, check_update};
+use crate::select::{Grid, RankTotals, TILE, TILES_PER_SUPER, WeightsConfig, check_all, check_update};
 use crate::{Error, Result};
 
 /// The parameters that all selection kernels share: `Arrays` in `kernels/select.cu`.
@@ -61,6 +61,8 @@ pub struct DeviceWeights {
     refused: DeviceBuffer,
     /// The start of each super-tile: in units, then in counts.
     pub(super) starts: [DeviceBuffer; 2],
+    /// The totals of the current weights, once they and `starts` have been computed.
+    pub(super) totals: Mutex<Option<RankTotals>>,
     scratch: Mutex<DeviceBuffer>,
 }
 
@@ -95,8 +97,9 @@ impl DeviceWeights {
         };
         let starts = [zeroed((supers + 1) * 8)?, zeroed((supers + 1) * 8)?];
         let (last, refused) = (zeroed(capacity * 4)?, zeroed(8)?);
-        let scratch = Mutex::new(zeroed(1 << 20)?);
-        Ok(Self { device: device.clone(), config, grid, arrays, memory, last, refused, starts, scratch })
+        let (totals, scratch) = (Mutex::new(None), Mutex::new(zeroed(1 << 20)?));
+        let device = device.clone();
+        Ok(Self { device, config, grid, arrays, memory, last, refused, starts, totals, scratch })
     }
 
     /// Returns the configuration of the weights.
@@ -151,6 +154,7 @@ impl DeviceWeights {
     /// The errors of [`Weights::load`](crate::select::Weights::load), or the device fails.
     pub fn load(&mut self, weights: &[f32]) -> Result<()> {
         check_all(&self.config, weights)?;
+        self.forget_totals();
         self.memory[0].write(0, weights)?;
         let tiles = self.config.capacity.div_ceil(TILE as u64);
         // SAFETY: the arrays are ours.
@@ -171,6 +175,7 @@ impl DeviceWeights {
         let count = count as u64;
         let update =
             Update { arrays: self.arrays, indices: indices.0, values: weights.0, count, last, refused };
+        self.forget_totals();
         self.refused.write(0, &[NOTHING])?;
         // SAFETY: the arrays are ours; the lists are the caller's contract.
         unsafe {

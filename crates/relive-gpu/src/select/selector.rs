@@ -122,8 +122,37 @@ impl Selector {
             }
             Plan::Smallest(_) => own_candidates(summaries, rank, count),
         };
-        self.step += 1;
+        self.advance();
         Ok(Part { request, whole, draws })
+    }
+
+    /// Returns how a single rank that owns all indices draws them with replacement.
+    ///
+    /// # Errors
+    /// Those of [`select`](Self::select), or the selection selects each index once.
+    pub(crate) fn draws(
+        &self,
+        rank: &dyn Rank,
+        selection: Selection,
+        count: u64,
+    ) -> Result<(Measure, Places)> {
+        self.check_request(selection, count)?;
+        let Plan::Draws { measure, stratified } = selection.plan() else {
+            return Err(Error::invalid(format!("{selection:?} does not draw with replacement")));
+        };
+        let whole = rank.whole()?;
+        check_selectable(selection, count, whole)?;
+        check_resolution(selection, whole, rank)?;
+        let total = match measure {
+            Measure::Units => whole.units,
+            Measure::Count => whole.selectable,
+        };
+        Ok((measure, Places { numbers: self.numbers(), count, total, stratified }))
+    }
+
+    /// Ends a selection.
+    pub(crate) fn advance(&mut self) {
+        self.step += 1;
     }
 
     /// Returns the whole list, given the parts of all ranks in any order.
@@ -167,17 +196,9 @@ impl Selector {
     }
 
     fn request(&self, pool: &Pool<'_>, selection: Selection, count: u64) -> Result<SelectionRequest> {
-        selection.check()?;
+        self.check_request(selection, count)?;
         if let Plan::Smallest(kind) = selection.plan() {
             pool.check(kind)?;
-        }
-        if count > MAX_COUNT {
-            return Err(Error::invalid(format!(
-                "{count} indices in one selection; the limit is {MAX_COUNT}"
-            )));
-        }
-        if self.step >= MAX_STEP {
-            return Err(Error::invalid(format!("step {MAX_STEP} is the last one; use another seed")));
         }
         Ok(SelectionRequest {
             seed: self.seed,
@@ -187,6 +208,19 @@ impl Selector {
             grid: ranks::grid_code(&*pool.0),
             total_capacity: pool.0.config().total_capacity,
         })
+    }
+
+    fn check_request(&self, selection: Selection, count: u64) -> Result<()> {
+        selection.check()?;
+        if count > MAX_COUNT {
+            return Err(Error::invalid(format!(
+                "{count} indices in one selection; the limit is {MAX_COUNT}"
+            )));
+        }
+        if self.step >= MAX_STEP {
+            return Err(Error::invalid(format!("step {MAX_STEP} is the last one; use another seed")));
+        }
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::numbers::{mixed, weight};
 use crate::support::{Call, Fault, Mapping, emulated, recorded};
 use proptest::prelude::*;
 use relive_gpu::cuda::{
-    Collector, ColumnPlan, Copy, Device, DeviceBuffer, DeviceWeights, HostRegistration,
+    Collector, ColumnPlan, Copy, Device, DeviceBuffer, DeviceDraws, DeviceWeights, HostRegistration,
     MAX_REGISTRATION_BYTES, Rows, Stream,
 };
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
@@ -84,6 +84,51 @@ fn kernels_select_the_same_rows_as_the_cpu() {
     select_everywhere(&device, 4_099, 1_001, 0.6);
     select_everywhere(&device, 140_001, 10, 1.0);
     select_everywhere(&device, 70_001, 0, 0.0);
+}
+
+/// Draws that stay on the device are those of the CPU, before and after updates.
+pub(crate) fn draw_everywhere(device: &Device, capacity: u64, exponent: f32, count: u64) {
+    let config = WeightsConfig { exponent, ..WeightsConfig::new(capacity) };
+    let (mut host, mut other) = (Weights::new(config).unwrap(), DeviceWeights::new(device, config).unwrap());
+    let mut drawn = DeviceDraws::new(device, count).unwrap();
+    let [mut here, mut there] = [Selector::new(9), Selector::new(9)];
+    for round in 0..3 {
+        let all: Vec<f32> = (0..capacity).map(|index| weight(index + round)).collect();
+        if round == 0 {
+            host.load(&all).unwrap();
+            other.load(&all).unwrap();
+        } else {
+            let changed: Vec<u64> =
+                (0..capacity / 3).map(|number| mixed(number + round) % capacity).collect();
+            let values: Vec<f32> = changed.iter().map(|index| weight(index + round)).collect();
+            host.update(&changed, &values).unwrap();
+            other.update(&changed, &values).unwrap();
+        }
+        for selection in KINDS {
+            let expected = here.clone().select(&Pool::new(&host), selection, count, Order::AsDrawn);
+            match other.draw(&mut there, selection, count, &mut drawn) {
+                Ok(()) => assert!(drawn.read().unwrap() == expected.unwrap(), "{selection:?} of {capacity}"),
+                Err(error) => {
+                    assert!(error.to_string().contains("does not draw with replacement"), "{error}");
+                    continue;
+                }
+            }
+            here.select(&Pool::new(&host), selection, count, Order::AsDrawn).unwrap();
+            assert_eq!(here, there);
+        }
+    }
+    let refused = other.draw(&mut there, Selection::Uniform, count + 1, &mut drawn).unwrap_err();
+    assert!(refused.to_string().contains("draws into memory for"), "{refused}");
+    other.load(&vec![0.0; usize::try_from(capacity).unwrap()]).unwrap();
+    let empty = other.draw(&mut there, Selection::Weighted, 1, &mut drawn).unwrap_err();
+    assert!(empty.to_string().contains("0 have a weight above 0"), "{empty}");
+}
+
+#[test]
+fn draws_that_stay_on_the_device_match_those_of_the_cpu() {
+    let Some((device, _)) = emulated() else { return };
+    draw_everywhere(&device, 300, 1.0, 77);
+    draw_everywhere(&device, 70_001, 0.6, 1_000);
 }
 
 /// Few selectable indices in four super-tiles, so that many draws fall at the very start of tiles and super-tiles.
@@ -373,17 +418,17 @@ fn large_stores_are_addressed_in_64_bits() {
     let calls = std::mem::take(&mut *log.lock().unwrap());
     let launch = calls.iter().position(|call| matches!(call, Call::Launch { .. })).unwrap();
     let Call::Launch { kernel, shape, stream, parameter } = &calls[launch] else { unreachable!() };
-    assert_eq!((*kernel, shape.blocks, shape.threads, *stream), ("collect", 24, 256, Stream(5)));
+    assert_eq!((*kernel, shape.blocks, shape.threads, *stream), ("collect", 24, 1024, Stream(5)));
     let words: &[u64] =
         &parameter.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect::<Vec<_>>();
     assert_eq!((words[1], words[5], words[6]), (1, 2_000, 2_000 * 1_024), "pieces of 16 GiB");
     let Call::Record(event, Stream(5)) = calls[launch + 1] else { panic!("{:?}", calls[launch + 1]) };
-    for _ in 0..2 {
+    for _ in 0..4 {
         // SAFETY: as above.
         unsafe { collector.collect(&[column], rows, Stream(6)).unwrap() };
     }
     let calls = std::mem::take(&mut *log.lock().unwrap());
-    assert!(calls.contains(&Call::Wait(device.stream(), event)), "the third collection waits for the first");
+    assert!(calls.contains(&Call::Finish(event)), "the fifth collection waits for the first");
 
     // The same collection by copy engine: one batch of copies, and no kernel launch if there is no padding.
     let collector = collector.with_copy_engine_from(1 << 20);

@@ -1,8 +1,12 @@
 //! Checks that the CPU and the kernels collect the same bytes from a store.
 
+#![expect(unsafe_code, reason = "memory into which a device collects")]
+
+use std::sync::Arc;
+
 use crate::support;
 use proptest::prelude::*;
-use relive_gpu::cuda::{Collector as DeviceCollector, DeviceBuffer, DeviceStore};
+use relive_gpu::cuda::{Collector as DeviceCollector, DeviceBatches, DeviceBuffer, DeviceStore};
 use relive_gpu::{Cast, CollectOptions, Collector, Column, Pad, Schema, Store, StoreOptions, Window};
 use relive_tensor::DType;
 
@@ -54,6 +58,7 @@ proptest! {
             ..Window::new(columns[at].name.clone(), offset, length)
         }).collect();
         let collector = Collector::new(store.reader(), &windows, CollectOptions::new(10)).unwrap();
+        let batches = DeviceBatches::new(&device, store.reader(), &windows, 10);
         let picked: Vec<usize> = picks.iter().map(|(pick, _)| pick.index(lengths.len())).collect();
         let steps: Vec<u64> = picked.iter().zip(&picks).map(|(at, (_, step))| (*step).min(lengths[*at])).collect();
         let pinned = store.pin(&picked.iter().map(|at| indices[*at]).collect::<Vec<u64>>()).unwrap();
@@ -67,6 +72,27 @@ proptest! {
             let here = batch.column(number).unwrap().bytes;
             let there: Vec<u8> = out.read(plan.output_at, here.len()).unwrap();
             prop_assert!(there == here, "{:?}", windows[number]);
+        }
+
+        let batches = batches.unwrap();
+        let (list, pinned) = ([3; 40], Arc::new(pinned));
+        let out = DeviceBuffer::new(&device, collector.plan().bytes + 40).unwrap();
+        // SAFETY: the memory is large enough, and this waits for the event before it ends.
+        let complete = unsafe { batches.collect(&pinned, &steps, &list, out.address(), device.stream()) }.unwrap();
+        complete.finish().unwrap();
+        prop_assert_eq!(out.read::<u8>(collector.plan().bytes, 40).unwrap(), list);
+        for (number, plan) in collector.plan().columns.iter().enumerate() {
+            let column = batch.column(number).unwrap();
+            prop_assert!(out.read::<u8>(plan.output_at, column.bytes.len()).unwrap() == column.bytes);
+            let valid = steps.iter().zip(pinned.rows()).map(|(step, row)| plan.valid_steps(*step, row.length));
+            prop_assert!(valid.eq(column.valid.iter().map(|steps| u64::from(*steps))));
+        }
+        drop(batches);
+        let others = pinned.rows().iter().map(|row| row.index).collect::<Vec<u64>>();
+        drop(pinned);
+        // The pins end with the collection, so that every trajectory can be replaced.
+        while others.iter().any(|index| store.status(*index).unwrap().pins > 0) {
+            std::thread::yield_now();
         }
     }
 }

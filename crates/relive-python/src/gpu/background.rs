@@ -1,5 +1,6 @@
 //! Collects batches while Python continues.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use relive_gpu::{Batch, Collector, ErrorKind, Pinned};
 
+use super::on_device::DeviceBatch;
 use super::raise::{Failed, Result};
 
 /// The interval between checks for signals during a wait.
@@ -14,28 +16,30 @@ const SLICE: Duration = Duration::from_millis(50);
 
 /// Trajectories that will become a batch, and where to report it.
 struct Job {
-    pinned: Pinned,
+    pinned: Arc<Pinned>,
     steps: Vec<u64>,
     done: Sender<Done>,
 }
 
 /// The result. On failure, the trajectories are returned.
-type Done = std::result::Result<Batch, (Pinned, Failed)>;
+type Done = std::result::Result<Batch, (Arc<Pinned>, Failed)>;
 
 /// The reason why a batch was not made.
 pub(super) enum BatchFailure {
     /// A signal handler raised; the batch is still in progress.
     Interrupted(PendingBatch, PyErr),
     /// The batch could not be collected.
-    Failed(Pinned, Failed),
+    Failed(Arc<Pinned>, Failed),
 }
 
 /// A batch in progress.
 pub(super) enum PendingBatch {
     /// Collection has not started.
-    Pinned(Pinned),
+    Pinned(Arc<Pinned>),
     /// The thread is collecting it.
     Submitted(Receiver<Done>),
+    /// The device is collecting it.
+    OnDevice(DeviceBatch),
 }
 
 impl BatchFailure {
@@ -73,7 +77,7 @@ impl Background {
     }
 
     /// Starts the collection if there is a background thread.
-    pub(super) fn begin(&self, pinned: Pinned, steps: &[u64]) -> PendingBatch {
+    pub(super) fn begin(&self, pinned: Arc<Pinned>, steps: &[u64]) -> PendingBatch {
         let Some(jobs) = &self.jobs else { return PendingBatch::Pinned(pinned) };
         let (done, receiver) = mpsc::channel();
         match jobs.send(Job { pinned, steps: steps.to_vec(), done }) {
@@ -103,6 +107,7 @@ impl Background {
                     )));
                 }
             },
+            PendingBatch::OnDevice(_) => unreachable!("a device's batches are finished by `OnDevice`"),
         };
         done.map_err(|(pinned, failed)| Box::new(BatchFailure::Failed(pinned, failed)))
     }
@@ -134,6 +139,6 @@ fn work(collector: &Collector, jobs: &Receiver<Job>) {
     }
 }
 
-fn collect(collector: &Collector, pinned: Pinned, steps: &[u64]) -> Done {
+fn collect(collector: &Collector, pinned: Arc<Pinned>, steps: &[u64]) -> Done {
     collector.collect(&pinned, steps).map_err(|error| (pinned, error.into()))
 }

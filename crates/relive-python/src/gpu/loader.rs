@@ -1,6 +1,7 @@
 //! Loads one batch after another.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -11,6 +12,7 @@ use super::background::{Background, BatchFailure, PendingBatch};
 use super::batch::{self, LentCount, MAX_LENT, Parts, signed};
 use super::changes::Follower;
 use super::draw::{Drawn, Draws, Steps};
+use super::on_device::{DeviceParts, Layout, OnDevice};
 use super::raise::{Failed, OrRaise, Result, invalid};
 use super::settings::{GivenWindow, selection_of, windows_of};
 use super::together::Together;
@@ -25,12 +27,18 @@ struct Work {
     draws: Draws,
     /// Set if several ranks draw together; they then fill the queue with [`GpuLoader::share`].
     together: Option<Together>,
-    background: Background,
+    collecting: Collecting,
     /// The drawn batches that have not been returned yet, in order.
     queue: VecDeque<(Drawn, PendingBatch)>,
     batch_size: u64,
     prefetch: usize,
     lent: LentCount,
+}
+
+/// Where batches are collected.
+enum Collecting {
+    Host(Background),
+    Device(OnDevice),
 }
 
 /// The error message when a drawn batch is lost.
@@ -54,6 +62,8 @@ pub(super) struct Settings<'py> {
     threads: usize,
     /// This process's share of the list that all ranks draw, and the number of shares; `None` if one rank draws alone.
     share: Option<(u64, u64)>,
+    /// The number of the GPU that collects, and Python's function that returns memory for a batch.
+    device: Option<(u32, Py<PyAny>)>,
 }
 
 /// The draws that have not been returned yet: indices, generations, steps, probabilities, importance weights.
@@ -76,13 +86,21 @@ impl GpuLoader {
             threads,
             ..CollectOptions::new(batch_size)
         };
+        let device = settings.device.as_ref().map(|(number, memory)| (*number, memory.clone_ref(py)));
         let made = py.detach(|| {
-            let collector = Collector::new(&reader, &windows, options)?;
-            let background = Background::new(collector, prefetch > 0)?;
+            let collecting = match device {
+                Some((number, memory)) => {
+                    Collecting::Device(OnDevice::new(&reader, &windows, batch_size, number, memory)?)
+                }
+                None => {
+                    let collector = Collector::new(&reader, &windows, options)?;
+                    Collecting::Host(Background::new(collector, prefetch > 0)?)
+                }
+            };
             let draws = Draws::new(reader, follower, (selection, exponent, max_weight), steps, seed)?;
             let together = share.map(|share| Together::new(batch_size, share)).transpose()?;
             let (queue, lent) = (VecDeque::new(), LentCount::default());
-            Ok::<_, Failed>(Work { draws, together, background, queue, batch_size, prefetch, lent })
+            Ok::<_, Failed>(Work { draws, together, collecting, queue, batch_size, prefetch, lent })
         });
         Ok(GpuLoader(Owned::new("loader", made.or_raise(py)?)))
     }
@@ -104,6 +122,32 @@ impl GpuLoader {
     /// Returns the next batch.
     fn next<'py>(&self, py: Python<'py>) -> PyResult<Parts<'py>> {
         self.with(py, |work| work.next(py))
+    }
+
+    /// Returns the layout of batches on the device.
+    fn layout<'py>(&self, py: Python<'py>) -> PyResult<Layout<'py>> {
+        self.with(py, |work| work.device(py)?.layout(py))
+    }
+
+    /// Returns the next batch, on the device, for work in the given stream.
+    fn next_on_device<'py>(&self, py: Python<'py>, stream: u64) -> PyResult<DeviceParts<'py>> {
+        self.with(py, |work| work.next_on_device(py, stream))
+    }
+
+    /// Like `collect`, but on the device, for work in the given stream.
+    fn collect_on_device<'py>(
+        &self,
+        py: Python<'py>,
+        indices: &Bound<'py, PyAny>,
+        steps: &Bound<'py, PyAny>,
+        stream: u64,
+    ) -> PyResult<DeviceParts<'py>> {
+        let (indices, steps) = (keys(indices)?, crate::arrays::array::integers(steps)?);
+        self.with(py, |work| {
+            let (drawn, pinned) = work.given(py, indices, &steps)?;
+            let batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
+            OnDevice::finish(py, &batch, stream)
+        })
     }
 
     /// Returns whether the ranks must draw together before the next batch.
@@ -131,7 +175,7 @@ impl GpuLoader {
             let Some((drawn, pinned)) = work.together(py, |ranks, draws| ranks.share(draws, &parts))? else {
                 return Ok(false);
             };
-            let batch = work.background.begin(pinned, &drawn.steps);
+            let batch = work.collecting.begin(pinned, &drawn.steps);
             work.queue.push_back((drawn, batch));
             Ok(true)
         })
@@ -191,6 +235,17 @@ impl GpuLoader {
     }
 }
 
+impl Collecting {
+    /// Starts the collection, if this needs no memory from Python.
+    fn begin(&self, pinned: Pinned, steps: &[u64]) -> PendingBatch {
+        let pinned = Arc::new(pinned);
+        match self {
+            Collecting::Host(background) => background.begin(pinned, steps),
+            Collecting::Device(_) => PendingBatch::Pinned(pinned),
+        }
+    }
+}
+
 impl Work {
     /// Runs `work` on a list that all ranks draw, without the interpreter.
     fn together<T: Send>(
@@ -204,16 +259,53 @@ impl Work {
         py.detach(|| act(together, draws)).or_raise(py)
     }
 
-    fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
+    /// Draws ahead. If nothing more can be drawn at the moment, earlier draws can still be returned.
+    fn draw_ahead(&mut self, py: Python<'_>) -> PyResult<()> {
         match py.detach(|| self.fill()) {
-            // Nothing more can be drawn at the moment, but earlier draws can be returned.
-            Err(failed) if failed.kind() == ErrorKind::Unavailable && !self.queue.is_empty() => {}
-            filled => filled.or_raise(py)?,
+            Err(failed) if failed.kind() == ErrorKind::Unavailable && !self.queue.is_empty() => Ok(()),
+            filled => filled.or_raise(py),
         }
+    }
+
+    fn device(&self, py: Python<'_>) -> PyResult<&OnDevice> {
+        match &self.collecting {
+            Collecting::Device(device) => Ok(device),
+            Collecting::Host(_) => Err(invalid(py, "this loader collects on the host".to_owned())),
+        }
+    }
+
+    fn host(&self, py: Python<'_>) -> PyResult<&Background> {
+        match &self.collecting {
+            Collecting::Host(background) => Ok(background),
+            Collecting::Device(_) => Err(invalid(py, "this loader collects on a device".to_owned())),
+        }
+    }
+
+    fn next_on_device<'py>(&mut self, py: Python<'py>, stream: u64) -> PyResult<DeviceParts<'py>> {
+        self.draw_ahead(py)?;
+        let Work { collecting: Collecting::Device(device), queue, .. } = self else {
+            return Err(invalid(py, "this loader collects on the host".to_owned()));
+        };
+        for (drawn, batch) in queue.iter_mut() {
+            if let PendingBatch::Pinned(pinned) = batch {
+                *batch = PendingBatch::OnDevice(device.start(py, pinned, drawn)?);
+            }
+        }
+        let Some((_, PendingBatch::OnDevice(batch))) = queue.front() else {
+            return Err(invalid(py, "no batch was drawn".to_owned()));
+        };
+        let parts = OnDevice::finish(py, batch, stream)?;
+        queue.pop_front();
+        Ok(parts)
+    }
+
+    fn next<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
+        self.host(py)?;
+        self.draw_ahead(py)?;
         let Some((drawn, batch)) = self.queue.pop_front() else {
             return Err(invalid(py, "no batch was drawn".to_owned()));
         };
-        let unmade = match self.background.finish(py, batch, &drawn.steps) {
+        let unmade = match self.host(py)?.finish(py, batch, &drawn.steps) {
             Ok(batch) => return batch::to_python(py, batch, &drawn, &self.lent),
             Err(unmade) => *unmade,
         };
@@ -231,7 +323,7 @@ impl Work {
 
     /// Collects a batch over new connections after the loss of the connections that pinned its trajectories. If that
     /// fails too, the batch is lost, so that all continuing ranks have returned the same number of batches.
-    fn retry<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Pinned) -> PyResult<Parts<'py>> {
+    fn retry<'py>(&mut self, py: Python<'py>, drawn: Drawn, lost: Arc<Pinned>) -> PyResult<Parts<'py>> {
         let pinned = match py.detach(|| self.draws.try_pin_again(&drawn)) {
             Ok(Some(pinned)) => pinned,
             Ok(None) => return Err(Failed::new(ErrorKind::Unavailable, TAKEN.to_owned()).raise(py)),
@@ -241,7 +333,7 @@ impl Work {
         // Trajectories on this machine stay pinned by the earlier pins until here, so that they cannot be replaced in
         // between.
         drop(lost);
-        match self.background.finish(py, PendingBatch::Pinned(pinned), &drawn.steps) {
+        match self.host(py)?.finish(py, PendingBatch::Pinned(Arc::new(pinned)), &drawn.steps) {
             Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
             Err(unmade) => match *unmade {
                 BatchFailure::Failed(pinned, failed) if failed.kind() != ErrorKind::Unavailable => {
@@ -253,7 +345,7 @@ impl Work {
     }
 
     /// Leaves an unfinished batch to the next call.
-    fn keep(&mut self, py: Python<'_>, drawn: Drawn, pinned: Pinned, failed: Failed) -> PyErr {
+    fn keep(&mut self, py: Python<'_>, drawn: Drawn, pinned: Arc<Pinned>, failed: Failed) -> PyErr {
         self.queue.push_front((drawn, PendingBatch::Pinned(pinned)));
         failed.raise(py)
     }
@@ -262,13 +354,20 @@ impl Work {
     fn fill(&mut self) -> Result<()> {
         while self.together.is_none() && self.queue.len() <= self.prefetch {
             let (drawn, pinned) = self.draws.draw(self.batch_size)?;
-            let batch = self.background.begin(pinned, &drawn.steps);
+            let batch = self.collecting.begin(pinned, &drawn.steps);
             self.queue.push_back((drawn, batch));
         }
         Ok(())
     }
 
     fn collect<'py>(&self, py: Python<'py>, indices: Vec<u64>, steps: &[i64]) -> PyResult<Parts<'py>> {
+        let (drawn, pinned) = self.given(py, indices, steps)?;
+        let batch = self.host(py)?.finish(py, PendingBatch::Pinned(Arc::new(pinned)), &drawn.steps);
+        batch::to_python(py, batch.map_err(|unmade| unmade.raise(py))?, &drawn, &self.lent)
+    }
+
+    /// Pins given trajectories, at given steps.
+    fn given(&self, py: Python<'_>, indices: Vec<u64>, steps: &[i64]) -> PyResult<(Drawn, Pinned)> {
         let reader = &self.draws.reader;
         let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
         if steps.len() != indices.len() {
@@ -281,8 +380,7 @@ impl Work {
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
         let drawn =
             Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
-        let batch = self.background.finish(py, PendingBatch::Pinned(pinned), &drawn.steps);
-        batch::to_python(py, batch.map_err(|unmade| unmade.raise(py))?, &drawn, &self.lent)
+        Ok((drawn, pinned))
     }
 
     fn restore(&mut self, seed: u64, selector: Selector, all: Vec<Drawn>) -> Result<()> {
@@ -290,7 +388,7 @@ impl Work {
         for drawn in all {
             drawn.check(self.batch_size)?;
             let pinned = self.draws.pin_again(&drawn)?;
-            let batch = self.background.begin(pinned, &drawn.steps);
+            let batch = self.collecting.begin(pinned, &drawn.steps);
             queue.push_back((drawn, batch));
         }
         (self.queue, self.draws.seed, self.draws.selector) = (queue, seed, selector);

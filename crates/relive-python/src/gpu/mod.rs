@@ -11,6 +11,7 @@ mod draw;
 mod given;
 mod loader;
 mod network;
+mod on_device;
 mod owned;
 mod raise;
 mod reader;

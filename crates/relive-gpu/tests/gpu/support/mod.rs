@@ -39,6 +39,7 @@ pub(crate) enum Call {
     Launch { kernel: &'static str, shape: Shape, stream: Stream, parameter: Vec<u8> },
     Record(Event, Stream),
     Wait(Stream, Event),
+    Finish(Event),
     Synchronize(Stream),
 }
 
@@ -164,6 +165,21 @@ impl Driver for TestDriver {
         Ok(())
     }
 
+    fn allocate_host(&self, bytes: u64) -> Result<u64> {
+        let layout = Layout::from_size_align(usize::try_from(bytes).unwrap(), 256).unwrap();
+        // SAFETY: the size is not 0.
+        let memory = unsafe { std::alloc::alloc(layout) } as u64;
+        self.memory.lock().unwrap().insert(memory, layout);
+        Ok(memory)
+    }
+
+    unsafe fn free_host(&self, host: u64) -> Result<()> {
+        let layout = self.memory.lock().unwrap().remove(&host).expect("memory of this driver");
+        // SAFETY: the memory was allocated with this layout.
+        unsafe { std::alloc::dealloc(host as *mut u8, layout) };
+        Ok(())
+    }
+
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr> {
         self.record_call(Call::Register { at: host, bytes });
         match self.fault {
@@ -262,8 +278,9 @@ impl Driver for TestDriver {
         Ok(())
     }
 
-    fn elapsed_ms(&self, _from: Event, _to: Event) -> Result<f32> {
-        Ok(0.0)
+    fn finish(&self, event: Event, _patience: Duration) -> Result<()> {
+        self.record_call(Call::Finish(event));
+        Ok(())
     }
 
     unsafe fn end_event(&self, _event: Event) -> Result<()> {

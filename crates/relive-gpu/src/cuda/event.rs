@@ -1,0 +1,53 @@
+//! Points in streams.
+
+use super::device::{Device, PATIENCE};
+use super::driver::{Event, Stream};
+use crate::Result;
+
+/// A point in a stream, for which other streams and the host can wait.
+#[derive(Debug)]
+pub struct DeviceEvent {
+    device: Device,
+    event: Event,
+}
+
+impl DeviceEvent {
+    /// Creates an event that counts as passed until it is recorded.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self { device: device.clone(), event: device.driver().event()? })
+    }
+
+    /// Records the event at the current end of a stream.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn record(&self, stream: Stream) -> Result<()> {
+        self.device.driver().record(self.event, stream)
+    }
+
+    /// Makes later work of a stream wait until the event has passed.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn hold_back(&self, stream: Stream) -> Result<()> {
+        self.device.driver().wait(stream, self.event)
+    }
+
+    /// Waits on the host until the event has passed, for at most a minute.
+    ///
+    /// # Errors
+    /// Earlier work failed, or takes too long.
+    pub fn finish(&self) -> Result<()> {
+        self.device.driver().finish(self.event, PATIENCE)
+    }
+}
+
+impl Drop for DeviceEvent {
+    fn drop(&mut self) {
+        // SAFETY: nobody else knows the event; a driver keeps what its streams still need. On failure it leaks.
+        drop(unsafe { self.device.driver().end_event(self.event) });
+    }
+}

@@ -1,0 +1,121 @@
+"""Batches that a CUDA device collects itself, from the memory of the store, as tensors of PyTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from relive import _native
+from relive.errors import InvalidArgumentError
+from relive.gpu import _batch
+
+if TYPE_CHECKING:
+    import torch
+
+
+class _View(NamedTuple):
+    """A tensor within a batch's memory, for any number of rows."""
+
+    dtype: torch.dtype
+    first: int
+    """The position of its first element, counted in elements of its type."""
+    shape: tuple[int, ...]
+    """The shape of a row."""
+
+
+class CudaBatches:
+    """The memory of a loader's batches on a CUDA device.
+
+    PyTorch allocates it, so that it can be freed and reused like any other tensor's. The device reads the trajectories
+    over the bus, in a stream of its own if batches are collected ahead.
+    """
+
+    def __init__(self, device: torch.device, *, ahead: bool) -> None:
+        import torch
+
+        self._torch = torch
+        self._device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
+        self._stream = torch.cuda.Stream(self._device) if ahead else None  # type: ignore[no-untyped-call]
+        self._bytes = 0
+        self._lists = 0
+        self._views: list[_View] = []
+
+    def open(self, source: Any, settings: dict[str, Any]) -> _native.GpuLoader:
+        """Returns the extension's loader for these batches.
+
+        Raises:
+          ReverbError: the device cannot collect them, because of the settings or for its own reasons.
+        """
+        native: _native.GpuLoader = source.loader({**settings, "device": (self._device.index, self.allocate)})
+        self._lists, list_bytes, windows = native.layout()
+        self._views = [_View(_torch_dtype(dtype), at // dtype.itemsize, tuple(shape)) for at, dtype, shape in windows]
+        self._bytes = self._lists + list_bytes
+        return native
+
+    def allocate(self) -> tuple[torch.Tensor, int, int]:
+        """Returns memory for a batch, its address, and the stream in which it may be written."""
+        torch = self._torch
+        if self._stream is None:
+            memory = torch.empty(self._bytes, dtype=torch.uint8, device=self._device)
+            return memory, memory.data_ptr(), torch.cuda.current_stream(self._device).cuda_stream
+        with torch.cuda.stream(self._stream):
+            memory = torch.empty(self._bytes, dtype=torch.uint8, device=self._device)
+        return memory, memory.data_ptr(), self._stream.cuda_stream
+
+    def next(self, native: _native.GpuLoader, names: Sequence[str]) -> _batch.Batch:
+        """Returns the loader's next batch."""
+        current = self._torch.cuda.current_stream(self._device)
+        return self._batch(names, native.next_on_device(current.cuda_stream), current)
+
+    def collect(self, native: _native.GpuLoader, names: Sequence[str], indices: Any, steps: Any) -> _batch.Batch:
+        """Returns the batch of the given trajectories at the given steps."""
+        current = self._torch.cuda.current_stream(self._device)
+        return self._batch(names, native.collect_on_device(indices, steps, current.cuda_stream), current)
+
+    def _batch(self, names: Sequence[str], parts: Any, current: torch.cuda.Stream) -> _batch.Batch:
+        memory, indices, generations = parts
+        if self._stream is not None:
+            # Memory of one stream that work in another one uses.
+            memory.record_stream(current)
+        data, valid, others = views_of(memory, self._views, self._lists, len(indices))
+        lengths, steps, weights, probabilities = others
+        return _batch.Batch(
+            dict(zip(names, data, strict=True)), dict(zip(names, valid, strict=True)), lengths, steps, weights, probabilities, indices,
+            generations,
+        )
+
+
+def views_of(
+    memory: torch.Tensor, windows: Sequence[_View], lists: int, rows: int
+) -> tuple[list[torch.Tensor], list[torch.Tensor], list[torch.Tensor]]:
+    """Returns tensors over a batch's memory: the windows; the valid steps of each window; and lengths, current steps,
+    importance weights and probabilities. The lists begin at byte ``lists``."""
+    import torch
+
+    typed: dict[torch.dtype, torch.Tensor] = {torch.uint8: memory}
+
+    def view(dtype: torch.dtype, first: int, shape: tuple[int, ...]) -> torch.Tensor:
+        base = typed.get(dtype)
+        if base is None:
+            base = typed[dtype] = memory.view(dtype)
+        strides = [math.prod(shape[at + 1 :]) for at in range(len(shape))]
+        return torch.as_strided(base, shape, strides, first)
+
+    data = [view(window.dtype, window.first, (rows, *window.shape)) for window in windows]
+    numbers = len(windows) + 2
+    integers = [view(torch.int64, lists // 8 + number * rows, (rows,)) for number in range(numbers)]
+    floats = [view(torch.float32, lists // 4 + (2 * numbers + number) * rows, (rows,)) for number in range(2)]
+    return data, integers[:-2], [*integers[-2:], *floats]
+
+
+def _torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:
+    from relive.torch import to_torch
+
+    tensor = to_torch(np.empty(0, dtype))
+    if isinstance(tensor, np.ndarray):
+        raise InvalidArgumentError(f"PyTorch has no {dtype.name}")
+    found: torch.dtype = tensor.dtype
+    return found
