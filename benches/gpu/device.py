@@ -80,7 +80,8 @@ def rows(gib: int) -> None:
                 continue
             length = size // 256
             for prefetch in (0, 2):
-                loader = store.loader(batch, {"x": gpu.Window(0, length)}, framework="torch", device=CUDA, prefetch=prefetch)
+                windows = {"x": gpu.Window(-length, length)}
+                loader = store.loader(batch, windows, steps="last", framework="torch", device=CUDA, prefetch=prefetch)
                 report(f"rows {size:7} batch {batch:5} relive.gpu prefetch={prefetch}", lambda loader=loader: next(loader), size * batch)
                 loader.close()
             gathered = Gathered([data], batch)
@@ -144,7 +145,8 @@ def interference() -> None:
         return 2 * 8192**3 * count / begin.elapsed_time(end) / 1e9
 
     for size in (1024, 16384):
-        loader = store.loader(4096, {"x": gpu.Window(0, size // 256)}, framework="torch", device=CUDA, prefetch=2)
+        spans = {"x": gpu.Window(-(size // 256), size // 256)}
+        loader = store.loader(4096, spans, steps="last", framework="torch", device=CUDA, prefetch=2)
         ended, batches = threading.Event(), 0
 
         def load(loader: gpu.Loader = loader, ended: threading.Event = ended) -> None:

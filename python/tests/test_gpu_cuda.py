@@ -169,3 +169,29 @@ def test_what_a_gpu_cannot_collect_is_copied_from_the_host(caplog: pytest.LogCap
         batch = store.collect([4], windows, framework="torch", device="cuda")
     assert "does not convert int64 to float32" in caplog.text
     same(store.collect([4], windows, framework="torch"), batch)
+
+
+def test_jax_gets_the_same_batches_on_a_gpu() -> None:
+    if not has_gpu():
+        return
+    program = textwrap.dedent("""
+        import jax, numpy as np
+        from relive import gpu
+        try:
+            jax.devices("cuda")
+        except RuntimeError as error:
+            raise SystemExit(f"not tested: {error}")
+        store = gpu.Store({"x": ("float32", (3,))}, capacity=9, max_steps=5)
+        for number in range(9):
+            store.insert({"x": np.full((5, 3), number, np.float32)})
+        with store.loader(4, {"x": gpu.Window(-2, 3)}, seed=1) as host:
+            with store.loader(4, {"x": gpu.Window(-2, 3)}, seed=1, framework="jax", device="cuda") as device:
+                for _ in range(10):
+                    here, there = next(host), next(device)
+                    assert there.data["x"].devices() == {jax.devices("cuda")[0]}
+                    assert np.array_equal(here.data["x"], np.asarray(there.data["x"]))
+    """)
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    print(done.stderr)
+    assert done.returncode == 0 or "not tested" in done.stderr

@@ -1,5 +1,5 @@
 //! Measures collection by a GPU from the host's memory: `collect_gpu GIB` prints one line of JSON for each row length,
-//! batch size and copy method. The results show the row length above which copy engines are faster, for
+//! batch size and copy method: the time of a single collection, and of one of many in a row. The results show the row length above which copy engines are faster, for
 //! `Collector::with_copy_engine_from`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]
@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use relive_gpu::cuda::{Collector, ColumnPlan, Device, DeviceBuffer, HostRegistration, Rows};
+use relive_gpu::cuda::{Collector, ColumnPlan, Device, DeviceBuffer, DeviceStream, HostRegistration, Rows};
 use relive_gpu::{Pad, Result};
 
 const TIME: Duration = Duration::from_millis(100);
@@ -41,6 +41,61 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// A way to collect: collectors that share the rows evenly, each in its own stream.
+struct Way {
+    name: &'static str,
+    blocks: u32,
+    parts: Vec<(Collector, DeviceStream)>,
+}
+
+impl Way {
+    /// Returns the ways for rows of this length. Without padding, copies need no blocks.
+    fn all(device: &Device, row_bytes: u64) -> Result<Vec<Self>> {
+        let part = |blocks, engine_from| -> Result<(Collector, DeviceStream)> {
+            let collector = Collector::new(device)?.with_blocks(blocks).with_copy_engine_from(engine_from);
+            Ok((collector, DeviceStream::new(device)?))
+        };
+        let kernel = |blocks| part(blocks, u64::MAX);
+        let mut ways = Vec::new();
+        for blocks in [4, 8, 16, 32] {
+            ways.push(Self { name: "kernel", blocks, parts: vec![kernel(blocks)?] });
+        }
+        if row_bytes >= 16 << 10 {
+            ways.push(Self { name: "copy engine", blocks: 0, parts: vec![part(1, 0)?] });
+        }
+        if row_bytes >= 256 << 10 {
+            ways.push(Self { name: "two copy engines", blocks: 0, parts: vec![part(1, 0)?, part(1, 0)?] });
+            ways.push(Self {
+                name: "kernel and copy engine",
+                blocks: 4,
+                parts: vec![kernel(4)?, part(1, 0)?],
+            });
+        }
+        Ok(ways)
+    }
+
+    /// Starts the collection of all rows.
+    fn collect(&self, column: &ColumnPlan, rows: Rows<'_>) -> Result<()> {
+        let each = rows.indices.len().div_ceil(self.parts.len());
+        for (number, (collector, stream)) in self.parts.iter().enumerate() {
+            let range = number * each..rows.indices.len().min((number + 1) * each);
+            let out = column.out + (range.start as u64) * column.out_row_bytes();
+            let rows = Rows {
+                indices: &rows.indices[range.clone()],
+                steps: &rows.steps[range.clone()],
+                lengths: &rows.lengths[range],
+            };
+            // SAFETY: the store and the output are large enough, and stay valid until the streams have been waited for.
+            unsafe { collector.collect(&[ColumnPlan { out, ..*column }], rows, stream.handle())? };
+        }
+        Ok(())
+    }
+
+    fn finish(&self, device: &Device) -> Result<()> {
+        self.parts.iter().try_for_each(|(_, stream)| device.synchronize(stream.handle()))
+    }
+}
+
 fn measure(
     device: &Device,
     store: &HostRegistration,
@@ -67,30 +122,31 @@ fn measure(
     let count = indices.len();
     let (steps, lengths) = (vec![0; count], vec![1; count]);
     let list = Rows { indices: &indices, steps: &steps, lengths: &lengths };
-    for (way, from_bytes) in [("kernel", u64::MAX), ("copy engine", 0)] {
-        for blocks in [4, 8, 16, 32] {
-            // Without padding, copies need no blocks.
-            if from_bytes == 0 && (blocks > 4 || row_bytes < 4 << 10) {
-                continue;
-            }
-            let collector = Collector::new(device)?.with_blocks(blocks).with_copy_engine_from(from_bytes);
-            let (begin, mut least) = (Instant::now(), f64::INFINITY);
-            while begin.elapsed() < TIME {
-                let start = Instant::now();
-                // SAFETY: the store and the output are large enough, and stay valid until the stream has been waited
-                // for.
-                unsafe { collector.collect(&[column], list, device.stream())? };
-                device.synchronize(device.stream())?;
-                least = least.min(start.elapsed().as_secs_f64());
-            }
-            #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-            let rate = (row_bytes * rows) as f64 / least / 1e9;
-            println!(
-                "{{\"way\": \"{way}\", \"blocks\": {blocks}, \"row_bytes\": {row_bytes}, \"rows\": {rows}, \
-                 \"ms\": {:.3}, \"gb_per_s\": {rate:.2}}}",
-                least * 1e3
-            );
+    for way in Way::all(device, row_bytes)? {
+        way.collect(&column, list)?;
+        way.finish(device)?;
+        let start = Instant::now();
+        way.collect(&column, list)?;
+        way.finish(device)?;
+        let alone = start.elapsed().as_secs_f64();
+        // The host prepares the next collection during a collection, as it does in training.
+        let (start, mut count) = (Instant::now(), 0);
+        while start.elapsed() < TIME || count < 4 {
+            way.collect(&column, list)?;
+            count += 1;
         }
+        way.finish(device)?;
+        let each = start.elapsed().as_secs_f64() / f64::from(count);
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let rate = (row_bytes * rows) as f64 / each / 1e9;
+        println!(
+            "{{\"way\": \"{}\", \"blocks\": {}, \"row_bytes\": {row_bytes}, \"rows\": {rows}, \"alone_ms\": {:.3}, \
+             \"ms\": {:.3}, \"gb_per_s\": {rate:.2}}}",
+            way.name,
+            way.blocks,
+            alone * 1e3,
+            each * 1e3
+        );
     }
     Ok(())
 }

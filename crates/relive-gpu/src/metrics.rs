@@ -6,6 +6,11 @@ use std::time::Duration;
 /// The number of classes of the age histogram: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
 pub const AGE_CLASSES: usize = 65;
 
+/// Returns the class of an age, which is the number of later trajectories.
+pub(crate) fn age_class(age: u64) -> usize {
+    (64 - age.leading_zeros()) as usize
+}
+
 /// Why a trajectory was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -106,9 +111,11 @@ impl Metrics {
         Self::add(&self.evictions[reason as usize], 1);
     }
 
-    /// Counts a sampled trajectory of this age, which is the number of later trajectories.
-    pub(crate) fn aged(&self, age: u64) {
-        Self::add(&self.ages[(64 - age.leading_zeros()) as usize], 1);
+    /// Adds numbers of sampled trajectories, by [class](age_class) of their ages.
+    pub(crate) fn aged(&self, counts: &[u64; AGE_CLASSES]) {
+        for (counter, count) in self.ages.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            Self::add(counter, *count);
+        }
     }
 
     /// Counts a wait.
@@ -151,7 +158,9 @@ mod tests {
     #[test]
     fn ages_are_counted_by_powers_of_two() {
         let metrics = Metrics::default();
-        [0, 1, 2, 3, 4, u64::MAX].into_iter().for_each(|age| metrics.aged(age));
+        let mut counts = [0; AGE_CLASSES];
+        [0, 1, 2, 3, 4, u64::MAX].into_iter().for_each(|age| counts[age_class(age)] += 1);
+        metrics.aged(&counts);
         let ages = metrics.snapshot().ages;
         assert_eq!((&ages[..5], ages[64]), (&[1, 1, 2, 1, 0][..], 1));
     }

@@ -14,7 +14,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use protocol::pin::{Pin, RowState, Stamp, evict, pin, unpin};
+use protocol::pin::{Pin, RowState, Stamp, announce, confirm, evict, pin, unpin};
 use protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 use sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -83,6 +83,39 @@ fn a_pinned_row_is_not_rewritten() {
         assert!(row.pins.iter().all(|count| count.load(Ordering::Relaxed) == 0));
         let stamp = Stamp::from_word(row.state.load(Ordering::Relaxed));
         assert_eq!(stamp.state, RowState::Selectable);
+    });
+}
+
+/// The same for rows whose pins are announced together.
+#[test]
+fn rows_pinned_together_are_not_rewritten() {
+    loom::model(|| {
+        let row = || Row {
+            state: AtomicU64::new(Stamp::new(RowState::Selectable, 1).word()),
+            pins: [AtomicU32::new(0), AtomicU32::new(0)],
+            bytes: Bytes::new(1),
+        };
+        let rows = Arc::new([row(), row()]);
+        let reader = {
+            let rows = Arc::clone(&rows);
+            thread::spawn(move || {
+                announce(rows.iter().map(|row| &row.pins[0]));
+                for row in rows.iter() {
+                    if let Pin::Held(generation) = confirm(&row.state, &row.pins[0]) {
+                        assert_eq!(row.bytes.get(), generation);
+                        unpin(&row.pins[0]);
+                    }
+                }
+            })
+        };
+        for row in rows.iter() {
+            if evict(&row.state, &row.pins) {
+                row.bytes.set(2);
+                row.state.store(Stamp::new(RowState::Selectable, 2).word(), Ordering::SeqCst);
+            }
+        }
+        reader.join().unwrap();
+        assert!(rows.iter().all(|row| row.pins[0].load(Ordering::Relaxed) == 0));
     });
 }
 

@@ -30,15 +30,14 @@ class CudaBatches:
     """The memory of a loader's batches on a CUDA device.
 
     PyTorch allocates it, so that it can be freed and reused like any other tensor's. The device reads the trajectories
-    over the bus, in a stream of its own if batches are collected ahead.
+    over the bus.
     """
 
-    def __init__(self, device: torch.device, *, ahead: bool) -> None:
+    def __init__(self, device: torch.device) -> None:
         import torch
 
         self._torch = torch
         self._device = device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
-        self._stream = torch.cuda.Stream(self._device) if ahead else None  # type: ignore[no-untyped-call]
         self._bytes = 0
         self._lists = 0
         self._views: list[_View] = []
@@ -55,15 +54,11 @@ class CudaBatches:
         self._bytes = self._lists + list_bytes
         return native
 
-    def allocate(self) -> tuple[torch.Tensor, int, int]:
-        """Returns memory for a batch, its address, and the stream in which it may be written."""
-        torch = self._torch
-        if self._stream is None:
-            memory = torch.empty(self._bytes, dtype=torch.uint8, device=self._device)
-            return memory, memory.data_ptr(), torch.cuda.current_stream(self._device).cuda_stream
-        with torch.cuda.stream(self._stream):
-            memory = torch.empty(self._bytes, dtype=torch.uint8, device=self._device)
-        return memory, memory.data_ptr(), self._stream.cuda_stream
+    def allocate(self) -> tuple[tuple[torch.Tensor, int], int, int]:
+        """Returns memory for a batch with the current stream, its address, and the current stream again."""
+        memory = self._torch.empty(self._bytes, dtype=self._torch.uint8, device=self._device)
+        stream = self._torch.cuda.current_stream(self._device).cuda_stream
+        return (memory, stream), memory.data_ptr(), stream
 
     def next(self, native: _native.GpuLoader, names: Sequence[str]) -> _batch.Batch:
         """Returns the loader's next batch."""
@@ -76,9 +71,9 @@ class CudaBatches:
         return self._batch(names, native.collect_on_device(indices, steps, current.cuda_stream), current)
 
     def _batch(self, names: Sequence[str], parts: Any, current: torch.cuda.Stream) -> _batch.Batch:
-        memory, indices, generations = parts
-        if self._stream is not None:
-            # Memory of one stream that work in another one uses.
+        (memory, stream), indices, generations = parts
+        if stream != current.cuda_stream:
+            # The caller has changed the stream since the memory was allocated.
             memory.record_stream(current)
         data, valid, others = views_of(memory, self._views, self._lists, len(indices))
         lengths, steps, weights, probabilities = others

@@ -39,7 +39,7 @@ def conversion(framework: str, device: Any) -> Convert | None:
     return None
 
 
-def cuda_batches(framework: str, device: Any, *, ahead: bool) -> CudaBatches | None:
+def cuda_batches(framework: str, device: Any) -> CudaBatches | None:
     """Returns the memory for batches that a CUDA device collects itself, or ``None`` if the host collects: for other
     devices and for JAX. :func:`conversion` must have accepted the device."""
     if framework != "torch":
@@ -47,7 +47,7 @@ def cuda_batches(framework: str, device: Any, *, ahead: bool) -> CudaBatches | N
     import torch
 
     target = torch.device(device)
-    return CudaBatches(target, ahead=ahead) if target.type == "cuda" else None
+    return CudaBatches(target) if target.type == "cuda" else None
 
 
 def _to_torch(device: Any) -> Convert:

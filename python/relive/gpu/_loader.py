@@ -72,7 +72,7 @@ class Loader:
         self._group = None if self._settings["share"] is None else group
         self._names = list(windows)
         # With several ranks, the host collects, since a device reads the memory of a single store.
-        self._cuda = cuda_batches(framework, device, ahead=self._settings["prefetch"] > 0) if source.shard()[1] == 1 else None
+        self._cuda = cuda_batches(framework, device) if source.shard()[1] == 1 else None
         self._native = self._open(source)
         self._source = source
         self._update_weights = update_weights

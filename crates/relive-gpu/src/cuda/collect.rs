@@ -1,5 +1,6 @@
 //! Collection on a device: one kernel for all columns, and copy engines for long rows.
 
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytemuck::{Pod, Zeroable};
@@ -15,8 +16,17 @@ use crate::{Convert, Result};
 /// The number of bytes of output per work item of a warp, as in `kernels/collect.cu`.
 const PIECE: u64 = 8192;
 
-/// Default number of blocks of a collection, with up to 32 warps each.
-const BLOCKS: u32 = 16;
+/// The number of blocks of a collection, unless the caller limits it. Each occupies a multiprocessor.
+const BLOCKS: RangeInclusive<u64> = 4..=16;
+
+/// The number of warps in a block of a large collection.
+const WARPS_PER_BLOCK: u64 = 32;
+
+/// The number of bytes that a warp reads before it uses the first of them, as in `kernels/collect.cu`.
+const BYTES_PER_WARP: u64 = 2048;
+
+/// The number of bytes in flight that saturate the bus, with room for waits between rows.
+const BYTES_IN_FLIGHT: u64 = 256 << 10;
 
 /// The number of collections whose lists can be in flight at the same time.
 const SLOTS: usize = 4;
@@ -97,7 +107,8 @@ pub struct Collector {
     device: Device,
     slots: Vec<Mutex<Slot>>,
     next: Mutex<usize>,
-    blocks: u32,
+    /// `None` means as many as saturate the bus.
+    blocks: Option<u32>,
     copy_engine_from: u64,
 }
 
@@ -109,14 +120,14 @@ impl Collector {
     pub fn new(device: &Device) -> Result<Self> {
         let slots = (0..SLOTS).map(|_| Slot::new(device).map(Mutex::new)).collect::<Result<_>>()?;
         let (next, copy_engine_from) = (Mutex::new(0), u64::MAX);
-        Ok(Self { device: device.clone(), slots, next, blocks: BLOCKS, copy_engine_from })
+        Ok(Self { device: device.clone(), slots, next, blocks: None, copy_engine_from })
     }
 
-    /// Limits the number of blocks, each of which occupies a multiprocessor: more blocks do not make the bus faster, and
-    /// take multiprocessors away from training.
+    /// Limits the number of blocks, each of which occupies a multiprocessor, which is then not available to training. By
+    /// default, there are as many as saturate the bus: 4 for long rows, up to 16 for short ones.
     #[must_use]
     pub fn with_blocks(mut self, blocks: u32) -> Self {
-        self.blocks = blocks.max(1);
+        self.blocks = Some(blocks.max(1));
         self
     }
 
@@ -230,7 +241,20 @@ impl Collector {
         let column_count = table.len() as u64;
         let parameter = Collect { columns, column_count, indices, steps, lengths, rows, pieces };
         // SAFETY: the caller's contract.
-        unsafe { self.device.launch(Kernel::Collect, pieces, self.blocks, stream, &parameter) }
+        unsafe {
+            self.device.launch(Kernel::Collect, pieces, self.blocks(table, rows, pieces), stream, &parameter)
+        }
+    }
+
+    /// Returns the maximum number of blocks: short pieces need more warps for the same number of bytes in flight.
+    fn blocks(&self, table: &[Column], rows: u64, pieces: u64) -> u32 {
+        if let Some(blocks) = self.blocks {
+            return blocks;
+        }
+        let bytes = table.iter().map(|column| column.out_row_bytes * rows).fold(0, u64::saturating_add);
+        let bytes_per_warp = (bytes / pieces.max(1)).clamp(1, BYTES_PER_WARP);
+        let blocks = BYTES_IN_FLIGHT / (bytes_per_warp * WARPS_PER_BLOCK);
+        u32::try_from(blocks.clamp(*BLOCKS.start(), *BLOCKS.end())).unwrap_or(u32::MAX)
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {

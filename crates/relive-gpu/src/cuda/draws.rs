@@ -56,6 +56,7 @@ struct Finish {
 }
 
 /// Where draws go: indices and units, 64 bits each, and the smallest units.
+#[derive(Clone, Copy)]
 pub(super) struct DrawsAt {
     pub(super) indices: DevicePtr,
     pub(super) units: DevicePtr,

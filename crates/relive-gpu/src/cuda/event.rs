@@ -1,4 +1,4 @@
-//! Points in streams.
+//! Streams, and points in them.
 
 use super::device::{Device, PATIENCE};
 use super::driver::{Event, Stream};
@@ -49,5 +49,35 @@ impl Drop for DeviceEvent {
     fn drop(&mut self) {
         // SAFETY: nobody else knows the event; a driver keeps what its streams still need. On failure it leaks.
         drop(unsafe { self.device.driver().end_event(self.event) });
+    }
+}
+
+/// A stream of its own. Work in it continues after it has been dropped.
+#[derive(Debug)]
+pub struct DeviceStream {
+    device: Device,
+    stream: Stream,
+}
+
+impl DeviceStream {
+    /// Creates a stream that does not wait for the default one.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn new(device: &Device) -> Result<Self> {
+        Ok(Self { device: device.clone(), stream: device.driver().stream()? })
+    }
+
+    /// Returns the stream's handle.
+    #[must_use]
+    pub fn handle(&self) -> Stream {
+        self.stream
+    }
+}
+
+impl Drop for DeviceStream {
+    fn drop(&mut self) {
+        // SAFETY: the owner of the handle has ended. A driver completes the work first; on failure the stream leaks.
+        drop(unsafe { self.device.driver().end_stream(self.stream) });
     }
 }

@@ -24,7 +24,7 @@ pub use collect::Collector;
 pub use device::Device;
 pub use draws::DeviceDraws;
 pub use driver::{Copy, DevicePtr, Driver, Event, Function, Module, Shape, Stream, driver_error};
-pub use event::DeviceEvent;
+pub use event::{DeviceEvent, DeviceStream};
 pub use image::{SOURCES, fingerprint, shipped};
 pub use memory::DeviceBuffer;
 pub use plan::{ALIGNMENT, ColumnPlan, Rows};

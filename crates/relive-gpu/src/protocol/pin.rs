@@ -53,10 +53,22 @@ pub(crate) enum Pin {
 
 /// Pins a row through a reader's count of it.
 pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
-    count.fetch_add(1, Ordering::Relaxed);
+    announce([count]);
+    confirm(state, count)
+}
+
+/// The first half of pinning: counts the pins of rows, each of which must then be [confirmed](confirm).
+pub(crate) fn announce<'a>(counts: impl IntoIterator<Item = &'a AtomicU32>) {
+    for count in counts {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
     // Pairs with the fence in `evict`: one of the two comes first, and the later side sees everything written before
     // it.
     fence(Ordering::SeqCst);
+}
+
+/// The second half of pinning. Unless the row is held, its count no longer includes the pin.
+pub(crate) fn confirm(state: &AtomicU64, count: &AtomicU32) -> Pin {
     let stamp = Stamp::from_word(state.load(Ordering::Acquire));
     match stamp.state {
         RowState::Selectable => Pin::Held(stamp.generation),

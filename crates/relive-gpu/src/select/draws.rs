@@ -121,11 +121,8 @@ impl<S: Share> pulp::NullaryFnOnce for Search<'_, S> {
         let mut draws = Vec::with_capacity(self.places.len());
         for (place, position) in self.places {
             let local = self.sums.find(self.starts, masses, self.share, *place, &mut cursor);
-            draws.push(Draw {
-                position: *position,
-                index: first + local as u64,
-                units: grid.units(masses[local]),
-            });
+            let (index, units) = (first + local as u64, grid.units(masses[local]));
+            draws.push(Draw { position: *position, index, units });
         }
         draws
     }

@@ -1,9 +1,16 @@
-//! Sums over tiles and super-tiles, and the search for the index at a place in the whole mass.
+//! Sums over runs, tiles and super-tiles, and the search for the index at a place in the whole mass.
 
 use super::grid::Grid;
+use crate::bytes::narrow;
+
+/// The number of indices per run: their weights are one line of the cache, and so are the sums of half a tile.
+pub(crate) const RUN: usize = 16;
 
 /// The number of indices per tile. A tile of weights is 1 KiB: one load of eight numbers per lane of a GPU's warp.
 pub(crate) const TILE: usize = 256;
+
+/// The number of runs per tile.
+const RUNS_PER_TILE: usize = TILE / RUN;
 
 /// The number of tiles per super-tile; a super-tile has 65,536 indices.
 pub(crate) const TILES_PER_SUPER: usize = 256;
@@ -19,6 +26,9 @@ pub(crate) enum Measure {
 
 /// The contribution of one value to the searched mass.
 pub(crate) trait Share<T = f32>: Copy {
+    /// Whether no contribution is above 1, so that parts with the largest possible sum need not be searched.
+    const COUNTS: bool = false;
+
     /// Returns the contribution of `value`.
     fn of(self, value: T) -> u64;
 }
@@ -35,6 +45,8 @@ impl Share for Grid {
 pub(crate) struct Counted;
 
 impl Share for Counted {
+    const COUNTS: bool = true;
+
     #[inline(always)]
     fn of(self, mass: f32) -> u64 {
         u64::from(mass > 0.0)
@@ -53,27 +65,38 @@ impl Share<u64> for Summed {
 }
 
 /// The sums of one measure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sums {
-    pub(crate) tiles: Vec<u64>,
-    pub(crate) supers: Vec<u64>,
+    runs: Vec<u64>,
+    tiles: Vec<u64>,
+    supers: Vec<u64>,
 }
 
 impl Sums {
-    pub(crate) fn of_tiles(tiles: Vec<u64>) -> Self {
+    pub(crate) fn of_runs(runs: Vec<u64>) -> Self {
+        let tiles: Vec<u64> = runs.chunks(RUNS_PER_TILE).map(|runs| runs.iter().sum()).collect();
         let supers = tiles.chunks(TILES_PER_SUPER).map(|tiles| tiles.iter().sum()).collect();
-        Self { tiles, supers }
+        Self { runs, tiles, supers }
     }
 
-    /// Replaces the contribution of an index of `tile`. A sum wraps only temporarily, because it ends up as a sum of
-    /// existing contributions.
+    /// Returns the sums of runs, from which [`of_runs`](Self::of_runs) computes the others.
+    pub(crate) fn into_runs(self) -> Vec<u64> {
+        self.runs
+    }
+
+    /// Replaces the contribution of an index. A sum wraps only temporarily, because it ends up as a sum of existing
+    /// contributions.
     #[inline(always)]
-    pub(crate) fn replace(&mut self, tile: usize, old: u64, new: u64) {
+    pub(crate) fn replace(&mut self, local: usize, old: u64, new: u64) {
         let change = new.wrapping_sub(old);
-        let sum = &mut self.tiles[tile];
-        *sum = sum.wrapping_add(change);
-        let sum = &mut self.supers[tile / TILES_PER_SUPER];
-        *sum = sum.wrapping_add(change);
+        let sums = [
+            &mut self.runs[local / RUN],
+            &mut self.tiles[local / TILE],
+            &mut self.supers[local / TILE / TILES_PER_SUPER],
+        ];
+        for sum in sums {
+            *sum = sum.wrapping_add(change);
+        }
     }
 
     pub(crate) fn total(&self) -> u64 {
@@ -94,31 +117,40 @@ impl Sums {
     /// Returns the index whose share of the mass contains `place`, which must be below the total. The search starts
     /// from `cursor`.
     #[inline(always)]
-    pub(crate) fn find(
+    pub(crate) fn find<S: Share>(
         &self,
         starts: &[u64],
         masses: &[f32],
-        share: impl Share,
+        share: S,
         place: u64,
         cursor: &mut TileCursor,
     ) -> usize {
         if !cursor.walk_to(&self.tiles, place) {
-            *cursor = self.search(starts, place);
+            *cursor = self.search::<S>(starts, place);
         }
-        let first = cursor.tile * TILE;
-        let masses = &masses[first..masses.len().min(first + TILE)];
-        first + find_in(masses, share, &mut (place - cursor.start))
+        let mut rest = place - cursor.start;
+        if S::COUNTS && self.tiles[cursor.tile] == TILE as u64 {
+            return cursor.tile * TILE + narrow(rest);
+        }
+        let first_run = cursor.tile * RUNS_PER_TILE;
+        let runs = &self.runs[first_run..self.runs.len().min(first_run + RUNS_PER_TILE)];
+        let first = (first_run + find_in(runs, Summed, &mut rest)) * RUN;
+        first + find_in(&masses[first..masses.len().min(first + RUN)], share, &mut rest)
     }
 
     /// Returns the tile whose share of the mass contains `place`.
     #[inline(always)]
-    fn search(&self, starts: &[u64], place: u64) -> TileCursor {
+    fn search<S: Share>(&self, starts: &[u64], place: u64) -> TileCursor {
         // If several super-tiles start at one place, all but the last super-tile are empty.
         let super_tile = starts.partition_point(|start| *start <= place) - 1;
         let mut rest = place - starts[super_tile];
         let first_tile = super_tile * TILES_PER_SUPER;
+        if S::COUNTS && self.supers[super_tile] == (TILE * TILES_PER_SUPER) as u64 {
+            let tile = first_tile + narrow(rest) / TILE;
+            return TileCursor { tile, start: place - rest % TILE as u64 };
+        }
         let tiles = &self.tiles[first_tile..self.tiles.len().min(first_tile + TILES_PER_SUPER)];
-        let tile = first_tile + find_in(tiles, Summed, &mut rest);
+        let tile = first_tile + find_in_many(tiles, &mut rest);
         TileCursor { tile, start: place - rest }
     }
 }
@@ -151,53 +183,75 @@ impl TileCursor {
     }
 }
 
-/// Returns the position whose share contains `rest`; reduces `rest` to the remainder within that share. Sums runs of 16
-/// values and then examines only one run, so that most of the work is vector sums.
+/// Returns the position whose sum contains `rest`; reduces `rest` to the remainder within that sum. Adds up runs of 16
+/// sums and then examines only one run, so that most of the work is vector sums.
 #[inline(always)]
-fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
-    const RUN: usize = 16;
+fn find_in_many(sums: &[u64], rest: &mut u64) -> usize {
     let mut first = 0;
-    let (runs, _) = values.as_chunks::<RUN>();
+    let (runs, _) = sums.as_chunks::<RUN>();
     for run in runs {
-        let mut sum = 0;
-        for value in run {
-            sum += share.of(*value);
-        }
+        let sum = run.iter().sum();
         if *rest < sum {
             break;
         }
         *rest -= sum;
         first += RUN;
     }
-    for value in &values[first..] {
-        let share = share.of(*value);
-        if *rest < share {
-            break;
-        }
-        *rest -= share;
-        first += 1;
+    first + find_in(&sums[first..sums.len().min(first + RUN)], Summed, rest)
+}
+
+/// Like [`find_in_many`], for at most one run of values. Without branches, which nothing could predict.
+#[inline(always)]
+fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
+    let mut shares = [0; RUN];
+    match <&[T; RUN]>::try_from(values) {
+        // The usual case, which the compiler unrolls.
+        Ok(values) => shares.iter_mut().zip(values).for_each(|(to, value)| *to = share.of(*value)),
+        Err(_) => shares.iter_mut().zip(values).for_each(|(to, value)| *to = share.of(*value)),
     }
-    first
+    let (mut position, mut sum, mut before) = (0, 0, 0);
+    for share in shares {
+        sum += share;
+        let is_passed = sum <= *rest;
+        position += usize::from(is_passed);
+        before = if is_passed { sum } else { before };
+    }
+    *rest -= before;
+    position.min(values.len())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Returns the index at each place of the whole mass.
+    fn walk(sums: &Sums, masses: &[f32], mut cursor: TileCursor) -> Vec<usize> {
+        let starts = sums.starts();
+        (0..sums.total()).map(|place| sums.find(&starts, masses, Counted, place, &mut cursor)).collect()
+    }
+
+    fn selectable(masses: &[f32]) -> Vec<usize> {
+        masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0).map(|(index, _)| index).collect()
+    }
+
     #[test]
     fn every_position_matches_a_linear_search() {
         let masses: Vec<f32> = (0..70_000u32).map(|index| f32::from(u8::from(index % 977 == 3))).collect();
         let measure = |mass| Counted.of(mass);
-        let sums = Sums::of_tiles(
-            masses.chunks(TILE).map(|tile| tile.iter().map(|mass| measure(*mass)).sum()).collect(),
+        let sums = Sums::of_runs(
+            masses.chunks(RUN).map(|run| run.iter().map(|mass| measure(*mass)).sum()).collect(),
         );
-        let starts = sums.starts();
-        let mut cursor = TileCursor::default();
-        let walk = masses.iter().enumerate().filter(|(_, mass)| **mass > 0.0);
-        for (place, (index, _)) in walk.enumerate() {
-            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut TileCursor::default()), index);
-            assert_eq!(sums.find(&starts, &masses, Counted, place as u64, &mut cursor), index);
-        }
+        assert_eq!(walk(&sums, &masses, TileCursor::default()), selectable(&masses));
+    }
+
+    /// Whole super-tiles and tiles, one with a hole, and a ragged end.
+    #[test]
+    fn full_tiles_are_not_searched() {
+        let mut masses = vec![1.0; TILE * TILES_PER_SUPER + 3 * TILE + 7];
+        masses[TILE * TILES_PER_SUPER + TILE + 3] = 0.0;
+        let runs = masses.chunks(RUN).map(|run| run.iter().map(|mass| Counted.of(*mass)).sum()).collect();
+        let sums = Sums::of_runs(runs);
+        assert_eq!(walk(&sums, &masses, TileCursor::default()), selectable(&masses));
     }
 
     #[test]
@@ -205,10 +259,10 @@ mod tests {
         let mut masses = vec![0.0; 4 * TILE * TILES_PER_SUPER];
         let last = masses.len() - 1;
         masses[last] = 1.0;
-        let mut sums = Sums::of_tiles(vec![0; masses.len() / TILE]);
-        sums.replace(last / TILE, 0, 1);
-        assert_eq!(sums.find(&sums.starts(), &masses, Counted, 0, &mut TileCursor::default()), last);
-        sums.replace(last / TILE, 1, 0);
-        assert_eq!(sums, Sums::of_tiles(vec![0; masses.len() / TILE]));
+        let mut sums = Sums::of_runs(vec![0; masses.len() / RUN]);
+        sums.replace(last, 0, 1);
+        assert_eq!(walk(&sums, &masses, TileCursor::default()), [last]);
+        sums.replace(last, 1, 0);
+        assert_eq!(sums, Sums::of_runs(vec![0; masses.len() / RUN]));
     }
 }

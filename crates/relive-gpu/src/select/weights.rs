@@ -5,7 +5,7 @@ use std::thread;
 use super::bytes::{Reader, Writer};
 use super::grid::Grid;
 use super::math;
-use super::sums::{Measure, Sums, TILE};
+use super::sums::{Measure, RUN, Sums};
 use crate::{Error, Result};
 
 const MAGIC: [u8; 8] = *b"RLWGHT01";
@@ -83,7 +83,7 @@ impl WeightsConfig {
 
 /// The weights of a rank's indices.
 ///
-/// An update touches one tile of 256 indices; a draw is three short searches. Sums are over integers (see [`Grid`]), so
+/// An update changes three sums; a draw is four short searches. Sums are over integers (see [`Grid`]), so
 /// they do not depend on the order of updates, and the sums of ranks add up to the sums of one rank with all indices.
 /// Indices with weight 0 are never selected.
 ///
@@ -116,7 +116,7 @@ impl Weights {
         let grid = config.grid()?;
         let capacity = usize::try_from(config.capacity)
             .map_err(|_| Error::invalid(format!("{} indices do not fit in memory", config.capacity)))?;
-        let sums = Sums::of_tiles(vec![0; capacity.div_ceil(TILE)]);
+        let sums = Sums::of_runs(vec![0; capacity.div_ceil(RUN)]);
         let powers = (config.exponent != 1.0).then(|| vec![0.0; capacity]);
         Ok(Self { config, grid, weights: vec![0.0; capacity], powers, units: sums.clone(), counts: sums })
     }
@@ -257,20 +257,19 @@ impl Weights {
             }
         };
         self.weights[local] = weight;
-        let tile = local / TILE;
-        self.units.replace(tile, self.grid.units(old), self.grid.units(mass));
+        self.units.replace(local, self.grid.units(old), self.grid.units(mass));
         let counted = |mass: f32| u64::from(mass > 0.0);
         if counted(old) != counted(mass) {
-            self.counts.replace(tile, counted(old), counted(mass));
+            self.counts.replace(local, counted(old), counted(mass));
         }
     }
 
     /// Recomputes powers and sums from the weights, on as many threads as are worthwhile.
     fn rescan(&mut self) {
-        let per_thread = self.weights.len().div_ceil(TILE).div_ceil(self.threads());
+        let per_thread = self.weights.len().div_ceil(RUN).div_ceil(self.threads());
         let (grid, exponent) = (self.grid, self.config.exponent);
         if let Some(powers) = &mut self.powers {
-            let parts = powers.chunks_mut(per_thread * TILE).zip(self.weights.chunks(per_thread * TILE));
+            let parts = powers.chunks_mut(per_thread * RUN).zip(self.weights.chunks(per_thread * RUN));
             thread::scope(|scope| {
                 for (powers, weights) in parts {
                     scope.spawn(move || {
@@ -282,16 +281,15 @@ impl Weights {
             });
         }
         let masses = self.powers.as_deref().unwrap_or(&self.weights);
-        let tiles = [&mut self.units.tiles, &mut self.counts.tiles];
-        let [units, counts] = tiles.map(|tiles| tiles.chunks_mut(per_thread));
+        let [mut units, mut counts] =
+            [&mut self.units, &mut self.counts].map(|sums| std::mem::take(sums).into_runs());
+        let parts = units.chunks_mut(per_thread).zip(counts.chunks_mut(per_thread));
         thread::scope(|scope| {
-            for ((units, counts), masses) in units.zip(counts).zip(masses.chunks(per_thread * TILE)) {
-                scope.spawn(move || sum_tiles(&grid, masses, units, counts));
+            for ((units, counts), masses) in parts.zip(masses.chunks(per_thread * RUN)) {
+                scope.spawn(move || sum_runs(&grid, masses, units, counts));
             }
         });
-        for sums in [&mut self.units, &mut self.counts] {
-            *sums = Sums::of_tiles(std::mem::take(&mut sums.tiles));
-        }
+        (self.units, self.counts) = (Sums::of_runs(units), Sums::of_runs(counts));
     }
 }
 
@@ -349,8 +347,8 @@ pub(crate) fn mass_of(weight: f32, exponent: f32) -> f32 {
     if weight > 0.0 { math::power(weight, exponent) } else { 0.0 }
 }
 
-fn sum_tiles(grid: &Grid, masses: &[f32], units: &mut [u64], counts: &mut [u64]) {
-    for ((masses, units), counts) in masses.chunks(TILE).zip(units).zip(counts) {
+fn sum_runs(grid: &Grid, masses: &[f32], units: &mut [u64], counts: &mut [u64]) {
+    for ((masses, units), counts) in masses.chunks(RUN).zip(units).zip(counts) {
         *units = masses.iter().map(|mass| grid.units(*mass)).sum();
         *counts = masses.iter().map(|mass| u64::from(*mass > 0.0)).sum();
     }

@@ -6,6 +6,7 @@ use super::pinned::Pinned;
 use super::place::{PinnedRow, StorePlace};
 use super::reader::Reader;
 use crate::error::{Error, Result};
+use crate::metrics::{AGE_CLASSES, age_class};
 use crate::peers::messages::{GONE, PinnedRowInfo};
 use crate::peers::{Peer, PendingAnswer};
 
@@ -51,24 +52,36 @@ impl Reader {
         let mut pinned = Pinned::new(self.clone(), indices.len());
         let answers = self.ask_peers(indices, is_sample, &mut pinned)?;
         let mut rows = vec![None; indices.len()];
-        for (at, &index) in indices.iter().enumerate() {
-            let StorePlace::Local(owner) = self.place(index)? else { continue };
-            let Some(row) = owner.pin_one(index, is_sample)? else { continue };
-            if is_sample {
-                let committed = owner.segment.committed().load(Ordering::Relaxed);
-                self.counters().aged(committed.saturating_sub(row.inserted + 1));
-            }
-            pinned.push(row);
-            rows[at] = Some(row);
+        let mut ages = [0; AGE_CLASSES];
+        for (rank, place) in self.places().iter().enumerate() {
+            let StorePlace::Local(owner) = place else { continue };
+            let committed = owner.segment.committed().load(Ordering::Relaxed);
+            owner.pin_rows(&self.positions_of(rank, indices)?, is_sample, |at, row| {
+                ages[age_class(committed.saturating_sub(row.inserted + 1))] += 1;
+                pinned.push(row);
+                rows[at] = Some(row);
+            })?;
         }
-        if answers.is_empty() {
-            let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
-            return Ok((pinned, missing));
+        if is_sample {
+            self.counters().aged(&ages);
         }
         self.read_answers(answers, indices, &mut rows)?;
         let missing = (0..rows.len()).filter(|&at| rows[at].is_none()).collect();
-        pinned.reorder(rows.into_iter().flatten().collect());
+        if self.places().len() > 1 {
+            pinned.reorder(rows.into_iter().flatten().collect());
+        }
         Ok((pinned, missing))
+    }
+
+    /// Returns the positions and the indices of a rank in a list.
+    fn positions_of(&self, rank: usize, indices: &[u64]) -> Result<Vec<(usize, u64)>> {
+        let mut positions = Vec::with_capacity(if rank == 0 { indices.len() } else { 0 });
+        for (at, &index) in indices.iter().enumerate() {
+            if self.rank_of(index)? == rank {
+                positions.push((at, index));
+            }
+        }
+        Ok(positions)
     }
 
     /// Requests pins from the stores on other machines, each once. Returns the positions that each request covers.
@@ -81,16 +94,11 @@ impl Reader {
         let mut answers = Vec::new();
         for (rank, place) in self.places().iter().enumerate() {
             let StorePlace::Remote(peer) = place else { continue };
-            let mut positions = Vec::new();
-            for (at, &index) in indices.iter().enumerate() {
-                if self.rank_of(index)? == rank {
-                    positions.push(at);
-                }
-            }
+            let (positions, wanted): (Vec<usize>, Vec<u64>) =
+                self.positions_of(rank, indices)?.into_iter().unzip();
             if positions.is_empty() {
                 continue;
             }
-            let wanted: Vec<u64> = positions.iter().map(|&at| indices[at]).collect();
             let what = format!("asking {} for trajectories", peer.what());
             let (pending, lease) = peer.network().wait(&what, peer.pin(&wanted, is_sample))?;
             pinned.keep(rank, lease);

@@ -13,6 +13,9 @@ use crate::metrics::Metrics;
 use crate::peers::Peer;
 use crate::protocol::pin::{self, Pin};
 
+/// The number of rows whose pins are announced together.
+const ROWS_AT_ONCE: usize = 64;
+
 /// How many times a pin retries while the controller decides about the row, which takes less than a microsecond.
 const LOOKS: usize = 10_000;
 
@@ -83,14 +86,60 @@ impl StorePlace {
 }
 
 impl Shared {
-    /// Pins a row. Returns `None` if it is not selectable, or was sampled the maximum number of times. Any process with
-    /// the segment can write the row's length, which all readers use, so it is checked here.
-    pub(super) fn pin_one(&self, index: u64, is_sample: bool) -> Result<Option<PinnedRow>> {
+    /// Pins rows, at positions of a list, and passes each one to `found`. Omits those that are not selectable, or were
+    /// sampled the maximum number of times. After an error, rows that were not passed are not pinned.
+    pub(super) fn pin_rows(
+        &self,
+        wanted: &[(usize, u64)],
+        is_sample: bool,
+        mut found: impl FnMut(usize, PinnedRow),
+    ) -> Result<()> {
         let segment = &self.segment;
-        let at = narrow(self.shard.local(index)?);
+        let counts = segment.pins(self.slot);
+        for wanted in wanted.chunks(ROWS_AT_ONCE) {
+            let mut rows = [0; ROWS_AT_ONCE];
+            for (row, (_, index)) in rows.iter_mut().zip(wanted) {
+                *row = narrow(self.shard.local(*index)?);
+            }
+            let rows = &rows[..wanted.len()];
+            self.fetch(rows);
+            pin::announce(rows.iter().map(|at| &counts[*at]));
+            crate::kill::kill_point!("pinned");
+            for (number, (&(position, index), &at)) in wanted.iter().zip(rows).enumerate() {
+                match self.confirm(index, at, is_sample) {
+                    Ok(Some(row)) => found(position, row),
+                    Ok(None) => {}
+                    Err(error) => {
+                        rows[number + 1..].iter().for_each(|at| pin::unpin(&counts[*at]));
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what pinning needs, so that the lines of all rows are fetched at the same time. Counting pins, by contrast,
+    /// waits for one line after the other.
+    fn fetch(&self, rows: &[usize]) {
+        let segment = &self.segment;
+        let (pins, states, sampled) = (segment.pins(self.slot), segment.states(), segment.sampled());
+        let (inserted, lengths, weights) = (segment.inserted(), segment.lengths(), segment.weights());
+        let mut all = 0;
+        for &at in rows {
+            let halves = [&pins[at], &lengths[at], &weights[at]].map(|half| half.load(Ordering::Relaxed));
+            let words = [&states[at], &sampled[at], &inserted[at]].map(|word| word.load(Ordering::Relaxed));
+            all ^= words[0] ^ words[1] ^ words[2] ^ u64::from(halves[0] ^ halves[1] ^ halves[2]);
+        }
+        std::hint::black_box(all);
+    }
+
+    /// Confirms the announced pin of a row. Any process with the segment can write the row's length, which all readers
+    /// use, so it is checked here.
+    fn confirm(&self, index: u64, at: usize, is_sample: bool) -> Result<Option<PinnedRow>> {
+        let segment = &self.segment;
         let count = &segment.pins(self.slot)[at];
-        let Some(generation) = self.pin_count(at, count)? else { return Ok(None) };
-        crate::kill::kill_point!("pinned");
+        let Some(generation) = self.generation(at, count)? else { return Ok(None) };
         let length = u64::from(segment.lengths()[at].load(Ordering::Relaxed));
         if length > segment.schema().max_steps() {
             pin::unpin(count);
@@ -117,14 +166,20 @@ impl Shared {
         Ok(Some(row))
     }
 
-    fn pin_count(&self, at: usize, count: &AtomicU32) -> Result<Option<u64>> {
+    /// Returns the generation of a row whose pin was announced and is now held, or `None` if the row is not selectable.
+    fn generation(&self, at: usize, count: &AtomicU32) -> Result<Option<u64>> {
         let state = &self.segment.states()[at];
+        let mut outcome = pin::confirm(state, count);
         for _ in 0..LOOKS {
-            match pin::pin(state, count) {
+            match outcome {
                 Pin::Held(generation) => return Ok(Some(generation)),
                 Pin::Refused => return Ok(None),
                 Pin::Undecided => std::thread::yield_now(),
             }
+            outcome = pin::pin(state, count);
+        }
+        if let Pin::Held(_) = outcome {
+            pin::unpin(count);
         }
         self.segment.check_owner()?;
         Err(Error::unavailable("the controller is taking unusually long to decide about a row; try again"))

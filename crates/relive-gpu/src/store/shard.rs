@@ -76,8 +76,11 @@ impl Shard {
     /// # Errors
     /// Another rank has the index, or no rank has it.
     pub fn local(&self, index: u64) -> Result<u64> {
+        let local = index.wrapping_sub(self.global(0));
+        if local < self.capacity {
+            return Ok(local);
+        }
         match self.owner(index) {
-            Some(owner) if owner == self.rank => Ok(index % self.capacity),
             Some(owner) => Err(Error::not_found(format!(
                 "index {index} belongs to rank {owner}; this is rank {} with {} to {}",
                 self.rank,

@@ -6,7 +6,9 @@
 use crate::cuda::{KINDS, draw_everywhere};
 use crate::support::numbers::{mixed, weight};
 use relive_gpu::Pad;
-use relive_gpu::cuda::{Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, Rows};
+use relive_gpu::cuda::{
+    Collector, ColumnPlan, Device, DeviceBuffer, DeviceWeights, HostRegistration, Rows, SOURCES,
+};
 use relive_gpu::select::{Order, Pool, Selector, Weights, WeightsConfig};
 
 fn device() -> Option<Device> {
@@ -46,6 +48,20 @@ fn a_gpu_selects_the_same_rows_as_the_cpu() {
             let there = selectors[1].select(&there, selection, count, Order::AsDrawn).unwrap();
             assert!(here == there, "{selection:?} of {capacity} with exponent {exponent}");
         }
+    }
+}
+
+/// For drivers that are too old for the shipped kernels.
+#[test]
+fn a_gpu_runs_kernels_compiled_on_this_machine() {
+    let Some(device) = device() else { return };
+    let Some(compiled) = device.driver().compile(SOURCES) else {
+        println!("not tested: NVRTC was not found");
+        return;
+    };
+    let module = device.driver().load(&compiled.unwrap()).unwrap();
+    for kernel in ["collect", "select_draw", "select_finish"] {
+        device.driver().function(module, kernel).unwrap();
     }
 }
 

@@ -89,8 +89,8 @@ impl GpuLoader {
         let device = settings.device.as_ref().map(|(number, memory)| (*number, memory.clone_ref(py)));
         let made = py.detach(|| {
             let collecting = match device {
-                Some((number, memory)) => {
-                    Collecting::Device(OnDevice::new(&reader, &windows, batch_size, number, memory)?)
+                Some(device) => {
+                    Collecting::Device(OnDevice::new(&reader, &windows, batch_size, device, prefetch > 0)?)
                 }
                 None => {
                     let collector = Collector::new(&reader, &windows, options)?;
@@ -145,8 +145,8 @@ impl GpuLoader {
         let (indices, steps) = (keys(indices)?, crate::arrays::array::integers(steps)?);
         self.with(py, |work| {
             let (drawn, pinned) = work.given(py, indices, &steps)?;
-            let batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
-            OnDevice::finish(py, &batch, stream)
+            let mut batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
+            OnDevice::finish(py, &mut batch, stream)
         })
     }
 
@@ -291,7 +291,7 @@ impl Work {
                 *batch = PendingBatch::OnDevice(device.start(py, pinned, drawn)?);
             }
         }
-        let Some((_, PendingBatch::OnDevice(batch))) = queue.front() else {
+        let Some((_, PendingBatch::OnDevice(batch))) = queue.front_mut() else {
             return Err(invalid(py, "no batch was drawn".to_owned()));
         };
         let parts = OnDevice::finish(py, batch, stream)?;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use relive_gpu::cuda::{Device, DeviceBatches, DeviceEvent, DevicePtr, Stream};
+use relive_gpu::cuda::{Device, DeviceBatches, DeviceEvent, DevicePtr, DeviceStream, Stream};
 use relive_gpu::{OUTPUT_ALIGNMENT, Pinned, PinnedRow, Reader, Window};
 
 use super::batch::signed;
@@ -15,9 +15,12 @@ use crate::arrays::dtypes::descr_of;
 /// A loader's GPU, and where its batches go.
 pub(super) struct OnDevice {
     batches: DeviceBatches,
+    device: Device,
     reader: Reader,
-    /// Python's function that returns memory for a batch: the object that owns it, its address, and the stream in which
-    /// it may be written.
+    /// The stream in which batches are collected ahead. Without it, they are collected in the consumer's stream.
+    stream: Option<DeviceStream>,
+    /// Python's function that returns memory for a batch: the object that owns it, its address, and the consumer's
+    /// current stream, in which the memory may be used.
     memory: Py<PyAny>,
 }
 
@@ -26,6 +29,17 @@ pub(super) struct DeviceBatch {
     memory: Py<PyAny>,
     complete: Arc<DeviceEvent>,
     rows: Vec<PinnedRow>,
+    /// Whether the consumer's stream waits for the batch.
+    is_taken: bool,
+}
+
+impl Drop for DeviceBatch {
+    fn drop(&mut self) {
+        if !self.is_taken {
+            // The framework reuses the memory without waiting for the stream that writes to it.
+            drop(self.complete.finish());
+        }
+    }
 }
 
 /// The memory of a batch, indices and generations. The memory contains the windows, as described by
@@ -41,11 +55,13 @@ impl OnDevice {
         reader: &Reader,
         windows: &[Window],
         rows: u64,
-        device: u32,
-        memory: Py<PyAny>,
+        (device, memory): (u32, Py<PyAny>),
+        is_ahead: bool,
     ) -> Result<OnDevice> {
-        let batches = DeviceBatches::new(&Device::open(device)?, reader, windows, rows)?;
-        Ok(OnDevice { batches, reader: reader.clone(), memory })
+        let device = Device::open(device)?;
+        let batches = DeviceBatches::new(&device, reader, windows, rows)?;
+        let stream = is_ahead.then(|| DeviceStream::new(&device)).transpose()?;
+        Ok(OnDevice { batches, device, reader: reader.clone(), stream, memory })
     }
 
     /// Returns the layout of a batch's memory.
@@ -63,39 +79,50 @@ impl OnDevice {
     /// Starts the collection of a batch, into new memory.
     pub(super) fn start(&self, py: Python<'_>, pinned: &Arc<Pinned>, drawn: &Drawn) -> PyResult<DeviceBatch> {
         let (memory, address, stream): (Py<PyAny>, u64, u64) = self.memory.bind(py).call0()?.extract()?;
-        let collect = || {
+        let collect = || -> relive_gpu::Result<Arc<DeviceEvent>> {
             let list = self.list(pinned, drawn);
-            let (out, stream) = (DevicePtr(address), Stream(stream));
-            // SAFETY: Python allocates memory for the layout, aligned to 256 bytes, for use in this stream. The
-            // framework does not reuse it until the stream has passed this point, even if the batch is dropped earlier.
-            unsafe { self.batches.collect(pinned, &drawn.steps, &list, out, stream) }
+            let stream = self.stream_after(Stream(stream))?;
+            // SAFETY: Python allocates memory for the layout, aligned to 256 bytes. It is not used for anything else
+            // before the consumer's stream has passed `complete`, or the host has, if the batch is dropped earlier.
+            unsafe { self.batches.collect(pinned, &drawn.steps, &list, DevicePtr(address), stream) }
         };
         let complete = py.detach(collect).or_raise(py)?;
-        Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec() })
+        Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec(), is_taken: false })
+    }
+
+    /// Returns the stream for a collection into memory that is free once the consumer's stream has passed this point.
+    fn stream_after(&self, consumer: Stream) -> relive_gpu::Result<Stream> {
+        let Some(own) = &self.stream else { return Ok(consumer) };
+        let free = DeviceEvent::new(&self.device)?;
+        free.record(consumer)?;
+        free.hold_back(own.handle())?;
+        Ok(own.handle())
     }
 
     /// Returns a batch that work in the given stream may use from now on.
     pub(super) fn finish<'py>(
         py: Python<'py>,
-        batch: &DeviceBatch,
+        batch: &mut DeviceBatch,
         stream: u64,
     ) -> PyResult<DeviceParts<'py>> {
         batch.complete.hold_back(Stream(stream)).or_raise(py)?;
         let indices = signed(py, batch.rows.iter().map(|row| row.index))?;
         let generations = signed(py, batch.rows.iter().map(|row| row.generation))?;
+        batch.is_taken = true;
         Ok((batch.memory.bind(py).clone(), indices, generations))
     }
 
     fn list(&self, pinned: &Pinned, drawn: &Drawn) -> Vec<u8> {
-        let rows = pinned.rows().iter().zip(&drawn.steps);
-        let columns = self.batches.plan().columns.iter();
-        let valid = columns
-            .flat_map(|column| rows.clone().map(move |(row, step)| column.valid_steps(*step, row.length)));
-        let lengths = pinned.rows().iter().map(|row| row.length);
-        let steps = drawn.steps.iter().copied();
-        let integers = valid.chain(lengths).chain(steps).flat_map(u64::to_le_bytes);
-        let floats =
-            drawn.importance.iter().chain(&drawn.probabilities).flat_map(|value| value.to_le_bytes());
-        integers.chain(floats).collect()
+        let columns = &self.batches.plan().columns;
+        let mut integers: Vec<u64> = Vec::with_capacity(drawn.steps.len() * (columns.len() + 2));
+        for column in columns {
+            let rows = pinned.rows().iter().zip(&drawn.steps);
+            integers.extend(rows.map(|(row, step)| column.valid_steps(*step, row.length)));
+        }
+        integers.extend(pinned.rows().iter().map(|row| row.length));
+        integers.extend(&drawn.steps);
+        let floats = [&drawn.importance, &drawn.probabilities];
+        let floats = floats.map(|values| bytemuck::cast_slice::<f32, u8>(values));
+        [bytemuck::cast_slice(&integers), floats[0], floats[1]].concat()
     }
 }
