@@ -27,8 +27,8 @@ impl Client {
         }
     }
 
-    /// Returns the conditions for which samples and inserts of `table` are waiting, which explains why a call takes
-    /// long. For tables in the same process, the result is immediate.
+    /// Returns the conditions that samples and inserts of `table` are waiting for, which explain why a call takes a
+    /// long time. For tables in the same process, the result is available immediately.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.
