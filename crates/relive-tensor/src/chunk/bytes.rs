@@ -141,7 +141,8 @@ impl Movable {
         frames.in_memory.take_if(|in_memory| in_memory.is_unique())
     }
 
-    /// Returns the frame that is now in memory, and whether it is `bytes` because no frame was in memory before.
+    /// Returns the frame that is now in memory, and whether that frame is `bytes`, which means that no frame was in
+    /// memory before.
     pub(super) fn put_in_memory(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();
         let is_new = frames.in_memory.is_none();

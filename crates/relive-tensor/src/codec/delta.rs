@@ -16,7 +16,7 @@
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-/// Returns whether delta coding applies to tensors with this type and shape.
+/// Returns whether delta coding applies to tensors with the given type and shape.
 #[must_use]
 pub fn applies(dtype: DType, shape: &Shape) -> bool {
     dtype.delta_codable() && shape.rank() >= 2
@@ -55,7 +55,7 @@ pub fn decode(dtype: DType, shape: &Shape, data: &mut [u8]) {
 #[derive(Clone, Copy)]
 struct Rows {
     count: usize,
-    /// The number of bytes of a row, not 0.
+    /// The number of bytes in a row, which is not 0.
     len: usize,
 }
 

@@ -16,7 +16,7 @@ use super::strings::read_varint32;
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// The number of bytes of a block in addition to its only literal: the length (stored twice) and a tag.
+/// The number of bytes in a block in addition to its only literal: the length (stored twice) and a tag.
 const MAX_STORED_OVERHEAD: usize = 10;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
