@@ -67,7 +67,7 @@ impl<'a> Windows<'a> {
         Windows { ends: steps, length: 1, squeeze: true, columns: None }
     }
 
-    /// Uses the columns with these numbers, in this order, instead of all columns.
+    /// Uses the columns with the given numbers, in this order, instead of all columns.
     #[must_use]
     pub fn columns(mut self, columns: &'a [usize]) -> Windows<'a> {
         self.columns = Some(columns);

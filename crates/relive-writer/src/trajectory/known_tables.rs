@@ -178,7 +178,7 @@ impl KnownTable {
         Ok(())
     }
 
-    /// Checks that items with these columns match the table.
+    /// Checks that items with the given columns match the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
         let checked = self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())));
         match &self.signature {

@@ -146,8 +146,8 @@ impl TrajectoryWriterOptions {
     /// are always stored raw.
     ///
     /// Every reader receives the same data. Relive's readers receive it in the codec in which it was written; for other
-    /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with another
-    /// server, the writer fails with `Unimplemented` before it sends anything.
+    /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with a
+    /// different server, the writer fails with `Unimplemented` before it sends anything.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
         self.codec = Some(codec);
