@@ -162,7 +162,7 @@ impl ColumnMemory {
         ColumnMemory { memory: Arc::clone(memory), range }
     }
 
-    /// Returns a part of the column, from `start` on.
+    /// Returns a part of the column, starting at `start`.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> ColumnMemory {
         let start = (self.range.start + start).min(self.range.end);

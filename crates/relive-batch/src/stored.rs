@@ -25,7 +25,8 @@ impl StoredColumn<'_> {
 }
 
 impl<'a> PlainRows<'a> {
-    /// Returns `rows` rows of a tensor from `first` on, if they can be sent verbatim and have at least `min_bytes`.
+    /// Returns `rows` rows of a tensor, starting with row `first`, if they can be sent verbatim and have at least
+    /// `min_bytes`.
     fn of(tensor: EncodedTensor<'a>, first: u32, rows: u32, min_bytes: usize) -> Option<Self> {
         let plain = Self { tensor, first, rows };
         (plain.bytes()?.len() >= min_bytes).then_some(plain)
