@@ -20,7 +20,7 @@ pub enum EngineError {
         /// The existing tables, joined with commas.
         known: String,
     },
-    /// The table was dropped while the server is running.
+    /// The table was dropped while the server was running.
     #[error("table `{table}` was dropped by an operator")]
     Dropped {
         /// The table.
