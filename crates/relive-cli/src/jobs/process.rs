@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Interval at which to check whether a process has ended.
+/// The interval at which to check whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A process. Its id may be reused later; the start time distinguishes it from later processes.

@@ -15,7 +15,7 @@ use crate::units::{bytes, count, counted, number, time};
 
 const KEYS: &str = "q quit  sort: n name  i inserts  s samples  m bytes  w waiters  r reverse  ↑↓ choose";
 
-/// Number of lines for the waiters of the selected table.
+/// The number of lines for the waiters of the selected table.
 const WAITER_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
