@@ -25,7 +25,7 @@ impl Connection {
         ServerStatus::from_message(answer.await?)
     }
 
-    /// Returns the conditions for which samples and inserts of `table` are waiting.
+    /// Returns the conditions that samples and inserts of `table` are waiting for.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, and the errors of [`status`](Self::status).

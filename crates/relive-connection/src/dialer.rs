@@ -117,7 +117,8 @@ impl Transports {
     /// Negotiates the transport to `remote`. Returns `None` for a server that only supports gRPC.
     ///
     /// # Errors
-    /// If the server is unreachable; `FailedPrecondition` if the chosen transport does not reach it.
+    /// `FailedPrecondition` if the chosen transport does not reach the server, or another error if the server is
+    /// unreachable.
     pub(crate) async fn find(
         &self,
         remote: &Remote,
