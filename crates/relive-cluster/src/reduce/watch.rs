@@ -66,7 +66,7 @@ struct Peer {
 }
 
 impl Watch {
-    /// Listens to these members on a separate thread.
+    /// Listens to the given members on a separate thread.
     pub(super) fn start(
         rank: u32,
         places: Vec<MemberAddress>,
