@@ -20,10 +20,10 @@ const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 /// slightly less than 16 GiB. Only addresses that are used take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
-/// Writers and servers free chunks and items on different threads than they were allocated on; mimalloc is designed for
-/// that. It requests huge pages from the system, which make scattered small rows faster to access. While a table of
-/// large chunks grows, clearing such pages takes most of the time on virtual machines (docs/benchmarks.md), so large
-/// chunks have separate addresses, with small pages.
+/// Writers and servers free chunks and items on threads other than those that allocated them, a pattern that mimalloc
+/// is designed for. It requests huge pages from the system, which make scattered small rows faster to access. While a
+/// table of large chunks grows, clearing such pages takes most of the time on virtual machines (docs/benchmarks.md), so
+/// large chunks have separate addresses, with small pages.
 struct BySize;
 
 /// The heap of large blocks. Any thread may allocate from it.
