@@ -16,7 +16,7 @@ use crate::{
     TrajectoryWriterOptions,
 };
 
-/// The number of threads of a client's runtime: one decodes messages while the other waits for the socket.
+/// The number of threads in a client's runtime. One of them can decode messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
 /// A blocking version of [`crate::Client`]: every call blocks the calling thread.
@@ -88,7 +88,7 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime), inner })
     }
 
-    /// Returns the servers of a client for many servers; see [`crate::Client::servers`].
+    /// Returns the state of each of the client's servers; see [`crate::Client::servers`].
     pub fn servers(&self) -> Vec<ServerState> {
         self.inner.servers()
     }
@@ -140,7 +140,7 @@ impl Client {
         self.runtime.block_on(self.inner.server_info())
     }
 
-    /// Returns the contents of a Relive server, and which calls are waiting and why.
+    /// Returns the contents of a Relive server and its waiting calls, with the reason for each wait.
     ///
     /// # Errors
     /// The errors of [`crate::Client::status`].

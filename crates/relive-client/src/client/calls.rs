@@ -15,7 +15,8 @@ impl Client {
         self.backend.server_info("server_info").await
     }
 
-    /// Returns the server's contents, and which calls are waiting and why. Only Relive servers support this call.
+    /// Returns the server's contents and its waiting calls, with the reason for each wait. Only Relive servers support
+    /// this call.
     ///
     /// # Errors
     /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within the client's timeout.
