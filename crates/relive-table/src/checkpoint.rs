@@ -57,7 +57,8 @@ pub struct FinishedCheckpoint {
     pub took: Duration,
     /// The longest time for which the checkpoint blocked a table.
     pub longest_pause: Duration,
-    /// What was written, or why writing failed. After a failure, earlier checkpoints stay valid.
+    /// The written checkpoint, or the reason why it could not be written. After a failure, earlier checkpoints stay
+    /// valid.
     pub outcome: Result<SavedCheckpoint, String>,
 }
 

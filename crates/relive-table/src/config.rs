@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::limiter::{RateLimiterConfig, RateLimiterError};
 use crate::selector::SelectorKind;
 
-/// The largest `max_size`: dm-reverb's clients use a signed 32-bit number.
+/// The largest `max_size`, because dm-reverb's clients use a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
 /// The maximum length of a table's name, in bytes. The name is part of each of the table's metrics.
@@ -382,7 +382,7 @@ impl TableConfig {
         ConfigError::NotShardable { table: self.name.clone(), shards: self.shards, reason }
     }
 
-    /// The reason why the table cannot be divided into shards, and a remedy.
+    /// Returns the reason why the table cannot be divided into shards, and a remedy.
     fn obstacle_to_shards(&self) -> Option<String> {
         if self.max_size < u64::from(self.shards) {
             let max_size = self.max_size;
