@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::account::Account;
 use super::word::SEVERAL;
 
-/// Frames shorter than this stay in memory: moving such a frame saves at most about a hundred bytes.
+/// Frames shorter than this stay in memory, because moving such a frame saves at most about a hundred bytes.
 pub const MIN_MOVABLE_BYTES: usize = 256;
 
 /// Totals of live chunks. A chunk counts from the time it is assigned to the ledger until it is dropped.

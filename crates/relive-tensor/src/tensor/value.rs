@@ -238,7 +238,8 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Returns the units (bytes or strings) of the rows in `range`, where `rows` equal rows have `len` units.
+/// Returns the units (bytes or strings) of the rows in `range`, where `rows` rows of equal size have `len` units in
+/// total.
 fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
     let per_row = usize::try_from(rows).ok().and_then(|rows| len.checked_div(rows)).unwrap_or(0);
     let at = |row: u32| usize::try_from(row).map_or(len, |row| row * per_row);
