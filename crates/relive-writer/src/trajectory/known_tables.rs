@@ -168,7 +168,7 @@ impl KnownTable {
         self.names == Names::Unsupported
     }
 
-    /// Continues without names if there are too many or if they are nested too deeply; returns any other error.
+    /// Continues without names if there are too many or if they are nested too deeply, and returns any other error.
     fn note_naming_error(&mut self, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::InvalidArgument {
             return Err(error);
