@@ -183,7 +183,7 @@ impl Batch {
     }
 }
 
-/// Divides pieces into shares; pieces of one tensor stay together.
+/// Divides pieces into shares, and keeps the pieces of each tensor together.
 fn in_groups<'p, 's, 'o>(
     parts: &'p mut [PieceDestination<'s, 'o>],
     threads: usize,

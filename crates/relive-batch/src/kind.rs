@@ -18,7 +18,7 @@ pub(crate) struct Kind {
     first: usize,
     cut_hash: u64,
     pieces: Vec<Piece>,
-    /// For each column, its end among the pieces, and the rows of all its pieces.
+    /// For each column, the index after its last piece in `pieces`, and the total number of rows of its pieces.
     columns: Vec<(usize, u32)>,
 }
 

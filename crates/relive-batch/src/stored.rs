@@ -18,7 +18,7 @@ struct PlainRows<'a> {
 }
 
 impl StoredColumn<'_> {
-    /// Returns the bytes in the order of the samples: together, the output of [`Batch::gather_into`].
+    /// Returns the bytes in the order of the samples. Concatenated, they equal the output of [`Batch::gather_into`].
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(PlainRows::bytes)
     }
