@@ -46,7 +46,7 @@ pub enum EngineError {
         /// The table.
         name: String,
     },
-    /// The rules of a table in shards cannot be changed.
+    /// The rules of a sharded table cannot be changed.
     #[error(
         "table `{table}` has {shards} shards, and the rules of such a table cannot change while it is in use; \
          drop it and add it with other rules, or with shards = 1"

@@ -34,7 +34,7 @@ impl TableHandle {
     /// Returns a table without items.
     ///
     /// # Errors
-    /// Rules are out of range, or a table in shards has extensions.
+    /// Rules are out of range, or a sharded table has extensions.
     pub(crate) fn empty(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -144,7 +144,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the only core, or `None` for a table in shards.
+    /// Returns the only core, or `None` for a sharded table.
     pub(crate) fn only(&self) -> Option<&TableCore> {
         match &self.cores {
             Cores::One(core) => Some(core),

@@ -34,8 +34,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range or a table in shards;
-    /// `Closed` for a closed table.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range or a sharded table; `Closed`
+    /// for a closed table.
     pub fn change_table(
         &self,
         name: &str,

@@ -34,7 +34,7 @@ impl ShardedTable {
     /// Creates an empty table.
     ///
     /// # Errors
-    /// Rules that a table in shards cannot enforce.
+    /// Rules that a sharded table cannot enforce.
     pub(crate) fn new(
         config: TableConfig,
         rng: Xoshiro256PlusPlus,
