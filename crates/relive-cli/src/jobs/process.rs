@@ -45,7 +45,7 @@ impl Process {
         self.boot != boot() || !stat(self.pid).is_some_and(is_it)
     }
 
-    /// Waits up to `patience` until the process has ended; returns whether it has.
+    /// Waits up to `patience` until the process has ended, and returns whether it has.
     pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.has_ended() {
