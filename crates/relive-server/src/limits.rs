@@ -12,7 +12,8 @@ pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 /// them. The connection's window therefore holds the windows of 32 streams.
 pub const CONNECTION_WINDOW_BYTES: u32 = 32 * STREAM_WINDOW_BYTES;
 
-/// Unread bytes that a connection may have regardless of the other connections; at least one frame must fit.
+/// The number of unread bytes that a connection may have regardless of the other connections. At least one frame must
+/// fit.
 pub const UNREAD_BYTES_PER_CONNECTION: u64 = 2 * MAX_FRAME_BYTES as u64;
 
 /// The largest HTTP/2 frame that the server accepts. With frames of 16 KiB, the protocol's default, bulk data would
