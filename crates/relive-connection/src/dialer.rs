@@ -23,8 +23,8 @@ use crate::{Error, ErrorKind, Result};
 /// After that many, gRPC is used, since the program at the address apparently only forwards gRPC.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
-/// How often a connection to a server's socket is attempted while the server refuses connections, and the pause between
-/// attempts.
+/// The number of times that a client tries to connect to a server's socket while the server refuses connections, and
+/// the pause between these attempts.
 const MAX_REFUSALS: u32 = 4;
 const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -191,7 +191,7 @@ async fn ask_for_socket(
     }
 }
 
-/// Requests the server's transports; returns an empty response if the server only supports gRPC.
+/// Requests the server's transports, and returns an empty response if the server only supports gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     let mut stub = remote.replay_stub();
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {

@@ -58,7 +58,7 @@ impl Local {
         ServerInfo::new(StateId { high, low }, tables)
     }
 
-    /// Returns the contents of the tables, and which calls are waiting and why.
+    /// Returns the contents of the tables and their waiting calls, with the reason for each wait.
     pub fn status(&self) -> ServerStatus {
         ServerStatus::of_engine(&self.engine, self.started.elapsed())
     }
