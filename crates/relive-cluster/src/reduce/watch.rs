@@ -7,8 +7,8 @@
 //! | kind | meaning |
 //! |---|---|
 //! | 0 | the member with this rank is alive, and has begun this many calls |
-//! | 1 | it has left normally after this many calls |
-//! | 2 | it is lost or has failed; the text is the reason |
+//! | 1 | the member has left normally after this many calls |
+//! | 2 | the member is lost or has failed; the text is the reason |
 //!
 //! Member 0 forwards each message to all others.
 
