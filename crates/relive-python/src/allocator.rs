@@ -12,8 +12,8 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// Sizes of blocks that are placed in small pages; these are chunks of large steps. Larger blocks are mostly tables'
-/// records of their items, which are accessed in random order, and batches, which are reused.
+/// The sizes of blocks that are placed in small pages. Such blocks are chunks of large steps. Larger blocks are mostly
+/// tables' records of their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
 /// The address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
