@@ -27,7 +27,8 @@ class Source:
 
     def __init__(self, environment: Any) -> None:
         self._environment, self._is_given = environment, _is_environment(environment)
-        # An environment that was created to read its specs; it becomes the first environment of the run.
+        # An environment that was created to read its specs, with its number and seed. It is used if the next
+        # environment that is needed has the same number and seed.
         self._spare: tuple[int, int, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ pub(crate) enum Measure {
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtLeast(f64),
-    /// For agents that cannot learn the task, as a contrast to one that can.
+    /// For agents that cannot learn the task, as a contrast to an agent that can.
     Below(f64),
 }
 

@@ -16,7 +16,7 @@ const ROW_BYTES: [usize; 4] = [400, 4_000, 40_000, 400_000];
 
 /// Returns the rates by row size, as JSON.
 pub(crate) fn measure(time: Duration) -> String {
-    // The memory is written, since untouched pages all map to the same zero page.
+    // The memory is written first, since all untouched pages map to the same zero page.
     let table = vec![1; TABLE_BYTES];
     let sizes = ROW_BYTES.map(|row_bytes| {
         let one = threads(&table, row_bytes, 1, time);

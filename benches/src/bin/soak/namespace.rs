@@ -1,4 +1,4 @@
-//! A network namespace for the server, with a cable to this one that can be unplugged and slowed down.
+//! A network namespace for the server, with a cable to this namespace that can be unplugged and slowed down.
 //!
 //! A cable fault is silent: packets are lost, and neither side is notified. A proxy cannot simulate this.
 
