@@ -1,4 +1,4 @@
-//! The number of references to each episode's chunks from a table's items.
+//! Counts the references from a table's items to the chunks of each episode.
 
 use core::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
