@@ -1,4 +1,4 @@
-//! Encodes tensors to the parts of a chunk.
+//! Encodes tensors into the parts of a chunk.
 
 use std::sync::Arc;
 

@@ -60,12 +60,12 @@ struct Rows {
 }
 
 impl Rows {
-    /// Applies `op` to each row except the first, and to its previous row, from the first row to the last.
+    /// Applies `op` to each row except the first, together with the previous row, from the first row to the last.
     fn forwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).for_each(|row| self.combine(data, row, &op));
     }
 
-    /// Applies `op` to each row except the first, and to its previous row, from the last row to the first.
+    /// Applies `op` to each row except the first, together with the previous row, from the last row to the first.
     fn backwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).rev().for_each(|row| self.combine(data, row, &op));
     }

@@ -107,7 +107,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the elements of the block and performs all checks of a decoder, without output.
+/// Walks the elements of the block and performs all checks that a decoder performs, without producing output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let broken = |(rest, fault): (&[u8], BlockFault)| CodecError::Broken {
         codec: Codec::Snappy,
