@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// How long a server may deliver nothing before it is excluded from the mixture.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 
-/// The first and the longest pause of a server after its requests were withdrawn.
+/// The first and the longest pause in requests to a server after its requests have been withdrawn.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
