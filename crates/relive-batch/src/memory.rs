@@ -46,7 +46,7 @@ pub trait ForeignMemory: Send + Sync {
     fn start(&self) -> *mut u8;
 }
 
-/// Memory of dropped batches. New memory costs a page fault per 4 KiB, which takes as long as filling it.
+/// A pool of memory from dropped batches. New memory costs a page fault per 4 KiB, which takes as long as filling it.
 #[derive(Default)]
 pub struct Pool(Mutex<Idle>);
 
