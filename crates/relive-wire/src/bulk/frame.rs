@@ -59,7 +59,7 @@ pub struct FrameHeader {
     body_len: u64,
 }
 
-/// Why bytes are not a frame.
+/// Why bytes do not form a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// An unknown kind.
