@@ -21,9 +21,9 @@ const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 const LARGE_ADDRESSES: usize = 15 << 30;
 
 /// Writers and servers free chunks and items on threads other than those that allocated them, a pattern that mimalloc
-/// is designed for. It requests huge pages from the system, which make scattered small rows faster to access. While a
-/// table of large chunks grows, clearing such pages takes most of the time on virtual machines (docs/benchmarks.md), so
-/// large chunks have separate addresses, with small pages.
+/// is designed for. The allocator requests huge pages from the system, which make scattered small rows faster to
+/// access. While a table of large chunks grows, clearing such pages takes most of the time on virtual machines
+/// (docs/benchmarks.md), so large chunks have separate addresses, with small pages.
 struct BySize;
 
 /// The heap of large blocks. Any thread may allocate from it.
