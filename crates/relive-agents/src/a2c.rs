@@ -61,7 +61,7 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> A2cConfig {
         A2cConfig::default()

@@ -169,8 +169,8 @@ impl ActionGradients {
     }
 }
 
-/// A critic's backward pass starts only after the forward passes of all critics, so each critic runs nested in the
-/// previous one.
+/// A critic's backward pass must start only after the forward passes of all critics, so the call for each critic is
+/// nested in the call for the previous one.
 struct Nest<'a> {
     params: &'a Params,
     rows: &'a [f32],

@@ -79,7 +79,7 @@ impl Default for AppoConfig {
 }
 
 impl AppoConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> AppoConfig {
         match name {

@@ -28,7 +28,7 @@ impl Default for BcConfig {
 }
 
 impl BcConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcConfig {
         BcConfig::default()

@@ -51,7 +51,7 @@ impl Default for BcqConfig {
 }
 
 impl BcqConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcqConfig {
         BcqConfig::default()

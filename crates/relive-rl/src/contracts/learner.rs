@@ -20,8 +20,9 @@ pub trait Learner: Saveable + Send {
     /// The weights cannot be published.
     fn weights(&self) -> Result<Weights>;
 
-    /// Joins learners with the same settings and state, each in its own process. Each learns from its share of the
-    /// data, and all apply the [mean](Peers::mean) of their gradients. Must be called before the first batch.
+    /// Joins a group of learners with the same settings and state, each in its own process. Each learner learns from
+    /// its share of the data, and all learners apply the [mean](Peers::mean) of their gradients. Must be called before
+    /// the first batch.
     ///
     /// # Errors
     /// The learner cannot be combined with other learners, which is the default.

@@ -35,7 +35,7 @@ pub struct Costs {
     pub send_s: f64,
     /// The work of a worker's other threads, which serve its connection, per environment step.
     pub connection_s: f64,
-    /// How long a worker waits for answers per environment step if nothing else delays it.
+    /// How long a worker waits for answers per environment step, provided that nothing else delays it.
     pub pause_s: f64,
     /// The work of the learner's thread per environment step, including learning.
     pub learner_s: f64,

@@ -91,8 +91,8 @@ impl Loggers {
         with_files.map(|logger| logger.mark()).collect()
     }
 
-    /// Truncates the files of each logger to its mark: the first remaining mark of its kind. The files of a logger
-    /// without a mark are emptied.
+    /// Truncates the files of each logger to the logger's mark, which is the first remaining mark of its kind. The
+    /// files of a logger without a mark are emptied.
     pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
         for logger in &mut self.0.lock().loggers {
             let Some(kind) = logger.kind() else { continue };

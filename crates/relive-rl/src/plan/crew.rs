@@ -193,7 +193,7 @@ impl Crew {
         }
     }
 
-    /// Saves state that belongs to no worker, together with the run.
+    /// Saves state that does not belong to a worker, together with the run.
     pub(super) fn keep_of_run(&self, name: &str, save_part: SavePart) {
         self.0.parts.keep(name, save_part);
     }

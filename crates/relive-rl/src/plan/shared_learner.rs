@@ -45,12 +45,12 @@ impl<L> SharedLearner<L> {
         self.team.as_ref().map_or(1, |team| team.peers.count())
     }
 
-    /// Returns the learners of the run, if this one is the first of several.
+    /// Returns the learners of the run, if this learner is the first of several.
     pub(super) fn led_team(&self) -> Option<&Team> {
         self.team.as_deref().filter(|team| team.peers.rank() == 0)
     }
 
-    /// Returns the learners of the run, if this one is not learner 0.
+    /// Returns the learners of the run, if this learner is not learner 0.
     pub(super) fn followed(&self) -> Option<Arc<Team>> {
         self.team.clone().filter(|team| team.peers.rank() > 0)
     }

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The silent process that is logged.
+/// The process whose silence is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchTarget {
     /// The driver of the run; used by its workers.

@@ -167,7 +167,7 @@ impl PlanStateWriter {
 ///
 /// * `agent` and `environment`.
 /// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means that the
-///   driver has failed; another driver may resume the run.
+///   driver has failed, and that another driver may resume the run.
 /// * `env_steps` and `learner_steps`.
 /// * `version_lag`: how many versions of the weights are newer than the last version with which workers acted.
 /// * `time_by_part`, as in [`Summary`](crate::run::Summary).
