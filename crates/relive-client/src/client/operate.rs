@@ -120,7 +120,7 @@ impl Client {
     /// ([`Sample::columns`](crate::Sample::columns)) under their names. Returns `None` if no writer has named the
     /// columns, or if the server is dm-reverb.
     ///
-    /// Items that were written with a structure that differs from that of the first item may have different columns.
+    /// Items that were written with a different structure than the first item may have different columns.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor};
