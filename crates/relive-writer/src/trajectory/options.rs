@@ -113,8 +113,8 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets whether [checked](Self::validate_items) items must also have their table's column names: those of its
-    /// signature or, without a signature, of its first writer.
+    /// Sets whether [checked](Self::validate_items) items must also have their table's column names: the names in its
+    /// signature or, without a signature, the names that its first writer used.
     ///
     /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
     /// checked, readers receive the columns under the table's names, regardless of the writer's own names.
