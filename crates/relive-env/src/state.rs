@@ -144,7 +144,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Checks that all bytes were read and none were missing.
+    /// Checks that all bytes were read, and that none were missing.
     ///
     /// # Errors
     /// [`EnvError::State`] if not. Some fields may then already have been read.

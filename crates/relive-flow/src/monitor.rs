@@ -85,7 +85,8 @@ impl Monitor {
         format!("[\n{}\n]", operators.join(",\n"))
     }
 
-    /// Returns the operators that block the graph: those that have no item although their inputs are not waiting.
+    /// Returns the operators that block the graph: the operators that have no item although their inputs are not
+    /// waiting.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
         let operators = self.operators();

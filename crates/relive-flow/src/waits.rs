@@ -1,4 +1,4 @@
-//! Tracks which threads are waiting for which others, to detect a graph that waits for itself.
+//! Tracks which threads are waiting for which other threads, to detect a graph that waits for itself.
 //!
 //! A thread without an item declares what could provide one: another thread that produces items, or the threads that
 //! pull other parts of the graph. If none of these threads can make progress, the thread that pulls the end of the
@@ -12,17 +12,17 @@ use parking_lot::Mutex as StateMutex;
 
 use crate::sync::{self, Condvar, Mutex, all_pullers};
 
-/// The interval at which a thread that waits for others checks whether they are still making progress.
+/// The interval at which a thread that is waiting for other threads checks whether they are still making progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a waiting thread waits for others to start pulling a part of the graph that no thread pulls. This is many
-/// times longer than a thread takes to start.
+/// How long a waiting thread allows for other threads to start pulling a part of the graph that no thread pulls. This
+/// is many times longer than a thread takes to start.
 pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A pulling thread, as others see it.
+/// A pulling thread, as seen by other threads.
 #[derive(Debug)]
 pub(crate) struct Puller {
-    /// The thread's name, if the thread produces items for another one.
+    /// The thread's name, if the thread produces items for another thread.
     worker: Option<String>,
     /// Accessed only while [`all_pullers`] is held, so a model does not need to explore it.
     state: StateMutex<State>,

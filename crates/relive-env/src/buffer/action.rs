@@ -4,7 +4,7 @@ use super::view::View;
 use crate::error::{EnvError, Mismatch};
 use crate::spec::ArraySpec;
 
-/// An action in the most convenient form.
+/// An action in the form that is most convenient for the caller.
 ///
 /// Environments with one discrete action accept [`Discrete`](Self::Discrete); environments with one array of float32
 /// accept [`Continuous`](Self::Continuous). Any action can be passed as [`Nest`](Self::Nest), with the leaves in the

@@ -21,7 +21,8 @@ const INERTIA: f64 = MASS * LENGTH * LENGTH;
 /// The angle from upright, in degrees, within which a step earns 1.
 const MAX_DEGREES: f64 = 8.0;
 
-/// Swing up a pendulum that is too heavy for its motor, and hold it there: the Control Suite's `pendulum` `swingup`.
+/// The Control Suite's `pendulum` `swingup`: the agent swings up a pendulum that is too heavy for its motor, and holds
+/// it upright.
 ///
 /// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8 degrees
 /// of upright, otherwise 0.
@@ -39,7 +40,7 @@ pub struct PendulumSwingupTask {
 type Pose = [f64; 2];
 
 impl PendulumSwingup {
-    /// Creates the task with the episodes of a seed.
+    /// Creates the task; the seed determines its episodes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(PendulumSwingupTask { stream: Generator::new(seed), pose: [0.0; 2], steps: 0 })
@@ -131,7 +132,7 @@ mod tests {
         let (mut observation, mut total) = ([-1.0_f32, 0.0, 0.1], 0.0);
         for _ in 0..1000 {
             let [cos, sin, turning] = observation;
-            // Pumps in the energy of the upright position; feedback then holds the pendulum there.
+            // Pumps energy into the pendulum until it can reach the upright position, where feedback then holds it.
             let missing = 4.905 * (1.0 - cos) - 0.125 * turning * turning;
             let pumped = (20.0 * missing * turning.signum()).clamp(-1.0, 1.0);
             let torque = if cos > 0.985 { -8.0 * sin - 3.0 * turning } else { pumped };

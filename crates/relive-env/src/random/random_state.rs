@@ -79,7 +79,7 @@ impl RandomState {
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         if p == 0.5 {
-            // The result that the general algorithm would return here.
+            // The result that the general algorithm would return in this case.
             self.random_sample() > 0.5
         } else if p < 0.5 {
             self.inversion(1, p) == 1

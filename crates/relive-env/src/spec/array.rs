@@ -50,7 +50,7 @@ impl ArraySpec {
         Self { name: name.into(), dtype, shape: shape.into(), domain: Domain::Any }
     }
 
-    /// Creates a leaf for a choice from `0..num_values`, a scalar int32.
+    /// Creates a leaf for a choice from `0..num_values`, which is a scalar int32.
     pub fn discrete(name: impl Into<String>, num_values: u32) -> Self {
         let domain = Domain::Discrete(num_values);
         Self { name: name.into(), dtype: DType::Int32, shape: Shape::scalar(), domain }

@@ -1,4 +1,4 @@
-//! A running shard, in this thread or another one.
+//! A running shard, in this thread or in another thread.
 
 use std::task::Poll;
 

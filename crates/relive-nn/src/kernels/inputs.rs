@@ -10,7 +10,7 @@ pub enum Inputs<'a> {
     /// Numbers.
     Floats(&'a [f32]),
     /// Images of bytes; each byte stands for its value divided by 255. If the first layer is a convolution, it reads
-    /// them directly, without converting the batch to float32.
+    /// the bytes directly, without converting the batch to float32.
     Bytes(&'a [u8]),
 }
 

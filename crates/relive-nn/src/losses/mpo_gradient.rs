@@ -135,7 +135,7 @@ fn fit(
     by_means: &mut [f32],
     by_stddevs: &mut [f32],
 ) -> f32 {
-    /// ln 2π, for two distributions of ½ ln 2π each.
+    /// ln 2π: each of the two distributions contributes ½ ln 2π.
     const LOG_TWO_PI: f32 = 1.837_877;
     let numbers = online.means.len();
     let states = weights.len() / batch.samples.max(1);

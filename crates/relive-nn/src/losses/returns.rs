@@ -1,5 +1,5 @@
 /// Computes n-step returns within a sequence: with k = min(n, T − t), `Σ_{i<k} (Π γ)·r_{t+i+1} + (Π_k γ)·v_{t+k}`. Near
-/// the end, the horizon shrinks, and the last value is the bootstrap.
+/// the end of the sequence, the horizon shrinks, and the last value is the bootstrap.
 ///
 /// `values[t]` is the value of the state after the t-th transition; all slices have length T.
 ///

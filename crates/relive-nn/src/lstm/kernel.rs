@@ -184,8 +184,8 @@ pub(super) struct RequestedGradients<'a> {
     pub(super) dx: Option<&'a mut [f32]>,
 }
 
-/// Converts the gradient with respect to outputs to gradients with respect to weights and inputs. The initial state
-/// gets no gradient.
+/// Converts the gradient with respect to outputs to gradients with respect to weights and inputs. No gradient is
+/// computed for the initial state.
 pub(super) fn backward(
     places: &LeafPlaces,
     run: Run<'_>,

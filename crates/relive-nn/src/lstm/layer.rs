@@ -18,8 +18,8 @@ pub struct Lstm {
 
 impl Lstm {
     /// Creates an LSTM, and adds its leaves under a name: `wx` `[inputs, 4·units]`, `wh` `[units, 4·units]` and `b`
-    /// `[4·units]`. Weights are initialized from a truncated normal distribution of variance 1/(inputs + units), biases
-    /// to zero.
+    /// `[4·units]`. Weights are initialized from a truncated normal distribution of variance 1/(inputs + units), and
+    /// biases are initialized to zero.
     ///
     /// # Panics
     /// If there are no inputs or no units.

@@ -85,8 +85,8 @@ fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream
             vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
         }
         let norm = dot(&vector, &vector).sqrt();
-        // A vector that is almost in the span of the previous ones would consist of rounding errors, so another one is
-        // drawn.
+        // A vector that is almost in the span of the previous vectors would consist of rounding errors, so another
+        // vector is drawn.
         if norm > 1e-6 {
             vector.iter_mut().for_each(|value| *value /= norm);
             basis.push(vector);
