@@ -35,7 +35,7 @@ CARTPOLE = {"num_steps": 32, "minibatch_size": 256, "discount": 0.98, "gae_lambd
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured."""
+    """A case to measure."""
 
     name: str
     agent: str

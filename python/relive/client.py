@@ -494,7 +494,7 @@ class Client:
     def _change(self, table: str, timeout: float | None, **change: Any) -> Changed:
         return Changed._from_native(self._native.change_table(table, _with_all_rules(change), timeout))
 
-    # Asking.
+    # Queries.
 
     def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
         """Returns the tables by name, waiting until the server is available. Without a ``timeout``, or with a timeout

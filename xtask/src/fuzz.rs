@@ -19,7 +19,7 @@ pub(crate) struct Options {
     /// The number of seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// These targets only
+    /// Fuzz only these targets
     #[arg(long)]
     only: Vec<String>,
 }

@@ -28,7 +28,7 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
     phases.run("python", || python(root, &buckets))
 }
 
-/// All crates.
+/// Tests all crates.
 fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());

@@ -22,7 +22,7 @@ TABLE_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Tools:
-    """What is run."""
+    """The programs to run."""
 
     relive: pathlib.Path
     """The binary."""

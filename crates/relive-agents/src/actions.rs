@@ -7,7 +7,7 @@ use relive_tensor::{DType, Nest};
 /// A discrete action: a number below a given count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Discrete {
-    /// Number of actions.
+    /// The number of actions.
     pub(crate) count: usize,
     dtype: DType,
 }

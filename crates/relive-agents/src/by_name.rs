@@ -20,7 +20,7 @@ pub struct About {
     pub actions: &'static str,
     /// The contents of its tables.
     pub replay: &'static str,
-    /// How it learns.
+    /// How the agent learns.
     pub text: &'static str,
 }
 

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 #[derive(Debug)]
 pub struct EpsilonGreedy {
     actions: Discrete,
-    /// ε of each row.
+    /// The ε of each row.
     epsilons: Vec<f64>,
     explores: bool,
     streams: Streams,

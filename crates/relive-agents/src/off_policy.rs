@@ -38,7 +38,7 @@ pub struct OffPolicy {
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
-    /// γ.
+    /// The agent's discount γ.
     pub discount: f32,
     /// The number of items in the table before learning starts.
     pub min_replay_size: usize,

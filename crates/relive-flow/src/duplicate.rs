@@ -132,7 +132,7 @@ impl<T: Clone> Duplicated<T> {
     }
 }
 
-/// One of the copies.
+/// A copy of the flow.
 struct Duplicate<T> {
     shared: Arc<Mutex<Duplicated<T>>>,
     number: usize,

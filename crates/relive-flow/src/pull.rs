@@ -60,7 +60,7 @@ pub struct Turn<'a> {
 /// The point at which a step-by-step pull stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stop<'a> {
-    /// Nowhere.
+    /// The pull does not stop.
     #[default]
     Never,
     /// Once the operator with this name has produced an item or an error.

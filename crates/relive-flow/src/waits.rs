@@ -70,7 +70,7 @@ impl Puller {
         Arc::new(Self { worker: Some(name.to_owned()), state: StateMutex::default() })
     }
 
-    /// This thread.
+    /// Returns this thread.
     pub(crate) fn current() -> Arc<Self> {
         // A thread that is ending is no longer registered.
         OWN.try_with(|own| Arc::clone(own.get_or_init(Self::other))).unwrap_or_else(|_| Self::other())
@@ -253,10 +253,10 @@ impl Signal {
     }
 }
 
-/// How a wait ended.
+/// The result of a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// It was woken.
+    /// The thread was woken.
     Woken,
     /// The deadline passed.
     Late,

@@ -13,7 +13,7 @@ from relive import rl
 
 
 EPISODES = 10
-"""Of an evaluation."""
+"""The number of episodes in an evaluation."""
 
 
 def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int, str], None] | None = None) -> None:

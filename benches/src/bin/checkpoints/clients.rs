@@ -23,11 +23,11 @@ pub(crate) enum ClientTransport {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Nothing that counts.
+    /// Calls in this phase are not counted.
     Pause,
-    /// No checkpoint.
+    /// No checkpoint is in progress.
     Quiet,
-    /// A checkpoint.
+    /// A checkpoint is in progress.
     Checkpoint,
     End,
 }

@@ -9,7 +9,7 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::rate::rate;
 
-/// Beyond all caches.
+/// The table is larger than all caches.
 const TABLE_BYTES: usize = 1 << 30;
 const BATCH: usize = 256;
 const ROW_BYTES: [usize; 4] = [400, 4_000, 40_000, 400_000];

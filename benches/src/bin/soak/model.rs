@@ -22,7 +22,7 @@ struct ModelState {
     /// The next number to assign.
     next: u64,
     clock: u64,
-    /// Kills so far.
+    /// The number of kills so far.
     life: u64,
     /// Operations with an earlier stamp are in a finished checkpoint.
     durable: u64,
@@ -234,7 +234,7 @@ impl Model {
         };
         if let Some(fault) = fault {
             known.fault(format!("item {number} {fault}"));
-            // Once is enough.
+            // Each fault is reported only once.
             if let Some(item) = known.items.get_mut(&number) {
                 *item = Item { presence: UNSURE, priority: Priority::Either };
             }

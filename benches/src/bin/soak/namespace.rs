@@ -13,16 +13,16 @@ const THEIRS: &str = "198.18.77.2";
 /// A namespace and its cable, removed on drop.
 pub(crate) struct Namespace {
     name: String,
-    /// Our end.
+    /// The name of the cable's end on this side.
     cable: String,
 }
 
 /// A fault of the cable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LinkFault {
-    /// It is pulled.
+    /// The cable is unplugged.
     Cut,
-    /// It carries little.
+    /// The cable has little bandwidth.
     Narrow,
     /// Packets are delayed, and some are lost, if the kernel supports this.
     Lossy,

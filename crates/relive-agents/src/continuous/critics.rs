@@ -1,4 +1,4 @@
-//! Critics, one or several.
+//! One or several critics.
 
 use relive_nn::{Key, Layout, Network, Params, Scratch, Stream};
 use relive_rl::Result;

@@ -57,7 +57,7 @@ pub struct DqnConfig {
     /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
     /// same ε.
     pub epsilon_alpha: f64,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// The number of learner steps between copies to the target network.
     pub target_update_period: u64,

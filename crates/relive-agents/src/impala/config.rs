@@ -37,9 +37,9 @@ pub struct ImpalaConfig {
     pub max_abs_reward: Option<f32>,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
-    /// ε of Adam.
+    /// The constant ε of Adam.
     pub adam_epsilon: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,

@@ -53,7 +53,7 @@ pub struct MctsConfig {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,

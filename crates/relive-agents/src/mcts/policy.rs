@@ -1,4 +1,4 @@
-//! Acting.
+//! Acts by searching.
 
 use relive_env::{ArraySpec, Buffer};
 use relive_nn::losses::argmax;

@@ -190,7 +190,7 @@ mod tests {
     use super::super::model::Simulator;
     use super::*;
 
-    /// Considers all actions equal.
+    /// An evaluator to which all actions are equal.
     struct UniformEvaluator;
 
     impl Evaluate for UniformEvaluator {
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Prefers the first action.
+    /// An evaluator that prefers the first action.
     struct FirstActionEvaluator;
 
     impl Evaluate for FirstActionEvaluator {

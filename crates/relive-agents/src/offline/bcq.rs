@@ -26,7 +26,7 @@ pub struct BcqConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// The fraction by which the target network moves towards the network after each batch.
     pub tau: f32,

@@ -44,7 +44,7 @@ pub struct CrrConfig {
     pub samples: usize,
     /// How an action is weighted by its advantage.
     pub weight: CrrWeight,
-    /// β of `exp`.
+    /// The temperature β of `exp`.
     pub temperature: f32,
     /// The upper bound on the weight of an action.
     pub max_weight: f32,

@@ -19,7 +19,7 @@ const VARIABLE: &str = "RELIVE_MNIST";
 /// The unpacked MNIST files (IDX, big endian), and their magic numbers.
 const IMAGES: (&str, u32) = ("train-images-idx3-ubyte", 0x0803);
 const LABELS: (&str, u32) = ("train-labels-idx1-ubyte", 0x0801);
-/// Pixels per side.
+/// The number of pixels per side.
 const SIDE: u32 = 28;
 const PIXELS: usize = (SIDE * SIDE) as usize;
 const DIGITS: u32 = 10;

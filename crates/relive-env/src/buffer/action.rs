@@ -11,11 +11,11 @@ use crate::spec::ArraySpec;
 /// order of the spec.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'a> {
-    /// One number in `0..n`.
+    /// A number in `0..n`.
     Discrete(i64),
     /// The elements of one array of float32, row-major.
     Continuous(&'a [f32]),
-    /// Any leaves.
+    /// Any number of leaves.
     Nest(View<'a>),
 }
 

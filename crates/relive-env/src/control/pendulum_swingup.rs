@@ -16,7 +16,7 @@ const STEP_SECONDS: f64 = 0.02;
 const MASS: f64 = 1.0;
 const LENGTH: f64 = 0.5;
 const DAMPING: f64 = 0.1;
-/// Mass times squared length.
+/// The mass times the squared length.
 const INERTIA: f64 = MASS * LENGTH * LENGTH;
 /// The angle from upright, in degrees, within which a step earns 1.
 const MAX_DEGREES: f64 = 8.0;
@@ -36,7 +36,7 @@ pub struct PendulumSwingupTask {
     steps: u32,
 }
 
-/// Angle and velocity.
+/// The angle and the angular velocity.
 type Pose = [f64; 2];
 
 impl PendulumSwingup {

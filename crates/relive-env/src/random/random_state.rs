@@ -145,7 +145,7 @@ impl RandomState {
         }
     }
 
-    /// Shuffles values.
+    /// Shuffles values in place.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.masked(last as u64);

@@ -22,7 +22,7 @@ pub struct ArraySpec {
     pub name: String,
     /// The type of the leaf's elements, which must not be strings.
     pub dtype: DType,
-    /// Sizes of its dimensions.
+    /// The sizes of its dimensions.
     pub shape: Shape,
     /// The permitted values of its elements.
     pub domain: Domain,
@@ -40,7 +40,7 @@ pub enum Domain {
         /// The maximum values, row-major: one for all elements, or one per element.
         maximum: Vec<f64>,
     },
-    /// One number in `0..n`.
+    /// A number in `0..n`.
     Discrete(u32),
 }
 

@@ -141,9 +141,9 @@ impl NormalHead {
 /// Independent normal distributions on the tape, `[batch, dimensions]`.
 #[derive(Debug, Clone)]
 pub struct Gaussians {
-    /// Means.
+    /// The means.
     pub mean: Tensor<2>,
-    /// Standard deviations.
+    /// The standard deviations.
     pub stddev: Tensor<2>,
 }
 

@@ -72,7 +72,7 @@ pub struct MpoBatch<'a> {
     pub actions: &'a [f32],
     /// The values of the actions, `[samples, batch]`.
     pub q: &'a [f32],
-    /// Samples per state.
+    /// The number of samples per state.
     pub samples: usize,
 }
 

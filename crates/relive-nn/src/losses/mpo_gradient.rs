@@ -5,9 +5,9 @@ use crate::kernels::math::{sigmoid, softplus};
 /// Independent normal distributions: means and standard deviations, each `[batch, dimensions]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Normals<'a> {
-    /// Means.
+    /// The means.
     pub means: &'a [f32],
-    /// Standard deviations.
+    /// The standard deviations.
     pub stddevs: &'a [f32],
 }
 

@@ -13,7 +13,7 @@ use crate::network::dense::{accumulate, sum_of_rows};
 pub struct LstmState {
     /// The hidden state h, which is also the last output.
     pub hidden: Vec<f32>,
-    /// c.
+    /// The cell state c.
     pub cell: Vec<f32>,
 }
 

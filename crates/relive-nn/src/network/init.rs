@@ -12,7 +12,7 @@ pub enum LinearInit {
     /// Weights from a uniform distribution of variance `scale`/fan_out, biases zero, as in Acme's LayerNormMLP with
     /// scale 1/3.
     UniformFanOut {
-        /// Numerator of the variance.
+        /// The numerator of the variance.
         scale: f32,
     },
     /// Orthogonal weights, biases zero: the usual initialization of PPO.
@@ -23,7 +23,7 @@ pub enum LinearInit {
     /// Weights from a truncated normal distribution of variance `scale`/fan_in, biases zero. With a scale such as 1e-4,
     /// this is for heads whose outputs start near zero.
     NearZero {
-        /// Numerator of the variance.
+        /// The numerator of the variance.
         scale: f32,
     },
 }

@@ -3,12 +3,12 @@ use relive_random::Stream;
 /// The initialization of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
-    /// All numbers equal.
+    /// All numbers are equal.
     Constant(f32),
     /// Uniform in `[-1/√fan_in, 1/√fan_in]`, PyTorch's default for weights and biases of linear and convolutional
     /// layers. For an LSTM, PyTorch's default has the bound 1/√units instead.
     PyTorch {
-        /// Inputs per output.
+        /// The number of inputs per output.
         fan_in: usize,
     },
     /// Orthogonal rows or columns, whichever are fewer, with norm `gain` (Saxe et al. 2014). The numbers form a matrix
@@ -21,7 +21,7 @@ pub enum Init {
     },
     /// A variance of `scale / fan`, as in Haiku, Sonnet and TensorFlow.
     VarianceScaling {
-        /// Numerator of the variance.
+        /// The numerator of the variance.
         scale: f32,
         /// The divisor: the number of the layer's inputs or outputs.
         fan: usize,

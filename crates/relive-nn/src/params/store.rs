@@ -31,7 +31,7 @@ impl Layout {
 }
 
 impl Params {
-    /// Names and shapes.
+    /// Returns the names and shapes.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

@@ -14,7 +14,7 @@ use crate::{Part, Result, RlError, Times, Weights};
 /// observation of the previous episode. Its action was ignored, so learners must skip the cell.
 #[derive(Debug)]
 pub struct Rollout {
-    /// Steps per row.
+    /// The number of steps per row.
     pub steps: usize,
     /// The number of environments.
     pub rows: usize,
@@ -40,7 +40,7 @@ pub struct Acted {
     pub worker: u32,
     /// The number of steps in its environments, not counting resets.
     pub env_steps: u64,
-    /// Episodes that have ended.
+    /// The episodes that have ended.
     pub episodes: Vec<Episode>,
     /// The version of the weights with which the worker acted; `None` if the worker had no weights.
     pub version: Option<u64>,

@@ -38,7 +38,7 @@ pub trait Learner: Saveable + Send {
 /// A learner's report on a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Learnt {
-    /// Gradient steps.
+    /// The number of gradient steps.
     pub steps: u64,
     /// The number of items used, each counted as often as it was used.
     pub samples: u64,

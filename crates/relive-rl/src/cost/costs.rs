@@ -58,7 +58,7 @@ pub struct Costs {
 /// The cost of acting once in each environment of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ActCost {
-    /// Environments.
+    /// The number of environments.
     pub rows: usize,
     /// The time of the policy, in seconds.
     pub act_s: f64,
@@ -71,9 +71,9 @@ pub struct ActCost {
 pub struct TableCost {
     /// The name of the table.
     pub name: String,
-    /// Inserted items.
+    /// The number of inserted items.
     pub inserts: f64,
-    /// Sampled items.
+    /// The number of sampled items.
     pub samples: f64,
     /// The stored size of an item in bytes.
     pub item_bytes: f64,

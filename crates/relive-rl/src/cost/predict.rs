@@ -24,7 +24,7 @@ pub struct Cluster {
     pub workers: usize,
     /// The number of environments of all workers.
     pub environments: usize,
-    /// Processors per machine.
+    /// The number of processors per machine.
     pub processors: f64,
     /// The network bandwidth of the learner's machine, in both directions together, in bytes per second.
     pub network_bytes_per_s: f64,

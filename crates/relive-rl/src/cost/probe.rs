@@ -49,7 +49,7 @@ pub struct Probe<'a> {
     pub agent: &'a Arc<dyn Agent>,
     /// The environment's name.
     pub environment: &'a str,
-    /// Makes the environments.
+    /// Creates the environments.
     pub make: &'a MakeEnvironment,
     /// Serves the run's tables at `address`.
     pub watch: Watch,

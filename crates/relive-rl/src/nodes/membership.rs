@@ -90,7 +90,7 @@ impl Membership {
         }
     }
 
-    /// Notes a heartbeat.
+    /// Records a heartbeat.
     pub(super) fn note(&mut self, heartbeat: NodeHeartbeat, now: Instant) -> Option<Change> {
         let name = heartbeat.name.clone();
         let index = self.nodes.iter().position(|node| node.heartbeat.id == heartbeat.id);

@@ -19,7 +19,7 @@ pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
 pub struct Rows<'a> {
     /// The index of the first row among the rows of all workers.
     pub first: usize,
-    /// One seed per environment.
+    /// The seed of each environment.
     pub seeds: &'a [u64],
     /// How many times the run was resumed from a checkpoint. Environments that cannot be restored then begin different
     /// episodes than before.

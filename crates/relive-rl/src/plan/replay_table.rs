@@ -12,7 +12,7 @@ const RATIO_TOLERANCE: f64 = 0.1;
 pub struct ReplayTable<'a> {
     /// The table's name.
     pub name: &'a str,
-    /// Items per batch.
+    /// The number of items per batch.
     pub batch_size: usize,
     /// How many times each item is sampled, on average.
     pub samples_per_insert: f64,

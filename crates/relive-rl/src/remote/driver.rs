@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     failed: Mutex<Option<RlError>>,
 }
 
-/// Publishes until dropped.
+/// Publishes weights and heartbeats until dropped.
 pub(crate) struct Publishing {
     driver: Arc<Driver>,
     thread: Option<JoinHandle<Lease>>,

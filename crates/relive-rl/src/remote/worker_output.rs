@@ -20,7 +20,7 @@ pub(crate) struct WorkerOutput {
 /// The counters of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Worked {
-    /// Finished episodes.
+    /// The number of finished episodes.
     pub episodes: u64,
     /// The number of steps in the worker's environments.
     pub env_steps: u64,

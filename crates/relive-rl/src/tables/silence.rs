@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) enum WatchTarget {
     /// The driver of the run; used by its workers.
     Driver,
-    /// Only the server.
+    /// Only the run's server.
     Server,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn watched<T>(client: &Client, target: WatchTarget, work: impl FnOnce
     })
 }
 
-/// What is silent.
+/// The process that is silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum SilentParty {
     Server,

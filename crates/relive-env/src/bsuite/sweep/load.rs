@@ -1,4 +1,4 @@
-//! From identifiers to environments.
+//! Creates environments from their identifiers.
 
 use super::{BsuiteId, Experiment};
 use crate::bsuite::{

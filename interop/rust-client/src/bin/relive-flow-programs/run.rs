@@ -1,4 +1,4 @@
-//! Programs on relive-flow.
+//! Runs programs on relive-flow.
 
 use std::collections::BTreeMap;
 
