@@ -8,7 +8,7 @@ use crate::Flow;
 use crate::graph::{self, Operator};
 use crate::node::Node;
 
-/// Observes a graph, even while another thread pulls from it. Cheap to clone.
+/// Observes a graph, even while another thread pulls from it. Clones are cheap.
 ///
 /// ```
 /// use std::task::Poll;

@@ -11,9 +11,10 @@ pub struct Advantages {
     pub returns: Vec<f32>,
 }
 
-/// Computes generalized advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t + γ·d_t·V(s_{t+1}) −
-/// V(s_t)` and `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the
-/// episode. If an episode is truncated, or the rollout ends first, the value of the last observation is the bootstrap.
+/// Computes advantages by generalized advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t +
+/// γ·d_t·V(s_{t+1}) − V(s_t)` and `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum
+/// ends with the episode. If an episode is truncated, or the rollout ends first, the value of the last observation is
+/// the bootstrap.
 ///
 /// `rewards` and `values` are `[steps · rows]`, `last_values` is `[rows]`. Cells in which an episode starts are set to
 /// 0.

@@ -24,8 +24,8 @@ const MAX_DEGREES: f64 = 8.0;
 /// The Control Suite's `pendulum` `swingup`: the agent swings up a pendulum that is too heavy for its motor, and holds
 /// it upright.
 ///
-/// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8 degrees
-/// of upright, otherwise 0.
+/// Observations are the cosine and the sine of the angle from upright, and the angular velocity, `[3]`. A step earns 1
+/// within 8 degrees of upright, otherwise 0.
 pub type PendulumSwingup = Native<PendulumSwingupTask>;
 
 /// The task of [`PendulumSwingup`].

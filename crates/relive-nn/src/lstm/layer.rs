@@ -60,7 +60,7 @@ impl Lstm {
     }
 
     /// Computes the outputs for a sequence that continues from `state`, and sets `state` to the state after the last
-    /// step. Uses no tape, as is appropriate for acting, burn-in and target networks.
+    /// step. This method uses no tape, as is appropriate for acting, burn-in and target networks.
     ///
     /// # Panics
     /// If rows, resets and state do not belong to the same batch, or the parameters have a different layout.

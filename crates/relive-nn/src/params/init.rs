@@ -5,14 +5,14 @@ use relive_random::Stream;
 pub enum Init {
     /// All numbers are equal.
     Constant(f32),
-    /// Uniform in `[-1/√fan_in, 1/√fan_in]`, PyTorch's default for weights and biases of linear and convolutional
-    /// layers. For an LSTM, PyTorch's default has the bound 1/√units instead.
+    /// Numbers are uniform in `[-1/√fan_in, 1/√fan_in]`, PyTorch's default for weights and biases of linear and
+    /// convolutional layers. For an LSTM, PyTorch's default has the bound 1/√units instead.
     PyTorch {
         /// The number of inputs per output.
         fan_in: usize,
     },
-    /// Orthogonal rows or columns, whichever are fewer, with norm `gain` (Saxe et al. 2014). The numbers form a matrix
-    /// with `columns` columns.
+    /// The rows or the columns, whichever are fewer, are orthogonal, with norm `gain` (Saxe et al. 2014). The numbers
+    /// form a matrix with `columns` columns.
     Orthogonal {
         /// The number of columns in the matrix.
         columns: usize,

@@ -21,8 +21,8 @@ pub trait Learner: Saveable + Send {
     fn weights(&self) -> Result<Weights>;
 
     /// Joins a group of learners with the same settings and state, each in its own process. Each learner learns from
-    /// its share of the data, and all learners apply the [mean](Peers::mean) of their gradients. Must be called before
-    /// the first batch.
+    /// its share of the data, and all learners apply the [mean](Peers::mean) of their gradients. This method must be
+    /// called before the first batch.
     ///
     /// # Errors
     /// The learner cannot be combined with other learners, which is the default.

@@ -8,7 +8,7 @@ use relive_cluster::reduce::{Reduction, Ring};
 
 use crate::{Result, RlError};
 
-/// The group of a run's learners, as seen by one of them. Cheap to clone.
+/// The group of a run's learners, as seen by one of them. Clones are cheap.
 ///
 /// All learners make the same calls in the same order, and each call waits for the other learners. With a single
 /// learner, each call returns its own input.

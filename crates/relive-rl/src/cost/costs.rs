@@ -60,9 +60,9 @@ pub struct Costs {
 pub struct ActCost {
     /// The number of environments.
     pub rows: usize,
-    /// The time of the policy, in seconds.
+    /// The time that the policy takes, in seconds.
     pub act_s: f64,
-    /// The time of the environments, in seconds.
+    /// The time that the environments take, in seconds.
     pub step_s: f64,
 }
 
@@ -84,11 +84,11 @@ pub struct TableCost {
 pub struct WeightCost {
     /// The size of the weights in bytes.
     pub bytes: f64,
-    /// The work of the learner's process to publish a version, in seconds.
+    /// The time that the learner's process spends on publishing a version, in seconds.
     pub publish_s: f64,
-    /// The work of a worker to fetch a version, in seconds.
+    /// The time that a worker spends on fetching a version, in seconds.
     pub fetch_s: f64,
-    /// The work of the learner's process to serve a fetch, in seconds.
+    /// The time that the learner's process spends on serving a fetch, in seconds.
     pub serve_s: f64,
     /// The share of the published versions that a worker fetches.
     pub fetched: f64,

@@ -54,7 +54,7 @@ pub trait Logger: Send {
     }
 }
 
-/// Several loggers as one, flushed about once a second. Cheap to clone; clones share the loggers.
+/// Several loggers as one, flushed about once a second. Clones are cheap and share the loggers.
 #[derive(Clone, Default)]
 pub struct Loggers(Arc<Mutex<All>>);
 

@@ -16,8 +16,8 @@ use crate::{Result, RlError};
 /// How long one wait for weights lasts before the node checks its source of weights again.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How long a node may lag behind the run before it takes weights from the run's server. This is longer than weights
-/// need to pass through many nodes.
+/// How long a node may lag behind the run before it takes weights from the run's server. This is longer than the time
+/// that weights need to pass through many nodes.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The timeout for weights from the run's server; it also delays the end of a node.

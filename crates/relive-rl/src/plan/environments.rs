@@ -7,7 +7,7 @@ use relive_env::{BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
 
 use crate::Result;
 
-/// Creates the environments of a run. Cheap to clone.
+/// Creates the environments of a run. Clones are cheap.
 #[derive(Clone)]
 pub struct MakeEnvironment(Arc<dyn MakeRows>);
 
@@ -29,7 +29,7 @@ pub struct Rows<'a> {
     pub is_exact: bool,
 }
 
-/// Creates environments that may only exist as a group.
+/// Creates environments, including those that only exist as a group.
 pub trait MakeRows: Send + Sync {
     /// Returns the spec of each environment.
     ///

@@ -11,7 +11,7 @@ use crate::remote::Team;
 use crate::times::{Lap, SharedTimes};
 use crate::{Learner, Learnt, Part, Result};
 
-/// The learner of a run, shared by the operators of its plan. It publishes its weights. Cheap to clone.
+/// The learner of a run, shared by the operators of its plan. It publishes its weights. Clones are cheap.
 pub struct SharedLearner<L> {
     learner: Arc<Mutex<L>>,
     weights: WeightStore,

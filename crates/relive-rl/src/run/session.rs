@@ -170,7 +170,7 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
-        // Must happen before the tables are closed, because the other learners sample from them.
+        // This must happen before the tables are closed, because the other learners sample from them.
         self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
