@@ -1,4 +1,4 @@
-"""One run of CleanRL's `ppo.py` with the settings from a case. Prints steps per second and per second of processor
+"""One run of CleanRL's `ppo.py` with the settings from a case. Prints the steps per second, and per second of processor
 time, of the whole script without its imports.
 
 CleanRL's package on PyPI is from 2021 and requires the `gym` of that time. The script uses only a small part of `gym`,
@@ -29,7 +29,7 @@ ENVS = 8
 
 
 class Seedable(gymnasium.Wrapper):
-    """An environment that takes its seed as in gym."""
+    """An environment that receives its seed in the same way as in gym."""
 
     def seed(self, seed: int) -> None:
         self.reset(seed=seed)

@@ -35,7 +35,7 @@ CARTPOLE = {"num_steps": 32, "minibatch_size": 256, "discount": 0.98, "gae_lambd
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured."""
+    """A case to measure."""
 
     name: str
     agent: str
@@ -44,7 +44,7 @@ class Case:
     peer_steps: int
     settings: dict
     native: bool = True
-    """Returns whether the command line has the agent; otherwise Relive's agent is the PyTorch agent."""
+    """Whether the command line has the agent; otherwise Relive's agent is the PyTorch agent."""
 
 
 CASES = [
@@ -64,7 +64,7 @@ CASES = [
 
 
 Found = tuple[float, ...]
-"""Returns steps per second, and per second of processor time; for Python programs, also MiB."""
+"""Steps per second, and per second of processor time; for Python programs, also MiB."""
 
 
 def processor_seconds() -> float:

@@ -22,7 +22,7 @@ def pong(seed: int = 1) -> gymnasium.Env[Any, Any]:
 
 
 class Nature(nn.Module):
-    """The values of all actions."""
+    """The network, which returns the values of all actions."""
 
     def __init__(self, actions: int) -> None:
         super().__init__()

@@ -59,7 +59,8 @@ def main() -> None:
     made = {"ppo": ppo, "sac": sac, "dqn": dqn}[agent](settings)
     where = environment(agent)
     on = {"on": "threads", "actors": settings["actors"]} if "actors" in settings else {}
-    # PyTorch imports modules with the first optimizer; the other contenders do so when they are created.
+    # PyTorch imports modules when the first optimizer is created; the other contenders do so when they are created
+    # themselves.
     rl.run(made, where, steps=1, progress=False)
     before = resident_mib()
     began = time.perf_counter(), time.process_time()

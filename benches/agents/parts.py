@@ -112,7 +112,7 @@ class Rewriter(rlt.Learner):
 
 
 class WideAgent:
-    """10 MB of parameters, published at each step of eight environments."""
+    """An agent with 10 MB of parameters, which are published at each step of eight environments."""
 
     experience = rl.Rollouts(steps=1, environments=8)
 
@@ -143,7 +143,7 @@ def weights_ms(updates: int) -> float:
 
 
 class Count:
-    """A shard with a number of items."""
+    """A shard that yields a given number of items."""
 
     def __init__(self, items: int) -> None:
         self.items = items
@@ -153,7 +153,8 @@ class Count:
 
 
 def items_per_s(on: Any, items: int) -> float:
-    """Returns the items per second of two shards of Python objects, through a function, in order of arrival."""
+    """Returns the items per second of two shards of Python objects, which pass through a function and are gathered in
+    order of arrival."""
     shards = flow.from_iterators([Count(items), Count(items)], on=on).for_each(increased)
     began = time.perf_counter()
     count = sum(1 for _ in shards.gather_async(num_async=64))

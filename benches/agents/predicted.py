@@ -4,9 +4,9 @@
     python benches/agents/predicted.py --relive target/release/relive
 
 For each agent, the costs are measured once, and runs with 1, 2 and 4 workers are predicted and executed. `steps/s` is
-by wall-clock time. On a machine with other load, a run has fewer processors than the prediction assumes; then use the
-second figure, the processor time of a step in all processes of the run together. The program fails if the figure
-selected by `--by` is more than 25 % off.
+measured in wall-clock time. On a machine with other load, a run has fewer processors than the prediction assumes; then
+use the second figure, the processor time of a step in all processes of the run together. The program fails if the
+figure selected by `--by` is more than 25 % off.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def predicted(relive: str, agent: list[str], costs: pathlib.Path, actors: int, s
 
 
 def measured(relive: str, agent: list[str], actors: int, steps: int) -> dict[str, float]:
-    """Executes a run. The time until its workers have started is measured with a short run, and subtracted."""
+    """Executes a run. The time until its workers have started is measured in a short run and subtracted."""
 
     def run(steps: int) -> tuple[float, float, float]:
         with tempfile.NamedTemporaryFile(suffix=".json") as figures:

@@ -15,7 +15,7 @@ const RANGE: SequenceRange = SequenceRange { episode_id: 1, start: 0, end: 0, sp
 
 type Group<'a> = BenchmarkGroup<'a, measurement::WallTime>;
 
-/// Returns floats of a random walk: hardly compressible, like most observations.
+/// Returns the floats of a random walk, which are hardly compressible, like most observations.
 fn floats(count: usize) -> Vec<u8> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     (0..count).flat_map(|_| (f64::from(rng.next_u32()) / 1e9).to_le_bytes().into_iter().skip(4)).collect()

@@ -85,7 +85,7 @@ fn chunks(layout: Layout) -> Vec<Arc<Chunk>> {
     let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
     let make = |key: u32| {
         let len = usize::try_from(layout.rows * layout.cell_bytes).expect("small");
-        // Noise in one half, zeros in the other.
+        // One half is noise, the other half zeros.
         let noise =
             |i: usize| if i % 256 < 128 { (i.wrapping_mul(2_654_435_761) >> 11).to_le_bytes()[0] } else { 0 };
         let data: Vec<u8> = (0..len).map(noise).collect();

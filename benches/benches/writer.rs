@@ -1,5 +1,5 @@
-//! Measures the cost of creating items in a writer: including the insert for tables in the same process, and up to the
-//! send queue for a server.
+//! Measures the cost of creating items in a writer. For tables in the same process, this includes the insert; for a
+//! server, it ends at the send queue.
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use relive_client::{Client, Nest, Tensor, TrajectoryWriter, TrajectoryWriterOptions, Windows};

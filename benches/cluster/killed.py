@@ -3,9 +3,10 @@
     target/cluster/bin/python benches/cluster/killed.py processes --relive target/debug/relive --rounds 10
     target/cluster/bin/python benches/cluster/killed.py ray --rounds 3
 
-`processes`: from `kill -9` of a worker of `relive rl train` until the next items of its place are in the run's tables;
-for PPO, until the next rounds, to which every worker contributes. `ray`: from the kill of a worker's node until the
-next step of its place, compared with the time until an ordinary Ray actor on the same node answers from another node.
+`processes` measures the time from `kill -9` of a worker of `relive rl train` until the next items of its place are in
+the run's tables; for PPO, until the next rounds, to which every worker contributes. `ray` measures the time from the
+kill of a worker's node until the next step of its place, compared with the time until an ordinary Ray actor on the same
+node answers from another node.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ STORE = 200 << 20
 
 @contextlib.contextmanager
 def two_nodes(cpus: int) -> Iterator[tuple[Cluster, list]]:
-    """The head node, which runs the learning program, has one processor, for a separate learner; the other nodes have
-    `cpus` processors each."""
+    """Starts the cluster. The head node, which runs the learning program, has one processor, for a separate learner;
+    the other nodes have `cpus` processors each."""
     import ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE, "include_dashboard": False})

@@ -3,8 +3,8 @@ in the same run.
 
     python benches/gpu/windows.py --trajectories 8192 --batch 512
 
-Prints a table: milliseconds for a batch (median and best) and GB/s of the windows. One thread each, including the draw,
-except that PyTorch's `index_select` gets precomputed positions.
+Prints a table: milliseconds for a batch (median and best) and GB/s of the windows. Each contender uses one thread. The
+draw is included, except that PyTorch's `index_select` gets precomputed positions.
 """
 
 from __future__ import annotations

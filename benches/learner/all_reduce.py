@@ -1,4 +1,5 @@
-"""The sum of an array over processes: relive.rl.AllReduce and torch.distributed's gloo, alternating in one run.
+"""Measures the sum of an array over processes with relive.rl.AllReduce and with torch.distributed's gloo, alternating
+in one run.
 
 ``python benches/learner/all_reduce.py [--ranks 2] [--megabytes 10] [--rounds 60]``. Prints the median and the tenth
 percentile in milliseconds.

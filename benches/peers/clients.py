@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-# Typical use: many small items between two waits for confirmation, many samples from one call.
+# Typical use: many small items between two waits for confirmation, and many samples from one call.
 FLUSH_EVERY = 200
 SAMPLES_PER_CALL = 2000
 PATIENCE_S = 180.0

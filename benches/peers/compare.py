@@ -27,7 +27,7 @@ from servers import SERVERS, serve
 
 @dataclass(frozen=True)
 class Case:
-    """What is measured."""
+    """A case to measure."""
 
     name: str
     operation: str

@@ -22,12 +22,12 @@ import numpy as np
 TABLE = "t"
 PROCESSES = 4
 BATCH = 256
-# Maximum bytes of all clients' batches together; with many clients and large items, batches are smaller.
+# The maximum number of bytes in all clients' batches together; with many clients and large items, batches are smaller.
 BATCHES_BYTES = 512 << 20
 BATCHES_PER_CLIENT = 4
 FLUSH_EVERY = 200
 FLUSH_BYTES = 4 << 20
-# Number of items in the table before it is sampled.
+# The number of items in the table before it is sampled.
 FILL_ITEMS = 100_000
 FILL_BYTES = 512 << 20
 PATIENCE_S = 120.0
@@ -54,7 +54,7 @@ class Client:
         self.items, self.took = 0, []
 
     def act(self, operation: str) -> Callable[[], int]:
-        """The repeated operation, which returns the number of handled items."""
+        """Returns the operation to repeat, which returns the number of items that it has handled."""
         if operation == "mixed":
             operation = ("insert", "sample")[self.number % 2]
         return {"insert": self.insert, "sample": self.sample, "update": self.update, "insert-one": self.insert_one,

@@ -13,9 +13,9 @@ import numpy as np
 
 import buffers
 
-# Bytes of different steps that are added cyclically; a single step would stay in the caches.
+# The number of bytes of the different steps that are added in turn; a single step would stay in the caches.
 POOL_BYTES = 16 << 20
-# Number of single steps that are timed together, since reading the clock would distort the time of a single step.
+# The number of single steps that are timed together, since reading the clock would distort the time of a single step.
 ADDS = 100
 # In a mixed load, the number of steps that are added for each sampled batch.
 ADDS_PER_BATCH = 32

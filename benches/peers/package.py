@@ -31,7 +31,7 @@ class Case:
     nbytes: int
     transport: str
     promised: float
-    """At least this many times dm-reverb's figure."""
+    """The minimum ratio of Relive's figure to dm-reverb's."""
     peer_operation: str
     """dm-reverb's operation in this row."""
 

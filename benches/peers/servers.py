@@ -56,7 +56,7 @@ class Server:
 def serve(
     kind: str, binary: pathlib.Path, max_size: int, *, sampler: str = "uniform", reverb_python: str = sys.executable,
 ) -> Iterator[Server]:
-    """Provides a server with one table `t`, sampled uniformly or `prioritized`, stopped at the end."""
+    """Provides a server with one table `t`, sampled uniformly or `prioritized`; the server is stopped at the end."""
     with tempfile.TemporaryDirectory(prefix="relive-peers-") as folder:
         if kind == "relive":
             config = pathlib.Path(folder, "server.toml")

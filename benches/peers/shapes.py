@@ -33,7 +33,7 @@ WORKER = pathlib.Path(__file__).with_name("shapes_worker.py")
 
 
 def chosen(only: str) -> list[tuple[str, str]]:
-    """Shapes and contenders."""
+    """Returns the chosen pairs of a shape and a contender."""
     pairs = [(shape, contender) for shape in SHAPES for contender in KINDS]
     return [pair for pair in pairs if re.search(only, ": ".join(pair))]
 

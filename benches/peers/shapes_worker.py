@@ -13,14 +13,14 @@ from collections.abc import Callable
 import agents
 from agents.shape import SHAPES, Pool
 
-# Limit on filling the table by single steps; after it, the rest is filled with prepared blocks.
+# The time limit for filling the table by single steps; after that, the rest is filled with prepared blocks.
 GROW_SECONDS = 10.0
 # Number of warm-up calls before the timed part.
 WARM_ACTS = 3
 CHECKED_BATCHES = 4
-# Minimum share of distinct items in a batch, which shows that it was drawn from the whole table.
+# The minimum share of distinct items in a batch; it shows that the batch was drawn from the whole table.
 DIFFERENT = 1 / 8
-# Maximum number of reported characters of an error.
+# The maximum number of characters of an error that are reported.
 TEXT = 300
 
 

@@ -1,4 +1,4 @@
-"""DQN in one file, in the style of CleanRL: a replay buffer in the process, PyTorch for the network.
+"""DQN in one file, in the style of CleanRL, with a replay buffer in the process and a PyTorch network.
 
 The problem is a corridor with a reward at its right end and one-hot observations, so the example ends within seconds;
 two environments are stepped together. Any vector environment can be used in the same way.

@@ -1,7 +1,7 @@
 """Uniform replay, as in DQN: an actor writes transitions, and a learner samples batches of them uniformly.
 
 The problem is a corridor of eight cells with a reward at its right end, so Q fits into an array and the example ends
-within seconds. A DQN differs only in the fitted function.
+within seconds. A DQN program differs only in the fitted function.
 """
 
 import numpy as np

@@ -46,7 +46,7 @@ def main():
     rng = np.random.default_rng(0)
     with relive.Server([table], listen=False) as server:
         client = server.localhost_client()
-        # An item refers to two rows only.
+        # An item refers to only two rows.
         with client.trajectory_writer(num_keep_alive_refs=2, codec="raw") as writer:
             for _ in range(EPISODES):
                 run_episode(writer, rng)

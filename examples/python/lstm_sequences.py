@@ -1,7 +1,7 @@
 """Sequences for a recurrent network, each with the network's state at its start (R2D2's stored state).
 
 The network sees a bit at the first step of an episode and must output this bit at the last step, twelve steps later.
-Sequences have eight steps, so the second half of an episode is only useful for learning with the state from the first
+Sequences have eight steps, so learning from the second half of an episode is only useful with the state from the first
 half.
 """
 
@@ -31,7 +31,7 @@ class Memory(nn.Module):
 
 
 def run_episode(network, writer, rng):
-    """Writes an episode step by step, each with the state before it; every four steps, creates an item of the last
+    """Writes an episode step by step, with the state before each step. Every four steps, it creates an item of the last
     eight."""
     bit, state = int(rng.integers(2)), torch.zeros(1, 2, HIDDEN)
     for step in range(EPISODE_STEPS):

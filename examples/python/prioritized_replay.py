@@ -1,8 +1,9 @@
 """Prioritized replay: items with large errors are sampled more often, with correspondingly smaller weights.
 
 The table has a thousand pairs (x, y) with y = w·x, of which ten are rare: their x is on an axis that no other pair
-uses. With uniform replay, it takes long until the rare pairs are sampled often enough. With priorities |error|, they
-are sampled often; the importance weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit unbiased.
+uses. With uniform replay, it takes a long time until the rare pairs have been sampled often enough. With priorities
+|error|, they are sampled often; the importance weights (N·P)^-beta of Schaul et al. (2016, section 3.4) keep the fit
+unbiased.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ BATCH_SIZE, UPDATES, LEARNING_RATE = 32, 300, 0.3
 
 
 def make_data(rng):
-    """Points on two axes, rarely on the second one; the slopes to find are 1 and -2."""
+    """Returns points on two axes, few of them on the second axis; the slopes to find are 1 and -2."""
     x = np.zeros((NUM_ITEMS, 2), np.float32)
     x[:, 0] = 1.0
     x[:NUM_RARE] = (0.0, 1.0)

@@ -14,7 +14,7 @@ STEP_BYTES = 64 * 4 + 4
 
 
 def tables():
-    # None: an item may have any number of steps.
+    # None, because an item may have any number of steps.
     signature = {
         "observation": relive.ArraySpec((None, 64), np.float32),
         "reward": relive.ArraySpec((None,), np.float32),

@@ -1,5 +1,5 @@
-"""An actor and a learner in two processes: transitions are sent through one table, parameters in the other direction
-through another.
+"""An actor and a learner in two processes. Transitions are sent through one table, and parameters in the other
+direction through another table.
 
 The server is in the learner's process. A rate limiter maintains a ratio of about eight samples for each transition.
 """

@@ -45,7 +45,7 @@ def ray_session():
 
     import on_iterators
 
-    # The actors get the functions themselves: they cannot import this file.
+    # The actors receive the functions themselves, because they cannot import this file.
     ray.cloudpickle.register_pickle_by_value(on_iterators)
     # A separate cluster, even if another one is running on this machine.
     ray.init(address="local", num_cpus=2, include_dashboard=False, object_store_memory=100 << 20, log_to_driver=False, logging_level="ERROR")

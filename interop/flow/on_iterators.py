@@ -27,7 +27,7 @@ def _function(function: dict):
 
 
 def _common(operator: str, of, arguments: dict):
-    """Returns the operators that both shards and flows have."""
+    """Applies an operator that both shards and flows have."""
     if operator == "for_each":
         return of.for_each(_function(arguments["function"]))
     if operator == "filter":

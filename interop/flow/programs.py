@@ -2,8 +2,8 @@
 
 A program is a tree of operators as JSON: {"name of the operator": {"of": its source, ...}}. An item is a whole number
 or a list of items; `depth` is the number of lists around the numbers. `is_ordered` states whether the order of the
-items is the same in every run. If an operator does not determine the order, no later operator depends on the order, and
-the items are compared without their order.
+items is the same in every run. If an operator does not determine the order, later operators do not depend on the order,
+and the items are compared without regard to their order.
 """
 
 from __future__ import annotations

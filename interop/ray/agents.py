@@ -39,7 +39,7 @@ class Failing(Catch):
 
 
 class Beating(Catch):
-    """A Python thread alongside the run, which writes the longest time for which it was blocked."""
+    """A Python thread that runs alongside the run, and writes the longest time for which it was blocked to a file."""
 
     def __init__(self, seed, folder):
         super().__init__(seed, folder)
@@ -58,7 +58,7 @@ class Beating(Catch):
 
 
 class CatchOfNode(Catch):
-    """The same for a process that was started by a Ray actor and does not use Ray."""
+    """Like `Catch`, for a process that was started by a Ray actor and does not use Ray itself."""
 
     def __init__(self, seed, folder, pause=0.0):
         self._inner = rl.make("catch/0", seed=seed)

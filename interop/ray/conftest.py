@@ -23,7 +23,7 @@ def relive_program(pytestconfig):
 
 @pytest.fixture
 def cluster():
-    """The head node has no room for workers, so the workers are on two other nodes."""
+    """Provides the cluster. The head node has no room for workers, so the workers are on two other nodes."""
     import ray
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "object_store_memory": STORE, "include_dashboard": False})

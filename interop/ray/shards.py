@@ -6,7 +6,7 @@ import os
 
 
 class Node:
-    """Repeatedly yields the ids of the Ray node and the process in which it runs, with a running number."""
+    """Repeatedly yields the ids of the Ray node and of the process in which it runs, with a running number."""
 
     def __init__(self, ends_after=None):
         self._ends_after = ends_after

@@ -1,4 +1,5 @@
-"""Tests of errors: compares the class and the text with dm-reverb's, on dm-reverb and on the stand-in."""
+"""Tests of errors, which compare an error's class and text with dm-reverb's. They run on dm-reverb and on the
+stand-in."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 limiters, selectors = reverb.rate_limiters, reverb.selectors
 
-# Of whole items.
+# The signature of whole items.
 SIGNATURE = {"a": tf.TensorSpec([None, 2], tf.float32, "a"), "b": tf.TensorSpec([None], tf.int64, "b")}
 
 STEP = {"a": None, "b": {"c": None}}

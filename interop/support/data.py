@@ -1,4 +1,4 @@
-"""Chunks and items for raw clients, and steps for real ones."""
+"""Chunks and items for raw clients, and steps for real clients."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rows(*values: float) -> np.ndarray:
 
 
 def item(table: str, *chunks: schema.ChunkData, priority: float = 1.0, key: int | None = None) -> schema.PrioritizedItem:
-    """Returns an item with one column, all rows of all chunks."""
+    """Returns an item with one column, which contains all rows of all chunks."""
     slices = [(data.chunk_key, 0, data.sequence_range.end - data.sequence_range.start + 1) for data in chunks]
     return sliced_item(table, [slices], priority=priority, key=key)
 

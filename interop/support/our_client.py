@@ -84,7 +84,7 @@ class OurClient:
         self.call("sampler", table=table, options=options)
 
     def next(self, timeout_ms: int = 10_000) -> Sample | None:
-        """Returns the next sample of the sampler; None at its end."""
+        """Returns the sampler's next sample, or None if the sampler has ended."""
         answer = self.call("next", timeout_ms=timeout_ms)
         return None if answer == "end" else Sample(answer)
 

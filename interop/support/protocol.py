@@ -57,7 +57,7 @@ _MESSAGES = {
     "ResetResponse": [],
 }
 
-# method -> client streams and server streams?
+# method -> whether the client streams, and whether the server streams
 _METHODS = {
     "Checkpoint": False,
     "InsertStream": True,

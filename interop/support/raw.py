@@ -46,7 +46,7 @@ class Stream:
         self._requests.put(_END)
 
     def response(self, patience_s: float = PATIENCE_S):
-        """Returns the next response; AssertionError with the status if the stream is silent."""
+        """Returns the next response. Raises AssertionError with the status if the stream is silent."""
         try:
             return self._responses.get(timeout=patience_s)
         except queue.Empty:
@@ -97,7 +97,8 @@ class SampleStream(Stream):
         return self
 
     def samples(self, count: int) -> list[list]:
-        """Returns the next `count` samples: each the list of its entries, across messages."""
+        """Returns the next `count` samples. Each sample is the list of its entries, which may come from several
+        messages."""
         return split_samples(self.entries(count))
 
     def entries(self, count: int) -> list:
@@ -118,7 +119,7 @@ def split_samples(entries) -> list[list]:
 
 
 class Client:
-    """A separate connection, and every method of the service."""
+    """A client with a separate connection, and with every method of the service."""
 
     def __init__(self, address: str) -> None:
         self._channel = grpc.insecure_channel(address, options=protocol.CHANNEL_OPTIONS)

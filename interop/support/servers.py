@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None)
 
 
 def die_with_parent() -> None:
-    """No server remains after an interrupted run, for example at its time limit."""
+    """Ensures that no server remains after an interrupted run, for example one that reached its time limit."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -77,7 +77,7 @@ class Running:
 
 
 class ReverbServers:
-    """dm-reverb servers, all in one other process (in this one, clients would bypass the network)."""
+    """dm-reverb servers, all in one other process; in this process, clients would bypass the network."""
 
     def __init__(self) -> None:
         host = pathlib.Path(__file__).with_name("reverb_host.py")

@@ -18,7 +18,7 @@ def write(client: reverb.Client, table: str, *values: float, priority=None) -> N
 
 
 def samples(client: reverb.Client, table: str, count: int = 1) -> list[reverb.ReplaySample]:
-    """Returns `count` samples; AssertionError if they do not arrive."""
+    """Returns `count` samples. Raises AssertionError if they do not arrive."""
     call = wait.Background(lambda: list(client.sample(table, num_samples=count, emit_timesteps=False)))
     return call.result()
 
@@ -44,5 +44,5 @@ def dataset(client: reverb.Client, table: str, timeout_ms: int = 200, in_flight:
 
 
 def drained(client: reverb.Client, table: str, timeout_ms: int = 200) -> list[float]:
-    """Returns all values of the table, until it returns no more."""
+    """Samples the table until it returns no more items, and returns their values."""
     return [float(sample.data[0][-1]) for sample in dataset(client, table, timeout_ms)]

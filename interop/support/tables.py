@@ -55,7 +55,7 @@ def table(
     max_times_sampled: int = 0,
     signature=None,
 ) -> Table:
-    """Returns a table that by default returns items in order of insertion."""
+    """Returns a table, which by default is sampled in order of insertion."""
     proto = Table(
         table_name=name,
         sampler=sampler or fifo(),

@@ -20,7 +20,7 @@ KINDS = ("reverb", "relive")
 
 IN_OUR_FORMAT = ("--no-checkpoint-at-shutdown",)
 
-# dm-reverb's format, its number of kept checkpoints, and no checkpoints without a request.
+# The server writes dm-reverb's format, keeps as many checkpoints as dm-reverb, and writes none without a request.
 LIKE_REVERB = ("--checkpoint-format", "reverb", "--checkpoint-keep", "1", "--no-checkpoint-at-shutdown")
 
 
@@ -103,7 +103,7 @@ def fill(client: reverb.Client) -> None:
 
 
 def told(client: reverb.Client):
-    """Returns a server's information about its tables, without the times of their workers."""
+    """Returns a server's information about its tables, without the times of the tables' workers."""
     return {name: dataclasses.replace(info, table_worker_time=None) for name, info in client.server_info().items()}
 
 

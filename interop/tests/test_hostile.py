@@ -63,7 +63,7 @@ NOISE = [random.Random(seed).randbytes(size) for seed, size in enumerate((1, 5, 
 @pytest.mark.parametrize("method", ["InsertStream", "SampleStream", "MutatePriorities", "Reset", "ServerInfo",
                                     "Checkpoint", "InitializeConnection", "NoSuchMethod"])
 def test_garbage_in_messages(start_relive, method):
-    """Correctly framed, but not the expected message."""
+    """The message is framed correctly, but is not the expected message."""
     server = start_relive(table())
     path = f"/deepmind.reverb.ReverbService/{method}"
     for noise in NOISE:
@@ -93,7 +93,7 @@ def test_a_message_that_claims_gigabytes_takes_no_memory(start_relive, length):
 
 
 def test_a_chunk_that_claims_gigabytes_is_refused(start_relive):
-    """A few bytes that would decompress to more memory than any machine has."""
+    """The chunk consists of a few bytes that would decompress to more memory than any machine has."""
     server = start_relive(table())
     raw = server.raw()
     for shape in ([2**31 - 1], [2**40, 2**40], [1, -1], [-5]):

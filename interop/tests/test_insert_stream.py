@@ -74,7 +74,7 @@ def test_keep_keys_of_a_request_without_items_are_ignored(start):
 
 @pytest.mark.parametrize("keep", ["unknown", "duplicate"])
 def test_invalid_keep_keys_end_the_stream_after_its_items(start, keep):
-    """The items of this request are inserted nevertheless."""
+    """The items of this request are still inserted."""
     raw = start(table()).raw()
     chunk = data.chunk(data.rows(1))
     keys = [data.new_key()] if keep == "unknown" else [chunk.chunk_key] * 2

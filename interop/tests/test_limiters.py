@@ -33,7 +33,8 @@ def test_deletes_count_for_the_min_size(start):
 
 
 def test_a_ratio_limits_both_sides(start):
-    """Two samples per insert, from two items on, cursor within [0, 8]: four inserts pass, the fifth waits."""
+    """With two samples per insert, a minimum size of two items and a cursor within [0, 8], four inserts pass and the
+    fifth waits."""
     server = start(table(limiter=tables.ratio(2.0, 2, 0.0, 8.0)))
     raw = server.raw()
     chunk = data.chunk(data.rows(1, 2, 3, 4, 5))

@@ -1,4 +1,4 @@
-"""Relive's Rust client against both servers, and the dm-reverb client reading what Relive's client wrote."""
+"""Relive's Rust client against both servers, and the dm-reverb client reading data that Relive's client wrote."""
 
 from __future__ import annotations
 
@@ -358,7 +358,7 @@ def test_a_dead_port(start, connect):
 
 
 def test_status_lists_waiters_with_their_reasons(start_relive, connect):
-    """Relive's own service: the server names the condition that is not met."""
+    """Relive's own service names the condition that is not met."""
     server = start_relive(table(limiter=tables.min_size(3)))
     ours = connect(server)
     fill(ours, 1)
@@ -390,7 +390,8 @@ def test_dm_reverb_is_never_sent_another_codec(reverb_servers, connect, codec):
 
 @pytest.mark.parametrize("codec", ["raw", "lz4", "zstd", "snappy"])
 def test_clients_of_dm_reverb_read_every_codec(start_relive, connect, codec):
-    """dm-reverb's clients only support Snappy, and do not declare it: the server re-encodes their samples."""
+    """dm-reverb's clients support only Snappy, and do not declare any codecs, so the server re-encodes their
+    samples."""
     server = start_relive(table())
     ours, theirs = connect(server), server.client()
     written = [everything(seed) for seed in range(4)]

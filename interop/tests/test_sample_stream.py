@@ -83,7 +83,7 @@ def test_shared_chunks_are_sent_once_per_sample(start):
 
 
 def test_a_sample_beyond_the_message_limit_is_split(start):
-    """Ten chunks of 0.57 MiB: a message is closed once it holds more than 2 MiB."""
+    """The sample has ten chunks of 0.57 MiB; a message is closed once it holds more than 2 MiB."""
     raw = start(table()).raw()
     chunks = [data.chunk(np.full([1, 600_000], i, np.uint8)) for i in range(10)]
     stream = raw.insert_stream()

@@ -54,7 +54,7 @@ def test_uniform_returns_each_item_with_its_probability(start):
     steps.write(client, "replay", *range(10))
     samples = steps.samples(client, "replay", 2000)
     counts = collections.Counter(float(sample.data[0][0]) for sample in samples)
-    # 200 are expected for each, with standard deviation 13.4: ten deviations do not occur by chance.
+    # Each is expected 200 times, with a standard deviation of 13.4; ten deviations do not occur by chance.
     assert set(counts) == set(range(10)) and all(abs(count - 200) < 134 for count in counts.values())
     assert {sample.info.probability for sample in samples} == {0.1}
     assert {sample.info.table_size for sample in samples} == {10}
@@ -166,6 +166,6 @@ def test_writers_in_threads(start):
     for thread in threads:
         thread.join()
     assert client.server_info()["replay"].current_size == 1200
-    # The priority of each item is its value: no item may have the data of another.
+    # The priority of each item is its value, so an item with the data of another item would be detected.
     for sample in steps.samples(client, "replay", 500):
         assert sample.data[0][0] == sample.info.priority

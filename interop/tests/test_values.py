@@ -86,7 +86,8 @@ Point = collections.namedtuple("Point", ["y", "x"])
 
 
 def test_nested_structures_are_returned_in_order(start):
-    """Flattened by sorted key in dicts and by position elsewhere, then rebuilt from the table's signature."""
+    """Structures are flattened by sorted key in dicts and by position elsewhere, and then rebuilt from the table's
+    signature."""
     import tensorflow as tf
 
     step = {
@@ -111,7 +112,7 @@ def test_nested_structures_are_returned_in_order(start):
 
 @pytest.mark.parametrize("delta_encoded", [False, True])
 def test_the_older_writer(start, delta_encoded):
-    """All columns in one chunk; delta encoding changes the stored data, but not the data read."""
+    """All columns are in one chunk. Delta encoding changes the stored data, but not the data that is read."""
     client = start(table()).client()
     steps = [[some("uint8", (2, 4), i), some("int16", (3,), i), np.float32(i), np.int64(i), f"step {i}"]
              for i in range(11)]
@@ -190,7 +191,8 @@ def test_items_across_episodes(start):
 
 
 def test_chunks_are_cut_by_the_auto_tuner(start):
-    """Long enough for the writer to change its chunk length several times; every item can still be read."""
+    """The sequence is long enough for the writer to change its chunk length several times; every item can still be
+    read."""
     server = start(table(max_size=300))
     client = server.client()
     with client.trajectory_writer(num_keep_alive_refs=10) as writer:

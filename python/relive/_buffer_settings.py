@@ -48,7 +48,7 @@ class BufferSettings:
         """Writes the settings to ``folder``, together with the numbers that change while the buffer is in use."""
         text = json.dumps({**dataclasses.asdict(self), **changing})
         path = os.path.join(folder, _FILE)
-        # A program that is killed while it writes leaves the previous file.
+        # If the program is killed while it writes, the previous file remains.
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             json.dump({"settings": text, "crc32": zlib.crc32(text.encode())}, file)
             file.flush()

@@ -20,13 +20,13 @@ from relive.specs import ArraySpec
 from relive.tables import Table
 
 
-# A buffer keeps this many batch sizes ready: the memory of a batch, and of the next one.
+# The number of batch sizes for which a buffer keeps an iterator, which holds the memory of a batch and of the next one.
 _MAX_ITERATORS = 8
 
 
 class BufferTable:
-    """Stores steps, and returns batches of them. The server is created at the first step, which determines the table's
-    columns."""
+    """Stores steps, and returns batches of them. The server is created when the first step, which determines the
+    table's columns, is added."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -104,7 +104,7 @@ class BufferTable:
         if self._server is None:
             self.expect_open()
             if not count:
-                # No row shows the columns' types.
+                # Without rows, the types of the columns are unknown.
                 return
             signature = nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)
             with self._first(rows, signature):

@@ -24,7 +24,7 @@ class ConstantChunkerOptions(ChunkerOptions):
 
 @dataclasses.dataclass(frozen=True)
 class AutoTunedChunkerOptions(ChunkerOptions):
-    """Chunks with a length that adapts to the items.
+    """Chunks whose length adapts to the items.
 
     Args:
       num_keep_alive_refs: the number of steps that items can still refer to; the only field that equality compares.

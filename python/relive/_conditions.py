@@ -12,8 +12,8 @@ from relive import _protos, nest
 class ConditionBuilder:
     """A number that a condition checks; comparing it with an integer returns the ``Condition`` message.
 
-    ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=`` compare. ``% n`` takes the remainder first; only ``==`` and ``!=``
-    can follow it. Operands other than integers raise ``TypeError``.
+    The comparisons are ``==``, ``!=``, ``<``, ``<=``, ``>`` and ``>=``. ``% n`` first takes the remainder, which can
+    only be compared with ``==`` and ``!=``. Operands other than integers raise ``TypeError``.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -95,8 +95,8 @@ class Condition:
 
     @staticmethod
     def data(step_structure: Any) -> Any:
-        """Returns a nest like ``step_structure`` for comparisons of the newest step's values, which must be single
-        integers or booleans."""
+        """Returns a nest like ``step_structure`` whose leaves stand for the newest step's values in comparisons. The
+        values must be single integers or booleans."""
         columns = iter(range(len(nest.flatten(step_structure))))
         return nest.map_structure(lambda _: ConditionBuilder(_column(next(columns))), step_structure)
 

@@ -104,7 +104,7 @@ class NStep:
 
 
 def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
-    """Raises ``ValueError`` if the step's column names differ from ``names``, those of earlier steps."""
+    """Raises ``ValueError`` if the step's column names differ from ``names``, the column names of earlier steps."""
     if step.keys() != names:
         raise ValueError(
             f"the steps of the buffer have the columns {sorted(names)}, but this one has {sorted(step)}; use the same column names, or "
@@ -113,8 +113,8 @@ def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
 
 
 def _expect_types(previous: Mapping[str, Any], step: Mapping[str, Any]) -> None:
-    """Raises ``ValueError`` if a column's data type or shape differs from the previous step's, whose columns are the
-    same."""
+    """Raises ``ValueError`` if a column's data type or shape differs from the previous step's. Both steps must have the
+    same columns."""
     for name, column in step.items():
         # Rewards may be whole numbers in some steps.
         types, before = ([(leaf.dtype, leaf.shape[1:]) for leaf in nest.flatten(of)] for of in (column, previous[name]))

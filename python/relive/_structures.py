@@ -59,5 +59,5 @@ def timesteps(info: SampleInfo, columns: list[Any], structure: Structure | None)
             "sample it with emit_timesteps=False"
         )
     (steps,) = lengths.pop()
-    # The ellipsis makes a scalar an array, too.
+    # With the ellipsis, even a scalar is returned as an array.
     return [ReplaySample(info, packed(structure, [column[step, ...] for column in columns])) for step in range(steps)]

@@ -421,7 +421,8 @@ class Client:
         max_diff: float | None = None,
         timeout: float | None = None,
     ) -> Changed:
-        """Changes rules of ``table`` while it is in use, either all of them or none; omitted rules keep their values.
+        """Changes rules of ``table`` while it is in use. Either all of the given rules change, or none of them; omitted
+        rules keep their values.
 
         Waiting calls that the new rules allow proceed. If a bound shrinks, the remover evicts the excess items before
         this call returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The server
@@ -450,7 +451,7 @@ class Client:
     def pause_table(
         self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
     ) -> Changed:
-        """Pauses inserts, samples or both of ``table``: the calls wait, and report that the table is paused.
+        """Pauses inserts into ``table``, samples from it, or both: the calls wait, and report that the table is paused.
 
         Raises:
           The same exceptions as :meth:`change_table`.
@@ -460,7 +461,7 @@ class Client:
     def resume_table(
         self, table: str, *, inserts: bool = True, samples: bool = True, timeout: float | None = None
     ) -> Changed:
-        """Resumes inserts, samples or both of ``table``.
+        """Resumes inserts into ``table``, samples from it, or both.
 
         Raises:
           The same exceptions as :meth:`change_table`.
@@ -493,7 +494,7 @@ class Client:
     def _change(self, table: str, timeout: float | None, **change: Any) -> Changed:
         return Changed._from_native(self._native.change_table(table, _with_all_rules(change), timeout))
 
-    # Asking.
+    # Queries.
 
     def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
         """Returns the tables by name, waiting until the server is available. Without a ``timeout``, or with a timeout
@@ -585,8 +586,8 @@ def _client(
     token: str | None,
     tls: ClientTls | None,
 ) -> Client:
-    """Creates a client. Without other arguments, passes only the address, since the class may accept no other
-    argument."""
+    """Creates a client. If no other arguments are given, only the address is passed on, since the class may accept no
+    other argument."""
     options = {"timeout": timeout, "token": token, "tls": tls}
     given: dict[str, Any] = {name: option for name, option in options.items() if option is not None}
     if transport != "auto":

@@ -19,7 +19,7 @@ from typing import Any
 Path = tuple[Any, ...]
 """The path of a leaf: keys of mappings, positions in lists and tuples, names of fields and attributes."""
 
-# The names of structures in errors.
+# The names that errors use for the structures.
 _FIRST_AND_OTHER = ("the first", "another")
 
 
@@ -123,7 +123,7 @@ def map_structure_up_to(
 ) -> Any:
     """Like ``map_structure``, but the other structures may have a nest in place of a leaf of ``shallow``.
 
-    Errors call ``shallow`` and the others by these ``names``.
+    Errors refer to ``shallow`` and the other structures by these ``names``.
 
     >>> map_structure_up_to(len, {"a": None}, {"a": [1, 2]})
     {'a': 2}
@@ -132,7 +132,8 @@ def map_structure_up_to(
 
 
 def assert_same_structure(first: Any, second: Any, *, names: tuple[str, str] = _FIRST_AND_OTHER) -> None:
-    """Raises ``ValueError`` with the first path at which the two structures differ; it calls them by these ``names``.
+    """Raises ``ValueError`` with the first path at which the two structures differ; the error refers to them by these
+    ``names``.
 
     Lists and tuples are treated as equal, since only the order of the leaves matters.
     """
@@ -145,7 +146,7 @@ def path_text(path: Path) -> str:
 
 
 def rebuild(container: Any, parts: list[Any]) -> Any:
-    """Builds a container like ``container`` around other direct parts, given in flattening order."""
+    """Builds a container like ``container`` from other direct parts, given in flattening order."""
     if isinstance(container, Mapping):
         by_key = dict(zip(sorted_keys(container), parts, strict=True))
         return mapping_like(container, {key: by_key[key] for key in container})

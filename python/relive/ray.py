@@ -167,7 +167,7 @@ class _Launcher:
 
 
 class _OwnRun(_Launcher):
-    """Like the base class, for a run of this process; its tables require a token that is created for the run."""
+    """Like the base class, but for a run in this process, whose tables require a token that is created for the run."""
 
     def __init__(self, workers: Workers, agent: Any, environment: Any) -> None:
         token = secrets.token_hex(32)

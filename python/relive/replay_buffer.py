@@ -1,4 +1,4 @@
-"""A replay buffer for single-process programs: it takes three lines of code, and is built on a server's tables."""
+"""A replay buffer for single-process programs, built on a server's table; using it takes three lines of code."""
 
 from __future__ import annotations
 

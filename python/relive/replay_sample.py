@@ -36,7 +36,7 @@ class SampleInfo(NamedTuple):
 
     @classmethod
     def zeros(cls) -> SampleInfo:
-        """Returns the information for data that does not come from a table."""
+        """Returns zeros, the information for data that does not come from a table."""
         return cls(key=0, probability=0.0, table_size=0, priority=0.0, times_sampled=0)
 
 

@@ -1,4 +1,4 @@
-"""TLS settings for servers and clients, which determine which side proves its identity. All files are in PEM format;
+"""TLS settings for servers and clients. They determine which side must prove its identity. All files are in PEM format;
 docs/security.md explains how to create them, and the purpose of tokens."""
 
 from __future__ import annotations

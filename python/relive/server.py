@@ -26,7 +26,7 @@ _log = logging.getLogger("relive")
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "*"
 
-# Bounds that are not set.
+# The defaults for bounds that are not set.
 _MAX_CONNECTIONS = 20_000
 _MAX_BYTES_IN_FLIGHT = 4 << 30
 

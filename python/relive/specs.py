@@ -68,7 +68,7 @@ def dtype_text(dtype: np.dtype[Any]) -> str:
 
 
 def in_callers_terms(signature: Any) -> Any:
-    """Returns a signature in the form for the running program.
+    """Returns a signature in the form that the running program expects.
 
     Programs that use TensorFlow with dm-reverb read signatures as nests of ``tf.TensorSpec``. Programs that have
     imported TensorFlow therefore get nests of ``tf.TensorSpec``; all others get nests of ``ArraySpec``.

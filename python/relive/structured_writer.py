@@ -64,7 +64,7 @@ _MISMATCH = re.compile(
 
 
 class StructuredWriter:
-    """Writes steps, and creates an item for each pattern if a step satisfies its conditions.
+    """Writes steps. A step creates an item for each pattern whose conditions it satisfies.
 
     Created by ``Client.structured_writer``. As a context manager, it flushes and closes on exit. A writer that is
     deleted without a flush or close also flushes, but only while its server accepts items, and for at most a few
@@ -73,7 +73,7 @@ class StructuredWriter:
 
     def __init__(self, native: _native.StructuredWriter, client: _native.Client | None = None) -> None:
         self._writer = native
-        # The client that is queried for the availability of the server.
+        # The client that shows whether the server is available.
         self._client = client
         self._num_leaves: int | None = None
         self._closed = False
@@ -171,7 +171,7 @@ class StructuredWriter:
         try:
             flush_while_there(self._writer.flush, client, CLOSE_TIMEOUT_S)
         except Exception:
-            # No caller could catch it.
+            # No caller could catch the exception.
             logging.getLogger("relive").warning("a writer was dropped without flush(), so items were lost", exc_info=True)
 
     def __enter__(self) -> StructuredWriter:

@@ -14,7 +14,7 @@ from relive import errors, replay_sample
 from relive._tf import checks, operations, specs
 from relive._tf.errors import as_tensorflow
 
-# The metadata of an item.
+# The number of metadata fields of an item.
 _NUM_INFO = 5
 
 

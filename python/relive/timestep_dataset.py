@@ -12,7 +12,7 @@ from relive.replay_sample import ReplaySample, SampleInfo
 
 
 class TimestepDataset(_datasets.SampleDataset):
-    """Iterates over the steps of items: each step is a ``ReplaySample`` with the information of its item.
+    """Iterates over the steps of items. Each step is a ``ReplaySample`` with the information about its item.
 
     The steps of an item are consecutive; all columns of an item must have the same number of steps.
     """

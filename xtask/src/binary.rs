@@ -36,8 +36,8 @@ pub(crate) fn build(root: &Path, package: &str, name: &str, profile: Profile) ->
     let mut command = process::cargo();
     command.current_dir(root).args(["build", "--bin", name, "--profile", profile.name()]);
     match profile {
-        // Dependencies get the features that all selected packages and targets require. With the selection of the
-        // tests, whose examples stand for all targets that need them, no dependency is compiled again.
+        // Dependencies get the features that all selected packages and targets require. If this build selects the same
+        // packages as the tests, with examples standing for all targets, no dependency is compiled again.
         Profile::Dev => command.args(["--workspace", "--examples"]),
         Profile::Release => command.args(["--package", package]),
     };

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::phases::Phases;
 use crate::{dependencies, fuzz, interop, process, python, test};
 
-/// Runs every phase, those that fail fastest first, and prints how long each took.
+/// Runs every phase, starting with the phases that fail fastest, and prints how long each phase took.
 pub(crate) fn run(root: &Path) -> Result<()> {
     let mut phases = Phases::default();
     phases.run("fmt", || cargo(root, &["fmt", "--all", "--check"]))?;

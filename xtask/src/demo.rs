@@ -21,7 +21,7 @@ pub(crate) struct Options {
     /// The seed of all randomness
     #[arg(long, default_value_t = 1)]
     seed: u32,
-    /// Number of actors
+    /// The number of actors
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     actors: u32,
     /// The maximum number of steps in the environment, of all actors together; the run ends when the mean return of the

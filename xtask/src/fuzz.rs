@@ -19,14 +19,14 @@ pub(crate) struct Options {
     /// The number of seconds for each target
     #[arg(long, default_value_t = 60)]
     seconds: u32,
-    /// These targets only
+    /// Fuzz only these targets
     #[arg(long)]
     only: Vec<String>,
 }
 
 impl Options {
-    /// Returns options for a short run of every target, which shows that the targets work and finds failures near the
-    /// committed corpus.
+    /// Returns options for a short run of every target. Such a run shows that the targets work, and finds failures near
+    /// the committed corpus.
     pub(crate) fn short() -> Self {
         Self { seconds: 5, only: Vec::new() }
     }
@@ -40,7 +40,7 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// The maximum length of an input in bytes.
 const MAX_LEN: u32 = 8192;
 
-/// Fuzzes each target, starting with the committed corpus. Failures are left in `fuzz/artifacts/`, inputs with new
+/// Fuzzes each target, starting with the committed corpus. Failures are left in `fuzz/artifacts/`, and inputs with new
 /// coverage in `target/fuzz/corpus/`.
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let metadata = workspace::metadata(root)?;
@@ -77,8 +77,8 @@ fn fuzz(root: &Path, folder: &Path, program: &Path, target: &str, seconds: u32) 
     process::run(&mut fuzz).with_context(|| format!("{target}: the input is below {}", artifacts.display()))
 }
 
-/// Does the work for all targets, as many at the same time as there are processors. Returns the first error, after the
-/// work that has begun.
+/// Does the work for all targets, with one target per processor at a time. After a failure, it waits for the work in
+/// progress and returns the first error.
 fn in_parallel(targets: &[String], work: impl Fn(&str) -> Result<()> + Sync) -> Result<()> {
     let next = AtomicUsize::new(0);
     let one_after_the_other = || {

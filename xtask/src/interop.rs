@@ -60,7 +60,7 @@ fn in_parallel(pytest: &mut Command) -> &mut Command {
     pytest.arg("--numprocesses").arg(process::processors().to_string())
 }
 
-/// Runs the suites among `chosen`, or both, that run against Ray.
+/// Runs the `chosen` suite if it needs Ray, or both suites that need Ray if no suite was chosen.
 fn with_ray(root: &Path, chosen: Option<Suite>, arguments: &[String]) -> Result<()> {
     let is_wanted = |suite| chosen.is_none_or(|chosen| chosen == suite);
     if !is_wanted(Suite::Flow) && !is_wanted(Suite::Ray) {

@@ -51,9 +51,9 @@ enum Command {
     Fuzz(fuzz::Options),
     /// Run all checks that must pass before a merge: tests, formatting, lints, docs, interop
     Ci,
-    /// Compile the GPU kernels after a change of their sources; requires no GPU
+    /// Compile the GPU kernels after a change to their sources; requires no GPU
     Ptx,
-    /// Check licenses and origins of all dependencies by the rules of deny.toml
+    /// Check licenses and origins of all dependencies against the rules of deny.toml
     Dependencies,
     /// Check project rules that the compiler cannot check: layers, sizes, absences
     Tidy,

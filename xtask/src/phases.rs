@@ -11,7 +11,8 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// Runs one phase. If it fails, the error names it, after the summary of the earlier phases.
+    /// Runs one phase. If the phase fails, prints the summary of all phases so far, and returns an error that names the
+    /// phase.
     pub(crate) fn run(&mut self, name: &'static str, phase: impl FnOnce() -> Result<()>) -> Result<()> {
         println!("\n==> {name}");
         let start = Instant::now();

@@ -56,7 +56,7 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Returns the triple of this machine.
+/// Returns the target triple of this machine.
 pub(crate) fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("rustc cannot be run")?;
     let text = String::from_utf8(output.stdout)?;

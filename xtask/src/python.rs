@@ -19,7 +19,7 @@ pub(crate) struct Environment {
     requirements: &'static str,
     /// The environment's size on disk.
     size: &'static str,
-    /// Held while it is prepared.
+    /// Held while the environment is being prepared.
     preparing: Mutex<()>,
 }
 
@@ -48,8 +48,8 @@ pub(crate) static NVRTC: Environment =
 /// A local S3 server, for the tests of checkpoints in buckets.
 pub(crate) static S3: Environment = Environment::new(".venv-s3", "interop/s3/requirements.txt", "140 MB");
 
-/// Prepares environments on a thread, while the caller compiles. `Environment::python` waits for one that it needs, and
-/// repeats and reports a failed preparation.
+/// Prepares environments on a thread, while the caller compiles. `Environment::python` waits until its environment is
+/// prepared; if the preparation has failed, it tries again and reports the error.
 pub(crate) fn prepare_in_background(root: &Path, environments: [&'static Environment; 3]) {
     let root = root.to_owned();
     thread::spawn(move || environments.into_iter().try_for_each(|each| each.python(&root).map(drop)));
@@ -156,7 +156,7 @@ fn install(python: &Path, root: &Path, requirements: &str, list: &str) -> Result
     Ok(())
 }
 
-/// Converts pip's output to a progress bar: one step per package, and a last one for unpacking them all.
+/// Converts pip's output to a progress bar with one step per package, and a last step for unpacking all of them.
 fn follow(stdout: ChildStdout, packages: usize) -> Result<()> {
     let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {wide_msg}")?;
     let bar = ProgressBar::new(u64::try_from(packages)? + 1).with_style(style);

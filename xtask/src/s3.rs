@@ -41,7 +41,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // The server ends at the end of its input.
         drop(self.process.stdin.take());
-        // A process that cannot be waited for has ended.
+        // If waiting for the process fails, the process has ended.
         let _ = self.process.wait();
     }
 }

@@ -11,7 +11,7 @@ use crate::{process, workspace};
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// How long
+    /// How many minutes the run takes
     #[arg(long, default_value_t = 30.0)]
     minutes: f64,
     /// The seed of all random choices: which items, when the server is killed, when connections are cut

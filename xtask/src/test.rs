@@ -28,7 +28,7 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
     phases.run("python", || python(root, &buckets))
 }
 
-/// All crates.
+/// Tests all crates.
 fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());
@@ -57,7 +57,8 @@ fn python(root: &Path, buckets: &Server) -> Result<()> {
 /// changes every crate, this build has its own folder, so that the ordinary build is not discarded.
 fn loom(root: &Path) -> Result<()> {
     let mut command = process::cargo();
-    // The interleavings take the most time: they run optimized, but what optimizing across crates gains, it costs.
+    // Most of the time is spent on the interleavings, so they run optimized. Optimizing across crates would not pay
+    // off: it takes as much time as it saves.
     command.current_dir(root).env("RUSTFLAGS", "--cfg relive_loom").env("CARGO_PROFILE_RELEASE_LTO", "off");
     command.args([
         "test",

@@ -41,7 +41,8 @@ fn build(root: &Path, python: &Path, profile: Profile) -> Result<PathBuf> {
     if wheels.exists() {
         fs::remove_dir_all(&wheels).context(format!("cannot remove {}", wheels.display()))?;
     }
-    // The wheel suits every interpreter. If each environment named its own, cargo would compile the module for each.
+    // The wheel suits every interpreter. If each environment specified its own interpreter, cargo would compile the
+    // module for each of them.
     let interpreter = python::find()?;
     let mut command = Command::new(python);
     command.current_dir(root.join("python")).env("PYO3_PYTHON", &interpreter);

@@ -61,14 +61,14 @@ class Base(abc.ABC):
 
     @abc.abstractmethod
     def items(self) -> int:
-        """Items that can be sampled."""
+        """The number of items that can be sampled."""
 
     def close(self) -> None:
         pass
 
 
 class ByItem(Base):
-    """Collects sequences before they are added, for contenders that store each item as one row."""
+    """Collects the steps of a sequence before it is added, for contenders that store each item as one row."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)

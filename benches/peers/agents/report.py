@@ -1,4 +1,4 @@
-"""The report on a run, in Markdown: the targets, and a table for each shape."""
+"""The report on a run, in Markdown: the targets and a table for each shape."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rings in numpy arrays: one array per column, which is the minimum work of a replay buffer, and all bytes of an item
-in one row, which is an upper bound on its speed."""
+"""Rings in numpy arrays. One has an array per column, which is the minimum work of a replay buffer; the other has all
+bytes of an item in one row, which is an upper bound on the speed of a buffer."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Shape:
     columns: dict[str, tuple[tuple[int, ...], np.dtype]]
     """Shape and data type of each column of a step."""
     items: int
-    """Of a full table."""
+    """The number of items in a full table."""
     batch: int
     length: int = 1
     has_episodes: bool = False
@@ -60,7 +60,7 @@ class Shape:
         return self.items * self.period + self.length - self.period
 
     def blocks(self) -> list[int]:
-        """Numbers of steps of the added blocks, which repeat: a hundred steps, or an episode."""
+        """The numbers of steps in the added blocks, which repeat: a hundred steps, or an episode."""
         return self.episode_lengths().tolist() if self.has_episodes else [PREPARED]
 
     def item_bytes(self) -> float:

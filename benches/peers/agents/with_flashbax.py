@@ -34,7 +34,7 @@ class Store(Base):
     @staticmethod
     def _make(shape: Shape, add_sequences: bool) -> Any:
         if shape.length == 1:
-            # One more, because the last step has no next step.
+            # One more step, because the last step has no next step.
             return flashbax.make_flat_buffer(shape.items + 1, 1, shape.batch, add_sequences=add_sequences)
         return flashbax.make_trajectory_buffer(
             add_batch_size=1, sample_batch_size=shape.batch, sample_sequence_length=shape.length, period=shape.period,

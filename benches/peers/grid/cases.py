@@ -20,7 +20,7 @@ class Contender:
 
     name: str
     server: str | None = None
-    """`reverb`, `relive`, or none: a buffer of one process, of that name."""
+    """`reverb` or `relive`; `None` for a buffer of that name in one process."""
     client: str | None = None
     """The package `reverb` or `relive`, or `rust`: `relive bench`."""
     transport: str = "tcp"

@@ -16,13 +16,13 @@ from servers import Server, serve
 
 HERE = pathlib.Path(__file__).parent.parent
 PATIENCE_S = 240.0
-# Maximum bytes of a server's table, since inserts of large items would otherwise fill the memory.
+# The maximum number of bytes in a server's table, since inserts of large items would otherwise fill the memory.
 TABLE_BYTES = 2 << 30
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What is run."""
+    """The programs to run."""
 
     relive: pathlib.Path
     """The binary."""
@@ -98,14 +98,14 @@ class Clients:
         return with_server(self._case, json.loads(heard), server, cpu) | {"connections": connections}
 
     def _tell(self, line: str) -> None:
-        # The reason for its end is reported at the end.
+        # If the process has ended, the reason is reported at the end of the measurement.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
 
 
 def bench(tools: Tools, case: Case, contender: Contender, seconds: float, server: Server) -> dict:
-    """Clients of the Rust crate, each with a thread and a connection."""
+    """Measures clients of the Rust crate, each with a thread and a connection."""
     command = [str(tools.relive), "bench", server.address, "sample", "--table", "t", "--bytes", str(case.nbytes), "--json"]
     if has_transports(tools):
         command += ["--transport", contender.transport]

@@ -35,7 +35,7 @@ def limits(told: dict) -> str:
              "Unix socket", "shared memory"]
     rates = [told["gather"][str(nbytes)] for nbytes in SIZES]
     cells = [f"{rate['one_thread'] / 1e9:.1f} / {rate['two_threads'] / 1e9:.1f}" for rate in rates]
-    # Older runs, which lack these measurements, can be reported, too.
+    # Older runs, which lack these measurements, can also be reported.
     cells += [f"{told[name] / 1e9:.1f}" if name in told else "–" for name in ("tcp", "tcp_encrypted", "unix", "shared_memory")]
     return "What the machine allows, GB/s:\n\n" + table(heads, [cells])
 

@@ -30,7 +30,7 @@ fn fragments(sampling: Duration) -> Flow<u64> {
     shards.gather_async(Async { depth: 2, resubmit: Resubmit::Before })
 }
 
-/// Fragments a second.
+/// Returns the number of fragments per second.
 #[expect(clippy::cast_precision_loss, reason = "a rate")]
 fn rate(sampling: Duration, learning: Duration) -> Result<f64> {
     let mut learnt = fragments(sampling).for_each(move |fragment| {

@@ -1,4 +1,4 @@
-//! Measures inserts into one table by two threads, and samples, for several numbers of shards: the engine alone.
+//! Measures inserts into one table by two threads, and samples, for several numbers of shards, in the engine alone.
 //!
 //! ```text
 //! cargo run --release -p relive-benches --bin shards -- 100000

@@ -23,7 +23,7 @@ pub struct A2cConfig {
     pub discount: f32,
     /// λ of generalized advantage estimation; 1 as in the paper.
     pub gae_lambda: f32,
-    /// Step size of RMSProp.
+    /// The step size of RMSProp.
     pub learning_rate: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
@@ -61,7 +61,7 @@ impl Default for A2cConfig {
 }
 
 impl A2cConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> A2cConfig {
         A2cConfig::default()

@@ -22,7 +22,7 @@ use crate::settings::check;
 pub struct A3cConfig(pub A2cConfig);
 
 impl A3cConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> A3cConfig {
         A3cConfig(A2cConfig::for_environment(name))

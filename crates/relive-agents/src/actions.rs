@@ -7,7 +7,7 @@ use relive_tensor::{DType, Nest};
 /// A discrete action: a number below a given count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Discrete {
-    /// Number of actions.
+    /// The number of actions.
     pub(crate) count: usize,
     dtype: DType,
 }
@@ -38,8 +38,8 @@ impl Discrete {
         Ok(())
     }
 
-    /// Reads the numbers of the actions in a buffer. An invalid action becomes an invalid index, which is rejected when
-    /// it is used.
+    /// Reads the numbers of the actions in a buffer. An invalid action is converted to an invalid index, which is
+    /// rejected when it is used.
     pub(crate) fn read(self, actions: &Buffer, numbers: &mut Vec<usize>) -> Result<()> {
         numbers.clear();
         match self.dtype {

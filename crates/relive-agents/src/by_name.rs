@@ -20,7 +20,7 @@ pub struct About {
     pub actions: &'static str,
     /// The contents of its tables.
     pub replay: &'static str,
-    /// How it learns.
+    /// How the agent learns.
     pub text: &'static str,
 }
 
@@ -35,8 +35,8 @@ impl About {
     }
 }
 
-/// Everything that depends on an agent's name, generated from one list: its name, settings, paper, actions, table
-/// contents, and how it learns.
+/// The code that depends on an agent's name, generated from one list of each agent's name, settings, paper, actions,
+/// table contents, and way of learning.
 macro_rules! agents {
     ($($name:literal, $config:ty, $paper:literal, $actions:literal, $replay:expr, $text:literal;)*) => {
         /// The names of all agents.
@@ -74,8 +74,8 @@ macro_rules! agents {
             }
         }
 
-        /// Returns the settings of a named agent for a named environment, as a JSON object: tuned ones for some
-        /// environments, otherwise the defaults.
+        /// Returns the settings of a named agent for a named environment, as a JSON object: tuned settings if there are
+        /// any, otherwise the defaults.
         ///
         /// # Errors
         /// [`Setting`](RlError::Setting): no agent has this name.
@@ -145,7 +145,7 @@ fn merge(all: &mut Map<String, Value>, given: Map<String, Value>) {
 }
 
 fn text(settings: &impl Serialize) -> String {
-    // Settings are numbers, strings and lists, all of which JSON can represent.
+    // All settings are numbers, strings or lists, which JSON can represent.
     serde_json::to_string(settings).unwrap_or_default()
 }
 

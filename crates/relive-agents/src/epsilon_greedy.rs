@@ -7,12 +7,12 @@ use relive_rl::{PolicyContext, Purpose, Result, Saveable};
 use crate::actions::Discrete;
 use crate::streams::Streams;
 
-/// Chooses the action with the highest value, or, with probability ε, a random one. Ties are broken at random. In an
-/// evaluation, ε is 0, and the first of equal actions is chosen.
+/// Chooses the action with the highest value or, with probability ε, a random action. Ties are broken at random. In an
+/// evaluation, ε is 0, and the first of several equally good actions is chosen.
 #[derive(Debug)]
 pub struct EpsilonGreedy {
     actions: Discrete,
-    /// ε of each row.
+    /// The ε of each row.
     epsilons: Vec<f64>,
     explores: bool,
     streams: Streams,

@@ -25,8 +25,8 @@ const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 /// The maximum number of tables that share the items. A batch contains samples from each of them.
 const MAX_SHARDS: usize = 64;
 
-/// How many items one of several tables may be ahead of the other tables, in addition to the items of a step. This also
-/// applies to small replay tables. Each actor increases the lead by at most one item.
+/// How many items a table may be ahead of the other tables, in addition to the items of a step. This also applies to
+/// small replay tables. Each actor increases the lead by at most one item.
 const ITEMS_AHEAD: usize = 8;
 
 /// The settings of agents that write their experience to a table and learn from it, and the resulting plans.
@@ -38,7 +38,7 @@ pub struct OffPolicy {
     pub samples_per_insert: f64,
     /// The number of steps that a transition spans.
     pub n_step: usize,
-    /// γ.
+    /// The agent's discount γ.
     pub discount: f32,
     /// The number of items in the table before learning starts.
     pub min_replay_size: usize,
@@ -51,7 +51,7 @@ pub struct OffPolicy {
 /// The table of demonstrations.
 const DEMONSTRATIONS: &str = "demonstrations";
 
-/// Demonstrations that the agent learns from besides its own experience.
+/// Demonstrations from which the agent learns in addition to its own experience.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Demonstrations {
@@ -179,8 +179,8 @@ impl OffPolicy {
         check("replay_shards", self.shards, is_even, expected)
     }
 
-    /// Returns all tables: the tables of the agent's own experience, each like `own`, and one of demonstrations if the
-    /// settings request any.
+    /// Returns all tables: the tables of the agent's own experience, each of which is like `own`, and a table of
+    /// demonstrations if the settings request any.
     pub(crate) fn tables(
         &self,
         own: &TableConfig,
@@ -288,8 +288,8 @@ impl OffPolicy {
         }
         self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
-        // With several learners, the first does not delay the workers: it counts all their steps so far before it takes
-        // its next step.
+        // With several learners, the first learner does not delay the workers: it counts all of their steps so far
+        // before it takes its next step.
         let order =
             if crew.learners() > 1 { [Weight::UpTo(1), Weight::All] } else { [Weight::All, Weight::UpTo(1)] };
         Ok(Flow::union([learning, acting], Order::weighted(order)))
@@ -298,7 +298,7 @@ impl OffPolicy {
     /// Checks that the rate limiters of several tables tolerate tables that are ahead of others. Each environment
     /// writes its items to the tables in turn, so a table is ahead by at most one item per environment. The learner
     /// takes equally many samples from each table, except for four batches in flight. With less tolerance, actors could
-    /// wait for a table that the learner does not sample because it waits for another table.
+    /// wait for a table that the learner does not sample, because the learner itself is waiting for another table.
     ///
     /// # Errors
     /// The tolerance is too small.

@@ -32,7 +32,7 @@ pub struct PpoConfig {
     pub gae_lambda: f32,
     /// The clip range ε of the ratio of the new to the old probability. Moving the ratio beyond 1 ± ε gains nothing.
     pub clip: f32,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// Whether the step size and the clip range decay to 0 over the run.
     pub anneal: bool,
@@ -80,7 +80,7 @@ impl Default for PpoConfig {
 }
 
 impl PpoConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> PpoConfig {
         match name {

@@ -67,7 +67,7 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
     Ok(())
 }
 
-/// A part, as bytes.
+/// The bytes of a part.
 #[derive(Default)]
 struct Section {
     /// The version of the parameters.

@@ -102,7 +102,8 @@ impl<'de> IntoDeserializer<'de, SettingError> for SettingValue<'de> {
     }
 }
 
-/// The reason that a setting cannot be read. Its name and the given value are empty until a caller fills them in.
+/// The reason why a setting cannot be read. The setting's name and the given value are empty until a caller fills them
+/// in.
 #[derive(Debug)]
 struct SettingError {
     name: String,

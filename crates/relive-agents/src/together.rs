@@ -42,7 +42,7 @@ pub(crate) fn mean_over_cells<const N: usize>(
     Ok(found)
 }
 
-/// Gives each learner its own random numbers, although all started from the same state.
+/// Gives each learner its own random numbers, although all learners started from the same state.
 pub(crate) fn separate_stream(stream: &mut Stream, peers: &Peers) {
     if peers.rank() > 0 {
         *stream = Key::from_seed(stream.bits()).child("learner").nth(peers.rank().into()).stream();

@@ -59,8 +59,8 @@ impl Torso {
         }
     }
 
-    /// Returns the network's inputs from observations: images as they are, other observations through `rows`, which is
-    /// reused memory.
+    /// Returns the network's inputs for observations: images are used unchanged, and other observations are converted
+    /// in `rows`, which is reused memory.
     pub(crate) fn read<'a>(&self, observations: &'a Buffer, rows: &'a mut Vec<f32>) -> Inputs<'a> {
         if let Some(bytes) = observations.leaf_bytes(0).filter(|_| self.sees_pictures()) {
             return Inputs::Bytes(bytes);

@@ -70,14 +70,14 @@ impl Default for ApexConfig {
 }
 
 impl ApexConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ApexConfig {
         let (known, apex) = (DqnConfig::for_environment(name), ApexConfig::default().0);
         if known == DqnConfig::default() {
             return ApexConfig(apex);
         }
-        // The tuned settings explore little; with few actors, the strong exploration of the first one would spoil the
+        // The tuned settings explore little: with few actors, the strong exploration of the first actor would spoil the
         // experience.
         ApexConfig(DqnConfig { epsilon: 0.02, epsilon_alpha: 3.0, ..known })
     }
@@ -108,7 +108,7 @@ impl Default for RainbowConfig {
 }
 
 impl RainbowConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> RainbowConfig {
         let (known, RainbowConfig(rainbow)) = (DqnConfig::for_environment(name), RainbowConfig::default());
@@ -142,7 +142,7 @@ impl Default for DqfdConfig {
 }
 
 impl DqfdConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqfdConfig {
         let DqfdConfig(dqfd) = DqfdConfig::default();
@@ -166,7 +166,7 @@ impl Default for R2d3Config {
 }
 
 impl R2d3Config {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d3Config {
         R2d3Config(with_demonstrations(R2d2Config::for_environment(name), episodes(name)))
@@ -183,8 +183,8 @@ fn half(episodes: usize) -> Demonstrations {
     Demonstrations { ratio: 0.5, folder, episodes }
 }
 
-/// Returns the number of demonstrations for an environment. If the environment is random, a single demonstration shows
-/// little of it.
+/// Returns the number of demonstrations for an environment. A single demonstration shows little of a random
+/// environment.
 fn episodes(name: &str) -> usize {
     if name.starts_with("deep_sea_stochastic/") { 100 } else { 1 }
 }

@@ -12,14 +12,15 @@ pub struct Batch {
     pub(super) samples: Vec<Sampled>,
     columns: Vec<BatchColumn>,
     pub(super) kinds: Vec<Kind>,
-    /// The kind of each sample; empty as long as there is only one kind.
+    /// Sampled items as columns `[samples, rows, ..cell]`. Data is decoded only on request.
     kind_of: Vec<u32>,
 }
 
 /// The common layout of all samples in a column, and the number of rows of each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchColumn {
-    /// The type and shape. If samples differ in their number of rows, the shape has the largest number.
+    /// The type and shape of the column. If samples differ in their number of rows, the shape contains the largest
+    /// number.
     pub layout: ColumnLayout,
     /// The number of rows of each sample, if the numbers differ.
     pub lengths: Option<Vec<u32>>,
@@ -38,7 +39,7 @@ impl BatchColumn {
         self.lengths.clone().unwrap_or_else(|| vec![self.layout.rows.unwrap_or(1); samples])
     }
 
-    /// Returns the total number of bytes of the elements of all samples, or `None` for strings, and for sizes beyond
+    /// Returns the total number of bytes in the elements of all samples, or `None` for strings, and for sizes beyond
     /// the address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {

@@ -34,7 +34,7 @@ pub enum BatchError {
         column: usize,
         /// The number of bytes in the column.
         expected: usize,
-        /// The number of bytes of the destination.
+        /// The size of the destination in bytes.
         got: usize,
     },
     /// Data cannot be decoded.

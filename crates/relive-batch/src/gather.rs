@@ -1,7 +1,7 @@
 //! Decodes columns into the caller's memory.
 //!
-//! Pieces that are whole tensors or rows stored verbatim are written directly to their places, column by column. Other
-//! tensors are decoded once for all pieces that need their rows. Large batches are split over threads.
+//! Pieces that are whole tensors or rows stored verbatim are written directly to their destinations, column by column.
+//! Other tensors are decoded once for all pieces that need their rows. Large batches are split over threads.
 
 use std::ops::Range;
 
@@ -183,7 +183,7 @@ impl Batch {
     }
 }
 
-/// Divides pieces into shares; pieces of one tensor stay together.
+/// Divides pieces into shares, and keeps the pieces of each tensor together.
 fn in_groups<'p, 's, 'o>(
     parts: &'p mut [PieceDestination<'s, 'o>],
     threads: usize,

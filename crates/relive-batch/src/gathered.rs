@@ -103,7 +103,7 @@ impl Gathered {
         Some(ColumnMemory::new(&self.memory, self.columns.get(column)?.at.clone()))
     }
 
-    /// Returns the number of bytes of a sample's data.
+    /// Returns the number of bytes in a sample's data.
     #[must_use]
     pub fn bytes_of(&self, sample: usize) -> usize {
         (0..self.columns.len()).map(|column| self.span(sample, column).len()).sum()

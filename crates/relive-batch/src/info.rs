@@ -19,7 +19,7 @@ pub struct SampleInfo {
     pub table_size: u64,
     /// The item's priority.
     pub priority: f64,
-    /// How often the item has been sampled, including this time.
+    /// The number of times that the item has been sampled, including this time.
     pub times_sampled: i32,
     /// Whether the rate limiter delayed this sample.
     pub rate_limited: bool,

@@ -18,14 +18,14 @@ pub(crate) struct Kind {
     first: usize,
     cut_hash: u64,
     pieces: Vec<Piece>,
-    /// For each column, its end among the pieces, and the rows of all its pieces.
+    /// For each column, the index after its last piece in `pieces`, and the total number of rows of its pieces.
     columns: Vec<(usize, u32)>,
 }
 
-/// Some rows of one tensor of a chunk; a column is its pieces in order.
+/// Some rows of one tensor of a chunk. A column consists of its pieces in order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Piece {
-    /// The position of the chunk in the sample's trajectory, and that of the tensor in the chunk.
+    /// The position of the chunk in the sample's trajectory, and the position of the tensor in the chunk.
     chunk: u32,
     index: u32,
     /// The first row, relative to the sample's first row of the chunk.

@@ -46,7 +46,7 @@ pub trait ForeignMemory: Send + Sync {
     fn start(&self) -> *mut u8;
 }
 
-/// Memory of dropped batches. New memory costs a page fault per 4 KiB, which takes as long as filling it.
+/// A pool of memory from dropped batches. New memory costs a page fault per 4 KiB, which takes as long as filling it.
 #[derive(Default)]
 pub struct Pool(Mutex<Idle>);
 
@@ -162,7 +162,7 @@ impl ColumnMemory {
         ColumnMemory { memory: Arc::clone(memory), range }
     }
 
-    /// Returns a part of the column, from `start` on.
+    /// Returns a part of the column, starting at `start`.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> ColumnMemory {
         let start = (self.range.start + start).min(self.range.end);

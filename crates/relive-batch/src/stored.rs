@@ -18,14 +18,15 @@ struct PlainRows<'a> {
 }
 
 impl StoredColumn<'_> {
-    /// Returns the bytes in the order of the samples: together, the output of [`Batch::gather_into`].
+    /// Returns the bytes in the order of the samples. Concatenated, they equal the output of [`Batch::gather_into`].
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter().filter_map(PlainRows::bytes)
     }
 }
 
 impl<'a> PlainRows<'a> {
-    /// Returns `rows` rows of a tensor from `first` on, if they can be sent verbatim and have at least `min_bytes`.
+    /// Returns `rows` rows of a tensor, starting with row `first`, if they can be sent verbatim and have at least
+    /// `min_bytes`.
     fn of(tensor: EncodedTensor<'a>, first: u32, rows: u32, min_bytes: usize) -> Option<Self> {
         let plain = Self { tensor, first, rows };
         (plain.bytes()?.len() >= min_bytes).then_some(plain)

@@ -5,7 +5,7 @@
 pub(crate) struct Target<'o> {
     /// The number of the column.
     pub(crate) column: usize,
-    /// The number of bytes of one row.
+    /// The number of bytes in one row.
     pub(crate) row_bytes: usize,
     /// The number of rows for which each sample has room, or `None` if samples are concatenated, regardless of their
     /// numbers of rows.

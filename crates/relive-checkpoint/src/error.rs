@@ -60,13 +60,14 @@ impl Error {
         self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
     }
 
-    /// Returns the error for an operating system that refused to do `what` with `path`.
+    /// Returns the error for an operation on `path`, described by `what`, that the operating system refused.
     pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let text = format!("cannot {what} {}: {source}", path.display());
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }
     }
 
-    /// Returns the error for a storage that refused to do `what` with the file that is called `file` in messages.
+    /// Returns the error for an operation, described by `what`, that a storage refused. `file` is the name of the file
+    /// in messages.
     pub(crate) fn storage(what: &str, file: &str, source: io::Error) -> Self {
         let text = format!("cannot {what} {file}: {source}");
         Self { kind: ErrorKind::Io, text, place: None, file: None, source: Some(Box::new(source)) }

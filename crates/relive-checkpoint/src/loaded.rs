@@ -1,4 +1,4 @@
-//! Options for loading, and its results.
+//! Options for loading checkpoints, and the results of loading.
 
 use std::sync::Arc;
 

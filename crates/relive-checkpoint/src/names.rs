@@ -13,7 +13,7 @@ pub(crate) fn checkpoint_name(number: u64) -> String {
     format!("{PREFIX}{number:0DIGITS$}{SUFFIX}")
 }
 
-/// Returns the number of the checkpoint with this name.
+/// Returns the number of the checkpoint with the given name.
 pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let is_ours = digits.len() == DIGITS && digits.bytes().all(|digit| digit.is_ascii_digit());

@@ -43,7 +43,7 @@ struct Names {
 pub(crate) enum DiskFailure {
     #[default]
     None,
-    /// The operation from which on everything fails, as if the process had been killed before it.
+    /// The first operation that fails. All later operations also fail, as if the process had been killed before it.
     DeadFrom(usize),
     /// Only this operation fails.
     FailsOnce(usize),

@@ -4,22 +4,22 @@ use std::time::Duration;
 
 use mimalloc::MiMalloc;
 
-/// A server frees millions of small chunks on other threads than those that received them; mimalloc is designed for
-/// that.
+/// A server frees millions of small chunks on threads other than those that received them, a pattern that mimalloc is
+/// designed for.
 #[global_allocator]
 static GLOBAL: MiMalloc = MiMalloc;
 
 /// Requests small pages from the system.
 ///
-/// By default, mimalloc requests huge pages. While a table grows, each of these pages, of two megabytes, must be
-/// cleared; on virtual machines, this took most of the time to store large chunks (docs/benchmarks.md).
+/// By default, mimalloc requests huge pages. While a table grows, each of these two-megabyte pages must be cleared; on
+/// virtual machines, this took most of the time to store large chunks (docs/benchmarks.md).
 pub(crate) fn prepare() {
     // If the system refuses, the program is slower but still starts.
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Interval between checks for unused memory.
+/// The interval between checks for unused memory.
 const PURGE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Returns unused memory to the system from now on.

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result, usage_reason};
 use crate::logging::LogFormat;
 use crate::output;
 
-/// Position of the common options in the help: after a command's own options.
+/// The position of the common options in the help: after a command's own options.
 const LAST: usize = 900;
 
 /// Experience-replay server and its tools.

@@ -20,8 +20,8 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts logging at the levels in `asked` (such as `debug` or `relive_server=debug,info`); if it is unset, in
-/// `RUST_LOG`; and if that is unset too, in `default`.
+/// Starts logging at the levels in `asked` (such as `debug` or `relive_server=debug,info`); if `asked` is unset, at the
+/// levels in `RUST_LOG`; and if that is also unset, at the levels in `default`.
 pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Result {
     let from_environment = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty());
     let (source, text) = match (asked, from_environment) {

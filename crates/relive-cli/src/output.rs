@@ -8,7 +8,7 @@ use relive_rl::watching::LogLines;
 /// A copy of stderr, if it is also read elsewhere.
 static CAPTURED: OnceLock<LogLines> = OnceLock::new();
 
-/// From now on, copies everything that is written to stderr, including panics, to the returned lines.
+/// Copies everything that is written to stderr from now on, including panics, to the returned lines.
 pub(crate) fn capture() -> LogLines {
     let lines = CAPTURED.get_or_init(|| {
         let print = std::panic::take_hook();

@@ -103,7 +103,7 @@ fn host_and_port(address: &str) -> &str {
 }
 
 impl From<Error> for Failure {
-    /// The client's errors are complete in their own text; their sources repeat it.
+    /// The text of a client's error is complete, and the text of its source would repeat it.
     fn from(error: Error) -> Self {
         Self::text(kind_of(&error), error)
     }

@@ -6,7 +6,7 @@ use chrono::DateTime;
 use relive_table::Timestamp;
 use serde::Deserialize;
 
-/// Maximum time of an option: a week. Larger values are mistakes.
+/// The maximum time of an option: a week. Larger values are mistakes.
 const MAX_SECONDS: f64 = 604_800.0;
 
 /// Reads a number of seconds, such as `0.5`.
@@ -102,7 +102,7 @@ pub(crate) fn plural(is_one: bool, noun: &str) -> String {
 pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if size >= 1e15 || (size > 0.0 && size < 1e-3) {
-        // Rounded by way of text, to obtain exactly the decimal digits.
+        // The number is rounded by formatting it as text, to obtain exactly the decimal digits.
         return format!("{:e}", format!("{value:.3e}").parse().unwrap_or(value));
     }
     let text = format!("{value:.3}");
@@ -129,7 +129,7 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Returns a rate per second: a whole number from 100 on, with one decimal digit below.
+/// Returns a rate per second: a whole number if it is at least 100, otherwise a number with one decimal digit.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 {
         return format!("{per_second:.1}/s");

@@ -13,7 +13,8 @@ use crate::report::{ServerStatus, Waits, unreadable_checkpoint};
 use crate::{Error, ErrorKind, Result};
 
 impl Connection {
-    /// Returns the server's contents, and which calls are waiting and why. Only Relive servers support this call.
+    /// Returns the server's contents and its waiting calls, with the reason for each wait. Only Relive servers support
+    /// this call.
     ///
     /// # Errors
     /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within `timeout`.
@@ -25,7 +26,7 @@ impl Connection {
         ServerStatus::from_message(answer.await?)
     }
 
-    /// Returns the conditions for which samples and inserts of `table` are waiting.
+    /// Returns the conditions that samples and inserts of `table` are waiting for.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, and the errors of [`status`](Self::status).

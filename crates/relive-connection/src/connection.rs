@@ -93,7 +93,8 @@ impl Connection {
     /// server that only supports gRPC.
     ///
     /// # Errors
-    /// If the server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
+    /// `FailedPrecondition` if the transport in the options does not reach the server, or another error if the server
+    /// is unreachable.
     pub async fn dialer(&self) -> Result<Option<Dialer>> {
         let Shared { options, remote, transports, .. } = &*self.shared;
         transports.find(remote, options.transport, options.connect_timeout).await

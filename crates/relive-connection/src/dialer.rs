@@ -23,8 +23,8 @@ use crate::{Error, ErrorKind, Result};
 /// After that many, gRPC is used, since the program at the address apparently only forwards gRPC.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
-/// How often a connection to a server's socket is attempted while the server refuses connections, and the pause between
-/// attempts.
+/// The number of times that a client tries to connect to a server's socket while the server refuses connections, and
+/// the pause between these attempts.
 const MAX_REFUSALS: u32 = 4;
 const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 
@@ -117,7 +117,8 @@ impl Transports {
     /// Negotiates the transport to `remote`. Returns `None` for a server that only supports gRPC.
     ///
     /// # Errors
-    /// If the server is unreachable; `FailedPrecondition` if the chosen transport does not reach it.
+    /// `FailedPrecondition` if the chosen transport does not reach the server, or another error if the server is
+    /// unreachable.
     pub(crate) async fn find(
         &self,
         remote: &Remote,
@@ -190,7 +191,7 @@ async fn ask_for_socket(
     }
 }
 
-/// Requests the server's transports; returns an empty response if the server only supports gRPC.
+/// Requests the server's transports, and returns an empty response if the server only supports gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     let mut stub = remote.replay_stub();
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {

@@ -62,7 +62,7 @@ impl Error {
         matches!(self.0.kind, ErrorKind::FailedPrecondition | ErrorKind::PermissionDenied)
     }
 
-    /// Returns whether the error is that a deadline passed.
+    /// Returns whether the error was caused by an expired deadline.
     pub fn is_timeout(&self) -> bool {
         self.kind() == ErrorKind::Timeout
     }

@@ -58,12 +58,12 @@ impl Local {
         ServerInfo::new(StateId { high, low }, tables)
     }
 
-    /// Returns the contents of the tables, and which calls are waiting and why.
+    /// Returns the contents of the tables and their waiting calls, with the reason for each wait.
     pub fn status(&self) -> ServerStatus {
         ServerStatus::of_engine(&self.engine, self.started.elapsed())
     }
 
-    /// Returns the conditions for which samples and inserts of `table` are waiting.
+    /// Returns the conditions that samples and inserts of `table` are waiting for.
     ///
     /// # Errors
     /// `NotFound` for an unknown table.
@@ -132,7 +132,7 @@ impl Local {
         Ok(self.table("column_names", table)?.columns().as_deref().cloned())
     }
 
-    /// Changes the rules of `table`, either all of them or none.
+    /// Changes the rules of `table`. Either all of the changes are made or none of them.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range.

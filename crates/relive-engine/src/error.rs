@@ -20,7 +20,7 @@ pub enum EngineError {
         /// The existing tables, joined with commas.
         known: String,
     },
-    /// The table was dropped while the server is running.
+    /// The table was dropped while the server was running.
     #[error("table `{table}` was dropped by an operator")]
     Dropped {
         /// The table.
@@ -46,7 +46,7 @@ pub enum EngineError {
         /// The table.
         name: String,
     },
-    /// The rules of a table in shards cannot be changed.
+    /// The rules of a sharded table cannot be changed.
     #[error(
         "table `{table}` has {shards} shards, and the rules of such a table cannot change while it is in use; \
          drop it and add it with other rules, or with shards = 1"

@@ -3,8 +3,8 @@
 /// The limit on the size of a [`Buffer`](crate::Buffer), 16 GiB: a larger size indicates a mistake in a spec.
 pub const MAX_BUFFER_BYTES: usize = 1 << 34;
 
-/// The limit on the environments that are stepped together. A higher number is a mistake: one step of this many
-/// environments takes a second.
+/// The limit on the environments that are stepped together. A higher number indicates a mistake, because one step of
+/// this many environments already takes a second.
 pub const MAX_ENVIRONMENTS: usize = 1 << 24;
 
 /// The limit on the threads that step environments together.

@@ -10,9 +10,9 @@ use crate::policy::{fill, within};
 use crate::random::Generator;
 use crate::spec::ArraySpec;
 
-/// Noise on actions, so that recorded episodes also show the value of other actions. Normal noise is added to floats,
-/// with a share of their range as its standard deviation; the results stay within the range. The same share is the
-/// probability that an integer is replaced by a random one.
+/// Adds noise to actions, so that recorded episodes also show the value of other actions. Normal noise is added to
+/// floats, with a share of their range as its standard deviation; the results stay within the range. The same share is
+/// the probability that an integer is replaced by a random one.
 ///
 /// ```
 /// use relive_env::{ActionNoise, ArraySpec, Buffer};

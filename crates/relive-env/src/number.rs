@@ -9,7 +9,7 @@ pub(crate) fn square(value: f64) -> f64 {
     value.powf(black_box(2.0))
 }
 
-/// [`square`] in float32.
+/// Returns the [`square`] in float32.
 #[inline]
 pub(crate) fn square_single(value: f32) -> f32 {
     value.powf(black_box(2.0))

@@ -68,7 +68,7 @@ pub(crate) fn fill(spec: &ArraySpec, bytes: &mut [u8], stream: &mut Generator) -
     Some(())
 }
 
-/// Bounds on both sides, with defaults for missing ones.
+/// Bounds on both sides, with defaults in place of missing bounds.
 fn closed(dtype: DType, (low, high): (f64, f64)) -> (f64, f64) {
     let open = match dtype {
         DType::Float32 | DType::Float64 => OPEN_BOUND,

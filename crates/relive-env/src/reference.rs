@@ -66,8 +66,8 @@ impl ReferenceScores {
         self.expert
     }
 
-    /// Returns the score of a return: 0 for the return of the random policy, 100 for that of the expert, as in D4RL (Fu
-    /// et al. 2020).
+    /// Returns the score of a return: 0 for the random policy's return, and 100 for the expert's, as in D4RL (Fu et al.
+    /// 2020).
     #[must_use]
     pub fn normalized(self, episode_return: f64) -> f64 {
         100.0 * (episode_return - self.random) / (self.expert - self.random)

@@ -136,7 +136,7 @@ impl<'a> State<'a> {
         for _ in 0..length {
             let mut element = empty();
             visit(self, &mut element);
-            // With a damaged length, at most as many elements are created as the bytes permit.
+            // If the length is damaged, the number of created elements is limited by the number of bytes.
             if let Direction::Read { short: true, .. } = self.0 {
                 break;
             }
@@ -144,7 +144,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Checks that all bytes were read and none were missing.
+    /// Checks that all bytes were read, and that none were missing.
     ///
     /// # Errors
     /// [`EnvError::State`] if not. Some fields may then already have been read.

@@ -10,7 +10,7 @@ use crate::spec::{ArraySpec, EnvironmentSpec};
 use crate::state::State;
 use crate::timestep::TimeStep;
 
-/// An environment reduced to its essentials: how an episode starts, and the effect of an action. [`Native`] turns it
+/// An environment reduced to its essentials: the start of an episode, and the effect of an action. [`Native`] turns it
 /// into an [`Environment`] and adds the rest: specs, checks, and resets after the last step.
 ///
 /// Observations are one array of float32.

@@ -12,7 +12,7 @@ pub enum StepType {
     Last,
 }
 
-/// One answer of an environment. Its observation is in the caller's buffer.
+/// An answer of an environment. The observation is in the caller's buffer.
 ///
 /// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), and a LAST
 /// with discount 0 is a terminated episode (*termination*). Discounts are the environment's own, in `[0, 1]`; an agent
@@ -46,13 +46,13 @@ impl TimeStep {
         Self { step_type: StepType::Mid, reward, discount: 1.0 }
     }
 
-    /// Returns the end of an episode, after which nothing can be earned.
+    /// Returns the last step of an episode that terminates: after it, nothing more can be earned.
     #[must_use]
     pub fn termination(reward: f64) -> Self {
         Self { step_type: StepType::Last, reward, discount: 0.0 }
     }
 
-    /// Returns an episode that is truncated, for example by a time limit.
+    /// Returns the last step of an episode that is truncated, for example by a time limit.
     #[must_use]
     pub fn truncation(reward: f64, discount: f64) -> Self {
         Self { step_type: StepType::Last, reward, discount }

@@ -81,7 +81,7 @@ impl Assignment {
         self.fleet.failed(&self.member, reason);
     }
 
-    /// Records that the server has the items with these keys.
+    /// Records that the server has the items with the given keys.
     pub fn has_items(&self, keys: &[u64]) {
         for key in keys {
             self.fleet.owners.note(*key, self.member.number());

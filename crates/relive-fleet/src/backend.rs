@@ -87,7 +87,7 @@ impl Backend {
         Backend { shared: Arc::new(Shared { target, signatures, proposals }), timeout }
     }
 
-    /// Returns the same backend with another timeout.
+    /// Returns the same backend with a different timeout.
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Backend {
         Backend { shared: Arc::clone(&self.shared), timeout }

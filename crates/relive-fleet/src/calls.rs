@@ -1,6 +1,6 @@
 //! Calls with one request and one response, made to the servers that they concern.
 //!
-//! Each returns a boxed future, because it recursively makes the same call to single servers.
+//! Each call returns a boxed future, because it recursively makes the same call to single servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -257,7 +257,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the conditions for which samples and inserts are waiting, or none if one server lets them proceed.
+    /// Returns the conditions that samples and inserts are waiting for, or none if one server lets them proceed.
     pub fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
         Box::pin(async move {
             let up = self.up();

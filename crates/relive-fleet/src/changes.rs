@@ -37,13 +37,13 @@ pub struct ServerState {
     pub address: String,
     /// Whether the server takes part.
     pub standing: ServerStanding,
-    /// How long it has had this standing.
+    /// How long the server has had this standing.
     pub since: Duration,
     /// Why the server is left out, or an empty text if it is not.
     pub reason: String,
     /// The number of writers' streams to this server.
     pub writers: usize,
-    /// How often the server has been left out.
+    /// The number of times that the server has been left out.
     pub times_left: u64,
     /// The number of priority updates and deletions that were lost because this server, which had the keys, was
     /// unreachable.
@@ -79,7 +79,7 @@ impl ServerEvent {
 pub struct ServerChange {
     /// The number of this change among all changes of this client, from 0.
     pub number: u64,
-    /// The time of the change, by the clock of the client's machine.
+    /// The time of the change, according to the clock of the client's machine.
     pub at: SystemTime,
     /// The address of the server.
     pub address: String,

@@ -286,7 +286,7 @@ impl Fleet {
         self.runtime.clone()
     }
 
-    /// Blocks this thread, which must not belong to a runtime, until `future` completes.
+    /// Blocks the calling thread, which must not belong to a runtime, until `future` completes.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.runtime.block_on(future)
     }

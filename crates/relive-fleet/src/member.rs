@@ -50,7 +50,7 @@ pub struct Member {
 }
 
 impl TableFacts {
-    /// Creates the properties of a table with `size` items and this sampler.
+    /// Creates the properties of a table with `size` items and the given sampler.
     pub fn new(size: u64, sampler: SelectorKind) -> TableFacts {
         let exponent = match sampler {
             SelectorKind::Prioritized { exponent } => Some(exponent),
@@ -113,7 +113,7 @@ impl Member {
         }
     }
 
-    /// Returns the properties of the table with this name, or default properties if the server did not report the
+    /// Returns the properties of the table with the given name, or default properties if the server did not report the
     /// table.
     pub fn facts(&self, table: &str) -> TableFacts {
         self.tables.lock().facts.get(table).copied().unwrap_or_default()

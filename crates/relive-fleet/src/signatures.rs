@@ -37,7 +37,7 @@ impl TableSignature {
         self.columns.as_ref().is_some_and(|columns| !columns.is_empty())
     }
 
-    /// Checks that items whose columns have these types and shapes match the table.
+    /// Checks that items whose columns have the given types and shapes match the table.
     ///
     /// # Errors
     /// `InvalidArgument`; the message contains the columns that the signature requires.

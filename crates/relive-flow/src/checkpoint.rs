@@ -89,7 +89,7 @@ impl Checkpoint {
         *flag = number != 0;
     }
 
-    /// Writes or reads a list of indices, some of which may be missing.
+    /// Writes or reads a list of indices, in which some indices may be missing.
     pub fn places(&mut self, places: &mut Vec<usize>) {
         let mut count = places.len();
         self.count(&mut count);
@@ -101,7 +101,7 @@ impl Checkpoint {
     }
 
     /// Declares that the operator holds this many items. Items are not saved, so a checkpoint is impossible while an
-    /// operator holds any.
+    /// operator holds items.
     pub fn holds(&mut self, items: usize) {
         if items > 0 && !self.is_read {
             self.held.push((self.name(), items));

@@ -30,7 +30,7 @@ struct Duplicated<T> {
 }
 
 struct Copy<T> {
-    /// Items that other copies have pulled, but this one has not.
+    /// Items that other copies have pulled, but this copy has not.
     queue: VecDeque<Tagged<T>>,
     /// The thread that last pulled this copy.
     puller: Option<Weak<Puller>>,
@@ -132,7 +132,7 @@ impl<T: Clone> Duplicated<T> {
     }
 }
 
-/// One of the copies.
+/// A copy of the flow.
 struct Duplicate<T> {
     shared: Arc<Mutex<Duplicated<T>>>,
     number: usize,
@@ -169,9 +169,9 @@ impl<T> Drop for Duplicate<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Returns copies of the flow, each with all items. A copy may be up to `max_lead` items ahead of the others;
-    /// `max_lead` is at least 1. A copy with this lead waits until the other copies are pulled, so the buffer contains
-    /// at most `max_lead` items. An error is returned only to the copy that pulls it.
+    /// Returns copies of the flow, each of which yields all items. A copy may be up to `max_lead` items ahead of the
+    /// other copies; `max_lead` must be at least 1. A copy with this lead waits until the other copies are pulled, so
+    /// the buffer contains at most `max_lead` items. An error is returned only to the copy that pulls it.
     ///
     /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error. It
     /// occurs at once if a thread of the graph pulls those copies, such as the thread of a

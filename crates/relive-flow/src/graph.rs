@@ -7,7 +7,7 @@ use crate::node::Node;
 
 /// An operator of a graph, or the corresponding operators of several shards.
 pub(crate) struct Operator {
-    /// At least one.
+    /// The nodes, at least one.
     nodes: Vec<Arc<Node>>,
     /// The indices of the operators from which this operator pulls.
     pub(crate) inputs: Vec<usize>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Counters, values and timers by name. All operators of a connected graph share them: joining flows merges
+/// Counters, values and timers by name. All operators of a connected graph share them, because joining flows merges
 /// their metrics.
 ///
 /// ```

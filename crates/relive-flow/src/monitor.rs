@@ -8,7 +8,7 @@ use crate::Flow;
 use crate::graph::{self, Operator};
 use crate::node::Node;
 
-/// Observes a graph, even while another thread pulls from it. Cheap to clone.
+/// Observes a graph, even while another thread pulls from it. Clones are cheap.
 ///
 /// ```
 /// use std::task::Poll;
@@ -85,7 +85,8 @@ impl Monitor {
         format!("[\n{}\n]", operators.join(",\n"))
     }
 
-    /// Returns the operators that block the graph: those that have no item although their inputs are not waiting.
+    /// Returns the operators that block the graph: the operators that have no item although their inputs are not
+    /// waiting.
     #[must_use]
     pub fn waiting(&self) -> Vec<OperatorStatus> {
         let operators = self.operators();

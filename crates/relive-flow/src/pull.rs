@@ -15,8 +15,8 @@ pub type Polled<T> = Poll<Option<Result<Tagged<T>>>>;
 ///
 /// A stream is not polled after its end. After an error it may be polled again, and continues with the next item.
 pub trait Pull<T>: Send {
-    /// Polls for the next item. If there is none yet, the method must arrange for a call to the [`waker`](Turn::waker)
-    /// and return [`Poll::Pending`].
+    /// Polls for the next item. If no item is available yet, the method must arrange for the [`waker`](Turn::waker) to
+    /// be called, and return [`Poll::Pending`].
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T>;
 
     /// Writes the position of the stream to a checkpoint, or reads it from one before the first pull; see
@@ -44,7 +44,7 @@ impl<T> Pull<T> for Box<dyn Pull<T>> {
 pub(crate) enum TakeOrder {
     /// In order of arrival: every shard with an item is served.
     Arrival,
-    /// In turn: while the puller is waiting for one shard, it does not pull the others.
+    /// In turn: while the puller is waiting for one shard, it does not pull the other shards.
     InTurn,
 }
 
@@ -60,7 +60,7 @@ pub struct Turn<'a> {
 /// The point at which a step-by-step pull stops.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stop<'a> {
-    /// Nowhere.
+    /// The pull does not stop.
     #[default]
     Never,
     /// Once the operator with this name has produced an item or an error.
@@ -118,8 +118,8 @@ impl<'a> Turn<'a> {
         self.stop = Stop::Stopped;
     }
 
-    /// Returns whether this pull should do nothing else: an operator that pulls from a stopped part must keep its state
-    /// unchanged.
+    /// Returns whether this pull has stopped and should do nothing else. An operator that pulls from a stopped part of
+    /// the graph must leave its state unchanged.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.stop == Stop::Stopped
@@ -133,7 +133,7 @@ impl<'a> Turn<'a> {
         Turn::new(waker, self.take_order).stopping(self.stop)
     }
 
-    /// Adds to this pull the waits of the pull of a part.
+    /// Adds the waits of the pull of a part of the graph to this pull.
     pub(crate) fn follow(&mut self, part: Turn<'_>) {
         if part.is_stopped() {
             self.set_stopped();

@@ -11,8 +11,8 @@ use crate::{Flow, Result};
 /// The number of sampled items per inserted item, and the tolerance.
 ///
 /// With `i` items inserted and `s` sampled, the deviation is `(i - min_inserted) · samples_per_insert - s`. The first
-/// `min_inserted` inserts are always allowed, and samples only after them. From then on, an insert or a sample is
-/// allowed if it keeps the deviation within `tolerance`.
+/// `min_inserted` inserts are always allowed, and samples are allowed only after these inserts. From then on, an insert
+/// or a sample is allowed if it keeps the deviation within `tolerance`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// The number of samples per insert, above 0.

@@ -5,8 +5,8 @@ use std::task::{Wake, Waker};
 
 use crate::sync::Mutex;
 
-/// Wakes the pullers that are waiting for a shared stream. The shared stream is pulled with this as its waker. Pullers
-/// are identified by number.
+/// Wakes the pullers that are waiting for a shared stream. This is the waker with which the shared stream is pulled.
+/// Pullers are identified by number.
 #[derive(Default)]
 pub(crate) struct SharedWaker(Mutex<Vec<(usize, Waker)>>);
 

@@ -10,9 +10,9 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 /// The result of a pull without waiting.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stepped<T> {
-    /// An item.
+    /// An item has arrived.
     Item(T),
-    /// Nothing yet.
+    /// No item is available yet.
     Waiting,
     /// The operator at which [`Flow::step_to`] stops has produced an item or an error, which was not passed on.
     Stopped,

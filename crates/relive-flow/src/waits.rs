@@ -1,4 +1,4 @@
-//! Tracks which threads are waiting for which others, to detect a graph that waits for itself.
+//! Tracks which threads are waiting for which other threads, to detect a graph that waits for itself.
 //!
 //! A thread without an item declares what could provide one: another thread that produces items, or the threads that
 //! pull other parts of the graph. If none of these threads can make progress, the thread that pulls the end of the
@@ -12,17 +12,17 @@ use parking_lot::Mutex as StateMutex;
 
 use crate::sync::{self, Condvar, Mutex, all_pullers};
 
-/// The interval at which a thread that waits for others checks whether they are still making progress.
+/// The interval at which a thread that is waiting for other threads checks whether they are still making progress.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// How long a waiting thread waits for others to start pulling a part of the graph that no thread pulls. This is many
-/// times longer than a thread takes to start.
+/// How long a waiting thread allows for other threads to start pulling a part of the graph that no thread pulls. This
+/// is many times longer than a thread takes to start.
 pub(crate) const FIRST_PULL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A pulling thread, as others see it.
+/// A pulling thread, as seen by other threads.
 #[derive(Debug)]
 pub(crate) struct Puller {
-    /// The thread's name, if the thread produces items for another one.
+    /// The thread's name, if the thread produces items for another thread.
     worker: Option<String>,
     /// Accessed only while [`all_pullers`] is held, so a model does not need to explore it.
     state: StateMutex<State>,
@@ -70,7 +70,7 @@ impl Puller {
         Arc::new(Self { worker: Some(name.to_owned()), state: StateMutex::default() })
     }
 
-    /// This thread.
+    /// Returns this thread.
     pub(crate) fn current() -> Arc<Self> {
         // A thread that is ending is no longer registered.
         OWN.try_with(|own| Arc::clone(own.get_or_init(Self::other))).unwrap_or_else(|_| Self::other())
@@ -253,10 +253,10 @@ impl Signal {
     }
 }
 
-/// How a wait ended.
+/// The result of a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// It was woken.
+    /// The thread was woken.
     Woken,
     /// The deadline passed.
     Late,

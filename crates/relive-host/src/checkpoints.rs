@@ -127,7 +127,7 @@ impl Checkpoints {
         self
     }
 
-    /// Sets how many checkpoints are kept, of which the newest is always one. Default: 3.
+    /// Sets how many checkpoints are kept; the newest is always kept. Default: 3.
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = Some(checkpoints);

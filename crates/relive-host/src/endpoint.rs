@@ -80,7 +80,7 @@ impl Endpoint {
         self
     }
 
-    /// Requires one of the tokens in this file; see [`Tokens::open`]. A running server reloads the file when it
+    /// Requires one of the tokens in the given file; see [`Tokens::open`]. A running server reloads the file when it
     /// changes.
     #[must_use]
     pub fn token_file(mut self, path: impl Into<PathBuf>) -> Self {
@@ -88,15 +88,15 @@ impl Endpoint {
         self
     }
 
-    /// Requires this token, which grants `role`. Errors refer to the token by its name.
+    /// Requires the given token, which grants `role`. Errors refer to the token by its name.
     #[must_use]
     pub fn token(mut self, name: impl Into<String>, role: Role, token: impl Into<String>) -> Self {
         self.access = Some(AccessSource::Token { name: name.into(), role, token: token.into() });
         self
     }
 
-    /// Opens a second address without TLS or tokens, for dm-reverb's clients, which support neither. Its clients have
-    /// `role`.
+    /// Opens a second address without TLS or tokens, for dm-reverb's clients, which support neither. Clients at this
+    /// address have `role`.
     #[must_use]
     pub fn open_entrance(mut self, address: impl Into<Address>, role: Role) -> Self {
         self.open = Some((address.into(), role));

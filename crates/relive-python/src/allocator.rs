@@ -12,18 +12,18 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// Sizes of blocks that are placed in small pages; these are chunks of large steps. Larger blocks are mostly tables'
-/// records of their items, which are accessed in random order, and batches, which are reused.
+/// The sizes of blocks that are placed in small pages. Such blocks are chunks of large steps. Larger blocks are mostly
+/// tables' records of their items, which are accessed in random order, and batches, which are reused.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
 /// The address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
 /// slightly less than 16 GiB. Only addresses that are used take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
-/// Writers and servers free chunks and items on different threads than they were allocated on; mimalloc is designed for
-/// that. It requests huge pages from the system, which make scattered small rows faster to access. While a table of
-/// large chunks grows, clearing such pages takes most of the time on virtual machines (docs/benchmarks.md), so large
-/// chunks have separate addresses, with small pages.
+/// Writers and servers free chunks and items on threads other than those that allocated them, a pattern that mimalloc
+/// is designed for. The allocator requests huge pages from the system, which make scattered small rows faster to
+/// access. While a table of large chunks grows, clearing such pages takes most of the time on virtual machines
+/// (docs/benchmarks.md), so large chunks have separate addresses, with small pages.
 struct BySize;
 
 /// The heap of large blocks. Any thread may allocate from it.

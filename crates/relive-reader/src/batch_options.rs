@@ -66,8 +66,8 @@ impl BatchOptions {
     }
 
     /// Sets how many batches are requested from a server before they are needed. Default: 4, or fewer if 4 batches
-    /// would exceed 2²⁰ samples. In the same process, there is nothing to wait for, so the option has no effect: the
-    /// number is always 0.
+    /// would exceed 2²⁰ samples. For a table in the same process, there is nothing to wait for, so the option has no
+    /// effect and the number is always 0.
     ///
     /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
     /// many as the batch still needs. After a timeout, it withdraws the request, and keeps the samples that have
@@ -79,8 +79,8 @@ impl BatchOptions {
         self
     }
 
-    /// Sets how many streams read concurrently. Default: 1. This has no effect in the same process or with a
-    /// [`prefetch`](Self::prefetch) of 0.
+    /// Sets how many streams read concurrently. Default: 1. This has no effect for a table in the same process or with
+    /// a [`prefetch`](Self::prefetch) of 0.
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> BatchOptions {
         self.num_workers = workers;

@@ -147,8 +147,8 @@ impl BatchSampler {
 
     /// Returns the next batch, or `None` after `max_batches`.
     ///
-    /// Dropping the future does not lose samples that have arrived: they are kept for the next call. In the same
-    /// process, and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request;
+    /// Dropping the future does not lose samples that have arrived: they are kept for the next call. For a table in the
+    /// same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request;
     /// otherwise, requested samples still arrive and are kept for the next call. Over a network, samples that the
     /// server is sending while a request is withdrawn are lost, and the server counts them as `undelivered_samples`. A
     /// timeout loses no samples.

@@ -21,7 +21,7 @@ pub struct ItemInfo {
     pub priority: f64,
     /// The number of times that the item has been sampled.
     pub times_sampled: i32,
-    /// When the item was inserted, by the server's clock.
+    /// When the item was inserted, according to the server's clock.
     pub inserted_at: Option<SystemTime>,
     /// The item's position in the order of the table's inserts.
     pub sequence: u64,
@@ -61,7 +61,7 @@ pub(crate) async fn items_of(
     Ok(ItemPage { items, next: Some(answer.next).filter(|next| *next != 0) })
 }
 
-/// Returns the items with these keys on one server.
+/// Returns the items with the given keys on one server.
 pub(crate) async fn get_items_of(
     connection: &Connection,
     table: &str,

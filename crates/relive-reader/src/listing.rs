@@ -32,7 +32,8 @@ pub async fn items(backend: &Backend, table: &str, from: u64, limit: usize) -> R
     }
 }
 
-/// Returns the items with these keys and their data, with `None` for unknown keys, as `Client::get_items` does.
+/// Returns the items with the given keys, including their data, with `None` for unknown keys, as `Client::get_items`
+/// does.
 ///
 /// # Errors
 /// The errors of [`items`], and `Unavailable` if the server disconnects in the meantime.
@@ -94,7 +95,7 @@ async fn items_of_fleet(
     Ok(ItemPage { items, next })
 }
 
-/// Returns the items with these keys, from the servers that have them.
+/// Returns the items with the given keys, from the servers that have them.
 async fn get_items_of_fleet(
     fleet: &Fleet,
     table: &str,

@@ -124,7 +124,7 @@ pub enum RlError {
         place: String,
         /// The differences from the requested run.
         differences: String,
-        /// A remedy.
+        /// A remedy, for the error's text.
         advice: &'static str,
     },
     /// A table on the server differs from the table that the run needs.

@@ -60,7 +60,7 @@ impl Identity {
         }
     }
 
-    /// Checks that `asked` may resume this run, which is at `place`.
+    /// Checks that a run with the identity `asked` may resume this run, which is at `place`.
     ///
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with all differences.

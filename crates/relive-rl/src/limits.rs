@@ -9,14 +9,14 @@ pub const MAX_LEAVES: usize = 4_096;
 /// The maximum number of workers of a run; the largest published runs have a few thousand.
 pub const MAX_WORKERS: u32 = 65_536;
 
-/// A learner on a server counts as dead if it sends no heartbeat for this long. By then, five heartbeats are missing.
+/// A learner on a server counts as dead if it sends no heartbeat for this long. By then, it has missed five heartbeats.
 pub const LEARNER_SILENCE: Duration = Duration::from_secs(5);
 
 /// The maximum number of learners of a run. It is limited because the sum of gradients passes through all learners at
 /// each step.
 pub const MAX_LEARNERS: u32 = 64;
-/// A node that sends no heartbeat for this long counts as silent, and no process waits for weights from it. By then,
-/// two heartbeats are missing.
+/// A node that sends no heartbeat for this long counts as silent, and no process waits for weights from it. By then, it
+/// has missed two heartbeats.
 pub const NODE_SILENCE: Duration = Duration::from_secs(2);
 
 /// A node that sends no heartbeat for this long counts as gone, and the numbers of its workers are reassigned. This is

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a run before it has completed its steps: from another thread, on Ctrl-C, or at a deadline. Cheap to clone;
-/// clones share the state.
+/// Ends a run before it has completed its steps: from another thread, on Ctrl-C, or at a deadline. Clones are cheap and
+/// share the state.
 ///
 /// The run checks whether to stop after each item of its plan, and every 100 ms while it is waiting. A stopped run
 /// returns the result so far.

@@ -16,7 +16,7 @@ pub enum Part {
     Step,
     /// Writing steps to a table, including waits for its rate limiter.
     Add,
-    /// Sampling a batch, including waits for it if other threads act.
+    /// Sampling a batch, including waits for the batch if other threads act.
     Sample,
     /// Learning, including gathering the batch into rows.
     Learn,

@@ -12,14 +12,15 @@ pub const STREAM_WINDOW_BYTES: u32 = 8 << 20;
 /// them. The connection's window therefore holds the windows of 32 streams.
 pub const CONNECTION_WINDOW_BYTES: u32 = 32 * STREAM_WINDOW_BYTES;
 
-/// Unread bytes that a connection may have regardless of the other connections; at least one frame must fit.
+/// The number of unread bytes that a connection may have regardless of the other connections. At least one frame must
+/// fit.
 pub const UNREAD_BYTES_PER_CONNECTION: u64 = 2 * MAX_FRAME_BYTES as u64;
 
 /// The largest HTTP/2 frame that the server accepts. With frames of 16 KiB, the protocol's default, bulk data would
 /// cost a system call per frame.
 pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 
-/// The maximum number of bytes of one stream that may wait in memory for a slow reader.
+/// The maximum number of bytes in one stream that may wait in memory for a slow reader.
 pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 
 /// The maximum number of open streams on one connection; a client opens one per writer and per sampler worker, and all
@@ -73,9 +74,9 @@ pub const MAX_OPENING_BYTES: usize = 16 << 10;
 /// buffer of a larger request is reallocated as it grows.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 
-/// The number of bytes of a request on the bulk path that are read before they are counted: as many as have already
-/// arrived, between this and [`MAX_REQUEST_PIECE_BYTES`]. The uncounted bytes are therefore fewer than the counted
-/// ones, or negligible.
+/// The minimum number of bytes of a request on the bulk path that are read before they are counted. For a longer
+/// request, as many bytes are read at once as have already arrived, up to [`MAX_REQUEST_PIECE_BYTES`]. The uncounted
+/// bytes are therefore fewer than the counted ones, or negligible.
 pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
 
 /// The largest piece of a request that is read before it is counted. Larger pieces would save only a few system calls.
@@ -116,11 +117,11 @@ pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// history.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
-/// The number of bytes of chunks for later items that a stream may hold and still be read when the server's memory is
+/// The number of bytes in chunks for later items that a stream may hold and still be read when the server's memory is
 /// full: enough for one item with its chunks in a separate request. Only that item could free these chunks.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
-/// The largest number of a stream's chunks that are checked against this bound, every few milliseconds.
+/// The largest number of a stream's chunks that are checked against [`MAX_UNHELD_BYTES`], every few milliseconds.
 pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
 /// The number of connections to metrics and the dashboard: a few scrapers and many browsers, each with a few

@@ -14,14 +14,15 @@ use crate::time::Timestamp;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableChange {
-    /// If the new bound is smaller, the remover evicts the excess items.
+    /// The largest number of items. If the new bound is smaller, the remover evicts the excess items.
     pub max_size: Option<u64>,
     /// The maximum number of bytes. `Some(None)` removes the bound.
     pub max_bytes: Option<Option<u64>>,
     /// The number of samples after which an item is removed. An item that has already been sampled that many times is
     /// removed when it is next sampled.
     pub max_times_sampled: Option<i32>,
-    /// Applies to later inserts only; see [`RateLimiter::set_config`](crate::RateLimiter::set_config).
+    /// The target number of samples per inserted item. Applies to later inserts only; see
+    /// [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,
     /// The number of items that the table must hold before it can be sampled.
     pub min_size_to_sample: Option<i64>,
@@ -38,7 +39,7 @@ pub struct TableChange {
 /// A logged change to a table in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoggedChange {
-    /// The time of the change, by the server's clock.
+    /// The time of the change, according to the server's clock.
     pub at: Timestamp,
     /// The origin of the request: the address of a peer, or a process.
     pub who: String,

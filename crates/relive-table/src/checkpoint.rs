@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::snapshot::{CheckpointCounts, SavedCheckpoint};
 use crate::time::Timestamp;
 
-/// The state of a server's checkpoints at one moment.
+/// The state of a server's checkpoints at one point in time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CheckpointStatus {
-    /// The time at which this state was read, by the server's clock.
+    /// The time at which this state was read, according to the server's clock.
     pub at: Timestamp,
     /// Whether the server has a checkpointer.
     pub enabled: bool,
@@ -55,9 +55,10 @@ pub struct FinishedCheckpoint {
     pub began_at: Timestamp,
     /// How long it took.
     pub took: Duration,
-    /// The longest time for which it blocked a table.
+    /// The longest time for which the checkpoint blocked a table.
     pub longest_pause: Duration,
-    /// What was written, or why writing failed. After a failure, earlier checkpoints stay valid.
+    /// The written checkpoint, or the reason why it could not be written. After a failure, earlier checkpoints stay
+    /// valid.
     pub outcome: Result<SavedCheckpoint, String>,
 }
 

@@ -8,14 +8,14 @@ use thiserror::Error;
 use crate::limiter::{RateLimiterConfig, RateLimiterError};
 use crate::selector::SelectorKind;
 
-/// The largest `max_size`: dm-reverb's clients use a signed 32-bit number.
+/// The largest `max_size`, because dm-reverb's clients use a signed 32-bit number.
 pub const MAX_TABLE_SIZE: u64 = i32::MAX as u64;
 
 /// The maximum length of a table's name, in bytes. The name is part of each of the table's metrics.
 pub const MAX_TABLE_NAME_BYTES: usize = 1024;
 
-/// The maximum number of shards of a table: more than most machines have cores, and few enough that each sample can
-/// check all shards.
+/// The maximum number of shards of a table. Few machines have more cores, and the number is small enough that each
+/// sample can check all shards.
 pub const MAX_SHARDS: u32 = 64;
 
 /// The rules of a table.
@@ -52,7 +52,8 @@ pub const MAX_SHARDS: u32 = 64;
 /// creates a table from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableConfig {
-    /// The name of the table; not empty, without control characters, at most [`MAX_TABLE_NAME_BYTES`].
+    /// The name of the table. It must not be empty or contain control characters, and must not be longer than
+    /// [`MAX_TABLE_NAME_BYTES`].
     pub name: String,
     /// The selector that chooses the item to sample next. Default: uniform.
     pub sampler: SelectorKind,
@@ -61,9 +62,9 @@ pub struct TableConfig {
     pub remover: SelectorKind,
     /// The largest number of items, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
-    /// The largest total stored size of the items' chunks, in bytes; at least 1. A chunk counts once, no matter how
-    /// many items share it and whether it is in memory or on disk. An item that exceeds the bound by itself is refused.
-    /// Default: no bound.
+    /// The largest total stored size of the items' chunks, in bytes; at least 1. A chunk is counted once, regardless of
+    /// how many items share it and whether it is in memory or on disk. An item that exceeds the bound by itself is
+    /// refused. Default: no bound.
     pub max_bytes: Option<u64>,
     /// The number of samples after which an item is removed. If it is below 1, items are never removed. Default: 0.
     pub max_times_sampled: i32,
@@ -313,7 +314,7 @@ impl TableConfig {
     /// Validates the rules for any table, including one in a checkpoint.
     ///
     /// # Errors
-    /// * An empty name, one with control characters, or one above [`MAX_TABLE_NAME_BYTES`].
+    /// * A name that is empty, contains control characters, or is longer than [`MAX_TABLE_NAME_BYTES`].
     /// * A `max_size` of 0 or above [`MAX_TABLE_SIZE`]; a `max_bytes` of 0.
     /// * An exponent that is not finite.
     /// * Bounds that [`RateLimiterConfig::validate`] refuses.
@@ -381,7 +382,7 @@ impl TableConfig {
         ConfigError::NotShardable { table: self.name.clone(), shards: self.shards, reason }
     }
 
-    /// The reason why the table cannot be divided into shards, and a remedy.
+    /// Returns the reason why the table cannot be divided into shards, and a remedy.
     fn obstacle_to_shards(&self) -> Option<String> {
         if self.max_size < u64::from(self.shards) {
             let max_size = self.max_size;

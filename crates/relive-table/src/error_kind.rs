@@ -32,7 +32,7 @@ pub enum ErrorKind {
     Cancelled,
     /// The writer or sampler was closed before this call.
     Closed,
-    /// The peer violated the protocol or does not speak it.
+    /// The peer violated the protocol or does not support it.
     Protocol,
     /// The server does not offer this operation.
     Unimplemented,
@@ -46,7 +46,7 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// A row of the table.
+/// An error kind with its codes and names.
 struct Row {
     kind: ErrorKind,
     text: &'static str,

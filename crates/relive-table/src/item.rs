@@ -47,7 +47,7 @@ pub struct ItemView<'a> {
     pub times_sampled: i32,
 }
 
-/// A sampled item with its data copied elsewhere.
+/// A sampled item. Its data has been copied elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampledRow {
     /// The item's identity in its table.

@@ -1,4 +1,4 @@
-//! The content of tables at one moment, as plain data for checkpoints.
+//! The content of tables at one point in time, as plain data for checkpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use crate::config::TableConfig;
 use crate::item::ItemData;
 use crate::structure::ItemStructure;
 
-/// Tables at one moment. Items and chunks are shared with the tables, not copied.
+/// Tables at one point in time. Items and chunks are shared with the tables, not copied.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// The tables, in the order of their engine.
@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub ledger: Arc<Ledger>,
 }
 
-/// A table at one moment.
+/// A table at one point in time.
 #[derive(Clone, Debug)]
 pub struct TableSnapshot {
     /// The rules.
@@ -87,7 +87,7 @@ pub struct SavedCheckpoint {
     pub location: String,
     /// The number of bytes written for this checkpoint.
     pub written_bytes: u64,
-    /// The number of bytes of this checkpoint and of all files that it refers to, most of which may have existed
+    /// The number of bytes in this checkpoint and in all files that it refers to, most of which may have existed
     /// before.
     pub total_bytes: u64,
 }
@@ -125,7 +125,7 @@ impl TableSnapshot {
 }
 
 impl Snapshot {
-    /// Returns the table with this name.
+    /// Returns the table with the given name.
     pub fn table(&self, name: &str) -> Option<&TableSnapshot> {
         self.tables.iter().find(|table| table.config.name == name)
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use relive_tensor::Nest;
 
-/// The longest text for a structure in an error, in bytes.
+/// The longest text for a structure in an error message, in bytes.
 const MAX_SHOWN_BYTES: usize = 600;
 
-/// The structure of a table's items. The leaves of `names` are their columns in flattening order.
+/// The structure of a table's items. The leaves of `names` are the columns of an item in flattening order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemStructure {
     /// Containers and names around the columns.
@@ -86,7 +86,7 @@ pub fn have_same_columns<A, B>(one: &Nest<A>, other: &Nest<B>) -> bool {
     }
 }
 
-/// Parts that have columns, with their names or numbers.
+/// The parts of a structure that have columns, with their names or numbers.
 type Parts<'a, T> = Vec<(Place<'a>, &'a Nest<T>)>;
 
 #[derive(PartialEq)]

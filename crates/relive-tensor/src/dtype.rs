@@ -76,7 +76,7 @@ impl DType {
         Self::UInt4,
     ];
 
-    /// Returns the number of bytes of one element, or `None` for strings, whose lengths vary.
+    /// Returns the number of bytes in one element, or `None` for strings, whose lengths vary.
     #[must_use]
     pub const fn size_bytes(self) -> Option<usize> {
         match self {

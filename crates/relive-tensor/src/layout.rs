@@ -34,7 +34,7 @@ impl ColumnLayout {
         self.dtype == dtype && self.rows.is_none() == squeeze && self.cell_shape.is(cell_dims)
     }
 
-    /// Returns the same layout with another number of rows, if it has rows.
+    /// Returns the same layout with a different number of rows, if it has rows.
     #[must_use]
     pub fn with_rows(&self, rows: u32) -> Self {
         Self { rows: self.rows.map(|_| rows), ..self.clone() }
@@ -49,15 +49,15 @@ impl ColumnLayout {
         }
     }
 
-    /// Returns the number of bytes of one row, or `None` for strings.
+    /// Returns the number of bytes in one row, or `None` for strings.
     #[must_use]
     pub fn cell_bytes(&self) -> Option<usize> {
         let elements = usize::try_from(self.cell_shape.num_elements()?).ok()?;
         elements.checked_mul(self.dtype.size_bytes()?)
     }
 
-    /// Returns the number of bytes of the column in `samples` samples, or `None` for strings, and for sizes beyond the
-    /// address space.
+    /// Returns the number of bytes that the column takes in `samples` samples, or `None` for strings, and for sizes
+    /// beyond the address space.
     #[must_use]
     pub fn size_bytes(&self, samples: usize) -> Option<usize> {
         let rows = usize::try_from(self.rows.unwrap_or(1)).ok()?;

@@ -18,9 +18,9 @@ use crate::tensor::Tensor;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorSpec {
-    /// The name of the column; may be empty.
+    /// The name of the column, which may be empty.
     pub name: String,
-    /// The sizes of the dimensions. `None` means an unknown rank, and a `None` inside means an unknown size.
+    /// The sizes of the dimensions. `None` means an unknown rank, and a `None` entry means an unknown size.
     pub shape: Option<Vec<Option<u32>>>,
     /// The type of the elements.
     pub dtype: DType,
@@ -37,7 +37,7 @@ impl TensorSpec {
         Self { name: name.into(), shape, dtype, bounds: None }
     }
 
-    /// Returns whether a tensor with this type and shape matches the spec.
+    /// Returns whether a tensor with the given type and shape matches the spec.
     #[must_use]
     pub fn accepts(&self, dtype: DType, shape: &Shape) -> bool {
         dtype == self.dtype && self.accepts_shape(shape)

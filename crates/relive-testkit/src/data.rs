@@ -7,8 +7,8 @@ use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
 
-/// Returns a chunk whose only column has `rows` floats, for the steps of an episode from `start` on. The floats count
-/// up from the key.
+/// Returns a chunk whose only column has `rows` floats, for the steps of an episode beginning with `start`. The floats
+/// count up from the key.
 ///
 /// # Panics
 /// If `rows` is 0 or the last step is out of range.

@@ -47,7 +47,7 @@ pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
 /// Returns the rules and counters of a table's record.
 ///
 /// # Errors
-/// The errors of [`table::config_from_wire`]; also if a count is negative.
+/// The errors of [`table::config_from_wire`]. An error is also returned if a count is negative.
 pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig, TableCounters), WireError> {
     let config = table::config_from_wire(message)?;
     let limiter = message.rate_limiter.unwrap_or_default();

@@ -351,7 +351,7 @@ struct DescribedColumn<'a> {
 /// The small encoded parts of a chunk's message, and the lengths of the other parts.
 struct Layout {
     head: Vec<u8>,
-    /// The description of each tensor, and the number of bytes of its payload.
+    /// The description of each tensor, and the number of bytes in its payload.
     tensors: Vec<(Vec<u8>, usize)>,
     tail: Vec<u8>,
     data_len: usize,

@@ -34,13 +34,13 @@ pub struct RunSlice {
 }
 
 impl ItemRun {
-    /// Creates a run without items. Its items will have a column for each of `squeeze`.
+    /// Creates a run without items. Its items will have one column for each entry of `squeeze`.
     #[must_use]
     pub fn new(table: &str, squeeze: impl Iterator<Item = bool>) -> Self {
         Self { table: table.to_owned(), squeeze: squeeze.collect(), ..Self::default() }
     }
 
-    /// Returns whether an item for `table` with these columns can be added to this run.
+    /// Returns whether an item for `table` with the given columns can be added to this run.
     #[must_use]
     pub fn accepts(&self, table: &str, squeeze: impl Iterator<Item = bool>) -> bool {
         self.table == table && squeeze.eq(self.squeeze.iter().copied())

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Why bytes are not a well-formed message.
+/// Why bytes do not form a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MalformedMessage {
     #[error("the message ends inside a field")]

@@ -24,7 +24,8 @@ pub fn check_insert(message: &[u8]) -> Result<(), WireError> {
 /// Checks an encoded `InsertItems` before it is decoded.
 ///
 /// # Errors
-/// The errors of [`check_insert`]; also if the request has more than [`MAX_RUNS_PER_REQUEST`] runs.
+/// The errors of [`check_insert`]. An error is also returned if the request has more than [`MAX_RUNS_PER_REQUEST`]
+/// runs.
 pub fn check_items(message: &[u8]) -> Result<(), WireError> {
     let Counted { bytes, runs } = count_runs(message).map_err(malformed)?;
     if runs > MAX_RUNS_PER_REQUEST {

@@ -13,7 +13,7 @@ from relive import rl
 
 
 EPISODES = 10
-"""Of an evaluation."""
+"""The number of episodes in an evaluation."""
 
 
 def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int, str], None] | None = None) -> None:
@@ -28,7 +28,7 @@ def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int
     """
     options = _parsed(agent, environment, steps, learns_from_data=record is not None)
     if torch := sys.modules.get("torch"):
-        # Such small networks are slower with more threads.
+        # Networks as small as these are slower with more threads.
         torch.set_num_threads(1)
     if options.checkpoint_dir and len(options.seed) > 1:
         sys.exit("--checkpoint-dir is the folder of one run: give one --seed")

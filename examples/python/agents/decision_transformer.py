@@ -1,9 +1,10 @@
-"""A decision transformer (Chen et al., 2021) in PyTorch: given a return, it acts like the episodes with this return.
+"""A decision transformer (Chen et al., 2021) in PyTorch. Given a return, it acts like the episodes that had this
+return.
 
     python decision_transformer.py catch/0 --steps 500      # from episodes of a policy that acts at random
 
-At each step, it gets the return of the whole episode instead of the return-to-go, since a policy does not see rewards.
-A sequence must be long enough for a whole episode.
+At each step, its input is the return of the whole episode instead of the return-to-go, since a policy does not see
+rewards. A sequence must be long enough for a whole episode.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from relive.rl import torch as rlt
 
 
 class ActorCritic(nn.Module):
-    """The distribution of actions, and the value of an observation."""
+    """A module that returns the distribution of actions, and the value, for each observation."""
 
     def __init__(self, spec: rl.EnvironmentSpec, width: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""PPO (Schulman et al., 2017) in JAX, without other libraries: the network is a nest of arrays, and Adam a function.
+"""PPO (Schulman et al., 2017) in JAX, without other libraries: the network is a nest of arrays, and Adam is a function.
 
     python ppo_jax.py CartPole-v1 --steps 100000
 """
@@ -20,7 +20,7 @@ Params = Any
 
 
 def tower(key: jax.Array, *sizes: int, gain: float) -> list[dict[str, jax.Array]]:
-    """Layers with tanh between them."""
+    """Returns the parameters of a stack of layers with tanh between them."""
     gains = [2**0.5] * (len(sizes) - 2) + [gain]
     weights = [
         jax.nn.initializers.orthogonal(of)(part, (inputs, outputs))
@@ -149,7 +149,8 @@ class Learner:
         advantages, returns = rollout.advantages(
             values(self.params, rollout.observations), discount=settings.discount, gae_lambda=settings.gae_lambda
         )
-        # All steps, including those that only reset, which are masked: with constant shapes, JAX compiles once.
+        # The arrays contain all steps, including masked steps that only reset, so that their shapes stay constant and
+        # JAX compiles once.
         steps = {
             "observations": rollout.observations[:-1], "actions": rollout.actions, "log_prob": rollout.extras["log_prob"],
             "advantages": advantages, "returns": returns, "counts": ~rollout.starts,

@@ -21,7 +21,7 @@ State = tuple[torch.Tensor, torch.Tensor]
 
 
 class QMemory(nn.Module):
-    """The values of all actions, from the observations so far."""
+    """A recurrent network that returns the values of all actions, based on the observations so far."""
 
     def __init__(self, spec: rl.EnvironmentSpec, width: int) -> None:
         super().__init__()
@@ -30,8 +30,8 @@ class QMemory(nn.Module):
         self.head = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, spec.actions.num_values))
 
     def forward(self, observations: torch.Tensor, state: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Values ``[rows, time, actions]`` for observations ``[rows, time, …]``, and the state ``[rows, 2, width]``
-        after them."""
+        """Returns the values ``[rows, time, actions]`` for observations ``[rows, time, …]``, and the state ``[rows, 2,
+        width]`` after them."""
         hidden, cell = state.transpose(0, 1).contiguous().unsqueeze(1)
         outputs, after = self.memory(self.front(observations.float().flatten(2)), (hidden, cell))
         return self.head(outputs), torch.cat(after).transpose(0, 1)
@@ -107,7 +107,8 @@ class Learner(rlt.Learner):
         return torch.cat([first, module(observations[:, count:], memory)[0]], 1)
 
     def returns(self, rewards: Any, discounts: Any, values: torch.Tensor, goes_on: torch.Tensor) -> torch.Tensor:
-        """Returns over ``n_step`` steps, or as many as exist, and the bootstrap value after them."""
+        """Computes the returns over ``n_step`` steps, or over as many steps as exist, including the bootstrap value
+        after them."""
         returns = values
         for _ in range(self.settings.n_step):
             following = returns.roll(-1, 1)

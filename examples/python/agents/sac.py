@@ -49,7 +49,7 @@ class Actor(nn.Module):
 
 
 class Critics(nn.Module):
-    """Two values of an action."""
+    """Twin critics: two values for each action."""
 
     def __init__(self, spec: rl.EnvironmentSpec, width: int) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ class WorldModel(nn.Module):
 
 
 class Policy(rlt.Policy):
-    """Tracks observations with the model, and acts by the model's state."""
+    """Tracks observations with the model, and acts based on the model's state."""
 
     def __init__(self, module: WorldModel, context: rl.PolicyContext) -> None:
         super().__init__(module)
@@ -122,7 +122,8 @@ class Learner(rlt.Learner):
         return cost[exists].mean(), state
 
     def balanced(self, expected: Independent, found: Independent) -> torch.Tensor:
-        """The prior is trained towards the posterior more than the reverse, both with one free nat."""
+        """Returns the loss that trains the prior towards the posterior and, with less weight, the posterior towards the
+        prior, both with one free nat."""
         of_expected, of_found = (
             self.module.latents(each.base_dist.logits.detach().flatten(-2)) for each in (expected, found)
         )
@@ -131,7 +132,7 @@ class Learner(rlt.Learner):
 
     @torch.no_grad()
     def imagined(self, memory: torch.Tensor, latent: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """States ``[horizon + 1, …]``, and the actions between them."""
+        """Returns the imagined states ``[horizon + 1, …]``, and the actions between them."""
         states, actions = [torch.cat([memory, latent], -1)], []
         for _ in range(self.settings.horizon):
             actions.append(Categorical(validate_args=False, logits=self.module.actor(states[-1])).sample())

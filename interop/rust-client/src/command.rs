@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::pattern::PatternConfig;
 use crate::value::NestValue;
 
-/// One line of input. There is one client, one writer of each kind and one sampler at a time.
+/// One line of input. At any time, there is at most one client, one writer of each kind, and one sampler.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum Command {

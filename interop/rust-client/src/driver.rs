@@ -1,4 +1,4 @@
-//! Carrying out commands.
+//! Executes commands.
 
 use std::time::Duration;
 

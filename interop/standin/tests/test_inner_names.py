@@ -1,4 +1,4 @@
-"""Names of dm-reverb that few programs use: its compiled half, operations, helpers."""
+"""Names of dm-reverb that few programs use: names in its compiled half, operations, and helpers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Every public name of dm-reverb, as returned by `dir()` and listed in `dm_reverb_names.txt`.
 
-A line is a module and its names, or a class and its members. `record` below writes the file again, on dm-reverb.
+A line is a module and its names, or a class and its members. `record` below rewrites the file, and must run on
+dm-reverb.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from relive.flow._operators import Concurrently, Operator, bound, counted, itsel
 T = TypeVar("T")
 U = TypeVar("U")
 
-# The open streams. They end before the interpreter does, since their shards may need the interpreter.
+# The open streams. They are closed before the interpreter exits, since their shards may need the interpreter.
 _streams: weakref.WeakSet[LocalIterator[Any]] = weakref.WeakSet()
 
 
@@ -123,7 +123,7 @@ class LocalIterator(Generic[T]):
         return self._then(("window", counted("size", size), counted("step", step)), f".window({size}, {step})")
 
     def prefetch(self, depth: int) -> LocalIterator[T]:
-        """Yields the same items, of which a thread produces up to ``depth`` ahead of time."""
+        """Yields the same items; a thread produces up to ``depth`` of them ahead of time."""
         return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
@@ -138,7 +138,7 @@ class LocalIterator(Generic[T]):
         """Yields pairs: the shard that an item comes from, and the item.
 
         Raises, when it is pulled:
-          ValueError: the item comes from no shard, or from several.
+          ValueError: the item does not come from a shard, or comes from several shards.
         """
         actors = self._actors
 
@@ -166,10 +166,10 @@ class LocalIterator(Generic[T]):
             print(item)
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
-        """Returns copies of the stream, each with all items. A copy can be at most ``max_lead`` items ahead of the
-        other copies; these items are kept for the other copies. Waiting for copies that no thread will pull raises a
-        RuntimeError that names these copies. If no thread of the graph pulls a copy, another thread must pull it within
-        a second."""
+        """Returns copies of the stream, each of which yields all items. A copy can be at most ``max_lead`` items ahead
+        of the other copies; these items are kept for the other copies. Waiting for copies that no thread will pull
+        raises a RuntimeError that names these copies. If no thread of the graph pulls a copy, another thread must pull
+        it within a second."""
         if counted("n", n) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))

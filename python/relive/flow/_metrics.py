@@ -1,4 +1,4 @@
-"""Metrics that the functions of a graph share."""
+"""Metrics that are shared by the functions of a graph."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ def counted(name: str, value: Any, least: int = 1) -> int:
 
 
 def bound(operator: Operator, metrics: SharedMetrics, actors: list[Any]) -> Operator:
-    """Returns the operator in the extension's form; its function also gets the number of the item's shard."""
+    """Returns the operator in the extension's form, in which its function also receives the number of the item's
+    shard."""
     kind, *arguments = operator
     if kind not in ("for_each", "filter", "combine"):
         return operator

@@ -24,7 +24,7 @@ class ParallelIterator(Generic[T]):
     """
 
     def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
-        # Recreates the shards; with True, they may work ahead of the consumer.
+        # Recreates the shards. If the argument is true, they may work ahead of the consumer.
         self._make = make
         self.name = name
         self._actors = actors

@@ -18,7 +18,7 @@ _GRACE_SECONDS = 2.0
 
 
 def in_processes(shards: list[Any], name: str) -> ParallelIterator[Any]:
-    """Creates a process for each of these shards; the following operators run in these processes."""
+    """Creates a process for each of these shards; the operators that follow run in these processes."""
     return RemoteShards(shards, [], name, "processes", _Pipe)
 
 

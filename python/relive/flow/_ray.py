@@ -21,12 +21,12 @@ from relive.ray import Workers, connected, first_line, free_in, imported
 _MESSAGES_AHEAD = 8
 # The interval at which a shard that Ray has not scheduled yet is reported.
 _PLACE_SECONDS = 10.0
-# The time that a shard waits at its end for its items to be taken.
+# How long a shard that has ended waits for its items to be taken.
 _TAKEN_SECONDS = 3600.0
 
 
 def on_ray(shards: list[Any], name: str, workers: Workers) -> ParallelIterator[Any]:
-    """Creates a Ray actor for each of these shards; the following operators run in these actors."""
+    """Creates a Ray actor for each of these shards; the operators that follow run in these actors."""
     return RemoteShards(shards, [], name, "ray", _Cluster(workers).link)
 
 
@@ -103,7 +103,7 @@ class _Stream:
 
     def end(self) -> None:
         self._reader.close()
-        # If the cluster is gone or disconnected, there is no actor to end.
+        # If the cluster no longer exists or is disconnected, there is no actor to end.
         with contextlib.suppress(Exception):
             self._cluster.ray.kill(self._host)
 

@@ -1,5 +1,5 @@
-"""Shards in other processes: their work, and the transport of their items. A :class:`Link` starts and connects to a
-process."""
+"""Shards in other processes: their work, and the transport of their items. A :class:`Link` starts a process and
+connects to it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relive.flow._parallel import ParallelIterator
 
 # The number of items that a shard may produce ahead, and the largest number of items that are sent together.
 AHEAD, TOGETHER = 1024, 256
-# The time that items wait to be sent together with other items.
+# How long items wait to be sent together with other items.
 _TOGETHER_SECONDS = 0.001
 
 Message = tuple[Literal["items", "error", "end"], Any]
@@ -58,7 +58,8 @@ class Output(Protocol):
 
 
 LinkOf = Callable[[Any, list[Operator], int, bool], Link]
-"""Creates the connection to a shard, from the shard, its operators, its number, and whether it may work ahead."""
+"""A function that creates the connection to a shard. It takes the shard, its operators, its number, and whether it may
+work ahead."""
 
 
 class RemoteShards(ParallelIterator[Any]):

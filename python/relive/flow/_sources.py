@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 class ParallelIteratorWorker:
-    """A shard with state. A subclass passes its items to :meth:`__init__`. The functions in operators can access the
-    object as the source of an item.
+    """A shard with state. A subclass passes its items to :meth:`__init__`. Functions in operators can access the object
+    as the source of an item.
 
     Args:
       item_generator: an iterable, or a function that creates one.
@@ -92,7 +92,7 @@ def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Work
 
 
 class _Shard(ParallelIteratorWorker):
-    """A shard of an iterable that is used directly."""
+    """A shard whose iterable is used directly."""
 
     def __init__(self, generator: Any, repeat: bool) -> None:
         self._given = generator, repeat

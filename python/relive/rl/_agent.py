@@ -43,7 +43,7 @@ class Agent(Generic[C]):
         raise NotImplementedError
 
     def _for_extension(self, actors: int) -> tuple[tuple[str, str], int]:
-        """Returns the agent's name and settings, and the number of environments in a run."""
+        """Returns the agent's name and settings in the extension's form, and the number of environments in a run."""
         return (self.config.agent, self.config._json()), self._num_environments(actors)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:

@@ -39,7 +39,8 @@ class Answers:
         return part
 
     def put(self, row: int, step_type: int, reward: Any, discount: Any) -> None:
-        """Writes a result, except for the observation, to a row; a FIRST has neither reward nor discount."""
+        """Writes a result, except for the observation, into a row. The reward and the discount of a FIRST are
+        ignored."""
         self.step_types[row] = step_type
         self.rewards[row] = 0.0 if step_type == FIRST else _number(reward, "reward")
         self.discounts[row] = 1.0 if step_type == FIRST else _number(discount, "discount")

@@ -1,4 +1,4 @@
-"""Python environments in the extension's form: many at once, each in its row, with leaves in lists."""
+"""Python environments in the extension's form: many environments at once, each in its own row, with leaves in lists."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spe
 
 
 class Part(Protocol):
-    """Environments that are stepped together, in several rows. After the end of an episode, its environment resets at
-    the next step, which is FIRST."""
+    """Environments that are stepped together, each in its own row. After the end of an episode, the environment resets
+    at the next step, which is FIRST."""
 
     rows: int
     spec: EnvironmentSpec
@@ -41,7 +41,7 @@ class Single:
         self.spec = make_environment_spec(environment)
         self._environment = environment
         self.environment = getattr(environment, "environment", environment)
-        # The adapter itself reports violations of the original.
+        # The adapter itself reports the original environment's violations.
         self.adapter = environment if isinstance(environment, GymEnvironment) else None
         self.who = self.called = _faults.name_of(self.environment)
         self._spaces = None if self.adapter is not None else _faults.Spaces(environment, "observation_spec", "action_spec")

@@ -76,8 +76,8 @@ class Costs:
           seconds: the duration of the measurement, once the learner has started.
 
         Raises:
-          ValueError: the learner has not started within two minutes; the system does not report the processor time of
-            threads, as Linux does; or :func:`relive.rl.run` rejects an argument.
+          ValueError: the learner has not started within two minutes; the system, unlike Linux, does not report the
+            processor time of threads; or :func:`relive.rl.run` rejects an argument.
           Exception: the environment or the agent raised an exception.
         """
         if not seconds > 0.0:

@@ -18,7 +18,7 @@ def name_of(environment: Any) -> str:
 
 
 def number(part: Any, place: int) -> None:
-    """Adds the position of one of a run's environments to its later errors."""
+    """Adds the position of an environment among the run's environments to its later errors."""
     part.who = f"{part.called} (environment {place})"
     inner = getattr(part, "adapter", None)
     if inner is not None:
@@ -26,7 +26,8 @@ def number(part: Any, place: int) -> None:
 
 
 def wrong(called: str, method: str, error: Exception) -> Exception:
-    """Returns the error for a result; it names the environment and the method that returned the result."""
+    """Returns the error for an invalid result; the error names the environment, and the method that returned the
+    result."""
     kind = ValueError if isinstance(error, ValueError) else TypeError
     reason = str(error) if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: {error}"
     return kind(f"{called}.{method}() returned an invalid result: {reason}")

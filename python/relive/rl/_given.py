@@ -14,7 +14,7 @@ def is_source(data: Any) -> bool:
 
 
 class SourceBridge:
-    """An iterator of batches, for the extension.
+    """An iterator of batches, in the extension's form.
 
     Raises:
       TypeError: the run has checkpoints, and the iterator cannot be saved.

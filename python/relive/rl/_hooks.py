@@ -41,7 +41,7 @@ class Hook:
         return self._rollouts.rollout(**fields)
 
     def batches(self, shown: list[Any]) -> Batch | tuple[Batch, ...]:
-        """Builds the batch for the function; with several tables, a batch for each."""
+        """Builds the batch for the function or, if there are several tables, a batch for each table."""
         while len(self._batches) < len(shown):
             self._batches.append(Batches(self._discount))
         batches = tuple(table.batch(one) for table, one in zip(self._batches, shown, strict=False))

@@ -1,4 +1,4 @@
-"""The other learners of a run, each a process on this machine."""
+"""The other learners of a run, each of which is a process on this machine."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
 from relive.rl._workers import Supervisor
 
-# The time for learners to end by themselves when the run is over, and to report errors.
+# How long learners may take to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
-# The time for the run to detect and report the loss of a learner. Until all learners have met, the run does not detect
-# it.
+# How long the run may take to detect and report the loss of a learner. Until all learners have connected, the run
+# cannot detect a loss.
 _NOTICE_SECONDS = 3.0
 _HOST = "127.0.0.1"
 

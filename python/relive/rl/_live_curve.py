@@ -33,7 +33,7 @@ class LiveCurve:
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_SECONDS:
             self._draw()
-            # Drawing becomes slower with each episode, so it is limited to a tenth of the time.
+            # Drawing becomes slower with each episode, so it may take at most a tenth of the time.
             self._drawn = time.monotonic() + 10 * (time.monotonic() - now)
 
     def close(self) -> None:

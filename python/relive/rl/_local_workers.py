@@ -21,7 +21,7 @@ _RUN_IS_OVER = 64
 
 
 class Processes:
-    """Starts workers as :mod:`multiprocessing` does.
+    """Starts workers as processes, in the same way as :mod:`multiprocessing`.
 
     Raises:
       TypeError: the agent or the environment cannot be sent to another process.

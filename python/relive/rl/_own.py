@@ -24,7 +24,7 @@ _SEEDS = 2**63 - 1
 
 
 class AgentBridge:
-    """An agent, for the extension.
+    """An agent, in the extension's form.
 
     Raises:
       TypeError: the agent lacks a method, or its experience is of an unknown kind.
@@ -115,7 +115,7 @@ class PolicyBridge:
 
 
 class LearnerBridge:
-    """A learner, for the extension."""
+    """A learner, in the extension's form."""
 
     def __init__(
         self, learner: Any, spec: EnvironmentSpec, is_saved: bool, discount: float | None, source: SourceBridge | None

@@ -20,8 +20,8 @@ def is_parallel(value: Any) -> bool:
 class Parallel:
     """A parallel environment of PettingZoo, in which one policy acts for all agents.
 
-    If an agent leaves early, its episode ends. Its row then has FIRST steps, which are not learned from, until the
-    agent returns. This usually happens when the other agents' episodes have also ended and the environment resets.
+    If an agent leaves early, its episode ends. Until the agent returns, its row contains FIRST steps, from which
+    nothing is learned. This usually happens when the other agents' episodes have also ended and the environment resets.
 
     Args:
       environment: the environment; all its agents have the same spaces.

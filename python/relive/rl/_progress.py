@@ -42,7 +42,7 @@ def display_of(progress: object, steps: int, learner_steps: int | None) -> Logge
 
 
 def _in_notebook() -> bool:
-    """Returns whether a Jupyter kernel runs this program."""
+    """Returns whether this program runs in a Jupyter kernel."""
     shell = sys.modules.get("IPython")
     running = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
     return running is not None and hasattr(running, "kernel")

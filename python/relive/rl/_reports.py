@@ -1,4 +1,4 @@
-"""Passes the reports from a run to loggers, and handles the loggers' files."""
+"""Passes the reports of a run to loggers, and manages the loggers' files."""
 
 from __future__ import annotations
 

@@ -117,8 +117,8 @@ def run(
         thread; everything else continues unchanged.
       checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
-      progress: the display of the run's progress: ``"line"`` on stderr, a bar of ``"tqdm"`` or ``"rich"``, which
-        require the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
+      progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
+        requires the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
         ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a
         terminal. ``False``: none. A function is called with the newest episode, up to twenty times per second.
       on_step: a function that receives the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
@@ -252,7 +252,7 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
 
 
 def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:
-    """Returns the starter of the run's other processes, if any."""
+    """Returns the object that starts the run's other processes, if there are any."""
     workers = _workers(agent, env, on, actors)
     if learners == 1:
         return workers
@@ -262,7 +262,7 @@ def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, lear
 
 
 def _workers(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
-    """Returns the starter of the workers, if they are processes."""
+    """Returns the object that starts the workers, if they are processes."""
     if on in (None, "serial", "threads"):
         return None
     # Imported here, since few programs need these modules.

@@ -1,4 +1,4 @@
-"""Converts the extension's rollouts and batches to the form for learners and hooks."""
+"""Converts the extension's rollouts and batches to the form that learners and hooks receive."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ class Source:
 
     def __init__(self, environment: Any) -> None:
         self._environment, self._is_given = environment, _is_environment(environment)
-        # An environment that was created to read its specs; it is used first.
+        # An environment that was created to read its specs, with its number and seed. It is used if the next
+        # environment that is needed has the same number and seed.
         self._spare: tuple[int, int, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:
@@ -41,7 +42,8 @@ class Source:
         environment.
 
         Raises:
-          ValueError: the environments are in one vector with too many rows, and the number must be exact.
+          ValueError: the environments are in one vector that has too many rows, although the number of rows must be
+            exact.
         """
         parts: list[Part] = []
         owned: list[Any] = []
@@ -73,7 +75,7 @@ class Source:
 
 
 def source_of(environment: Any) -> str | Source:
-    """Returns a name, or a source of environments, for the value that a user passed.
+    """Converts the value that a user passed as an environment to a name or a source of environments.
 
     Raises:
       TypeError: the value is not an environment.

@@ -14,9 +14,9 @@ from relive.rl._sources import source_of
 # A worker may end this many times in a row, each time within this many seconds of starting to work, before it is no
 # longer restarted.
 _MAX_ENDS, _SOON_SECONDS = 5, 10.0
-# The time for workers to end by themselves when the run is over, and to report errors.
+# How long workers may take to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
-# The same time for all nodes together; each node first ends its workers.
+# The same for all nodes together; each node first ends its workers.
 _NODES_REPORT_SECONDS = 10.0
 # The interval between checks of the workers.
 _LOOK_SECONDS = 0.1
@@ -51,13 +51,13 @@ class Launcher(Protocol):
 
     @property
     def by_nodes(self) -> bool:
-        """Whether the starter starts nodes, to which the run assigns the numbers of its workers."""
+        """Whether the launcher starts nodes, to which the run assigns the numbers of its workers."""
 
     def start(self, address: str, number: int) -> Worker:
         """Starts the worker, or the node, with this number for the run at an address."""
 
     def close(self) -> None:
-        """Releases the starter's resources when all workers have ended."""
+        """Releases the launcher's resources when all workers have ended."""
 
 
 class Supervisor:
@@ -153,7 +153,7 @@ class Supervisor:
 
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
     """Works for the run at ``address`` until the run ends, and fetches weights from the node at ``weights_from``.
-    Arguments that are ``None`` take the run's values."""
+    For arguments that are ``None``, the run's values are used."""
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
     source = None if environment is None else source_of(environment)
     _native.work_for_run(native, source, address, number, token, weights_from)

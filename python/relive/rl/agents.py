@@ -1,4 +1,4 @@
-"""Agents with settings that are defined in the Rust library: ``relive rl agents NAME`` prints them."""
+"""Agents whose settings are defined in the Rust library; ``relive rl agents NAME`` prints these settings."""
 
 from __future__ import annotations
 

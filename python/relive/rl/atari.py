@@ -202,7 +202,7 @@ def _area(pixels: int, new_pixels: int) -> _Taps:
 
 
 def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
-    """Returns the weights of source pixels for new pixels, in rows, as taps with weights that add up to one."""
+    """Converts the weights of the source pixels, with a row for each new pixel, to taps whose weights add up to one."""
     weights = np.floor(shares / shares.sum(axis=1, keepdims=True) * _ONE + 0.5).astype(np.int32)
     first = (weights > 0).argmax(axis=1)
     rows, last = np.arange(len(weights)), weights.shape[1] - 1

@@ -50,7 +50,7 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     """
     if hasattr(data, "iterate_episodes"):
         return _known("the data set of Minari", _of_minari(data), required)
-    # A store can exist only if its module has been imported.
+    # The value can be a store only if the module of stores has been imported.
     if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
         return _known("the store", data.all_steps(), required)
     if isinstance(data, Mapping):
@@ -138,7 +138,7 @@ def _flattened(data: Mapping[str, Any]) -> Arrays:
 
 
 def _is_known(name: str) -> bool:
-    """Returns whether the name is an array of a data set, or a part of a nest of arrays."""
+    """Returns whether the name belongs to an array of a data set, or to a part of a nest of arrays."""
     return name.split("/")[0] in _NAMES
 
 

@@ -48,9 +48,9 @@ class DQNConfig(Settings):
       quantile_samples: for implicit quantiles, the number of fractions drawn for each transition, and the number drawn
         for each target.
       value_range: the outermost atoms of a categorical distribution.
-      demonstrations: additional experience to learn from: ``ratio``, its share of a batch; ``folder``, the folder of
-        recorded episodes, or ``None`` for the environment's own demonstrator; ``episodes``, the number of episodes that
-        the demonstrator plays.
+      demonstrations: additional experience to learn from. ``ratio`` is its share of a batch; ``folder`` is the folder
+        of recorded episodes, or ``None`` for the environment's own demonstrator; ``episodes`` is the number of episodes
+        that the demonstrator plays.
 
     Raises:
       TypeError: a setting has the wrong type.

@@ -11,7 +11,7 @@ from relive.rl.timestep import StepType, TimeStep
 
 
 class Environment(Protocol):
-    """dm_env's interface: the environment's methods for agents.
+    """dm_env's interface: the methods of an environment that agents call.
 
     * ``reset`` starts an episode and returns FIRST.
     * ``step`` returns MID until the episode ends, then LAST. Before the first reset and after a LAST, it acts as a

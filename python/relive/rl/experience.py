@@ -112,7 +112,7 @@ _MISSING: dict[str, Any] = {"steps": None, "length": None, "period": None, "n_st
 
 
 def for_extension(experience: Experience | Given) -> dict[str, Any]:
-    """Returns all settings by name, or ``None`` for settings that this kind of experience lacks."""
+    """Returns all settings by name, with ``None`` for settings that this kind of experience lacks."""
     return _MISSING | dataclasses.asdict(experience)
 
 

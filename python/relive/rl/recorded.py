@@ -33,7 +33,7 @@ from relive.tables import Table
 __all__ = ["Episode", "from_minari", "load", "play", "save"]
 
 _TABLE = "episodes"
-# The table's bound, equal for all folders: nothing is ever evicted.
+# The table's bound, which is the same for all folders and so large that nothing is ever evicted.
 _MAX_EPISODES = 1_000_000_000
 _COLUMNS = ("action", "discount", "observation", "reward", "start_of_episode")
 

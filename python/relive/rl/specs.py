@@ -109,14 +109,14 @@ def as_arrays(specs: Any, value: Any) -> Any:
 
 
 def array_spec(shape: Sequence[int], dtype: Any, name: str | None) -> ArraySpec:
-    """Returns the form that the extension takes."""
+    """Builds a spec from the values that the extension passes."""
     return ArraySpec(shape, dtype, name)
 
 
 def bounded_spec(
     shape: Sequence[int], dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None
 ) -> BoundedArraySpec:
-    """Returns the form that the extension takes, with one bound or one per element."""
+    """Builds a spec from the values that the extension passes: each bound is one number, or one per element."""
 
     def shaped(bound: npt.ArrayLike) -> npt.NDArray[Any]:
         flat = np.asarray(bound)
@@ -126,12 +126,12 @@ def bounded_spec(
 
 
 def discrete_spec(num_values: int, dtype: Any, name: str | None) -> DiscreteArraySpec:
-    """Returns the form that the extension takes."""
+    """Builds a spec from the values that the extension passes."""
     return DiscreteArraySpec(num_values, dtype, name)
 
 
 def for_extension(spec: EnvironmentSpec) -> tuple[Any, Any, Any, Any]:
-    """Returns a spec with one bound or one per element."""
+    """Returns the specs in the extension's form, in which each bound is one number, or one per element."""
 
     def flat(leaf: ArraySpec) -> ArraySpec:
         if isinstance(leaf, DiscreteArraySpec) or not isinstance(leaf, BoundedArraySpec):

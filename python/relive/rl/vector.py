@@ -200,7 +200,8 @@ class _Process:
 
     def _has_answered(self, until: float | None) -> bool:
         """Waits for a moment, and returns whether the worker has executed the newest command."""
-        # The wake-up may belong to an earlier, interrupted call, which may also have consumed this call's.
+        # The wake-up may belong to an earlier, interrupted call, and that call may also have consumed this call's
+        # wake-up.
         self._done.acquire(timeout=_LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))
         return bool(self._memory.answered[self._number] == self._memory.asked[self._number])
 
@@ -222,5 +223,5 @@ class _Process:
                     what, (error, text) = message
                     logging.getLogger("relive").warning("%s: %s: %s\n%s", what, type(error).__name__, error, text)
         except (EOFError, OSError):
-            # A process that ended in another way sends nothing more.
+            # A process that has ended in another way sends no further messages.
             return

@@ -60,7 +60,8 @@ const PURE: &[&str] = &["relive-tensor", "relive-table"];
 const OUTSIDE: &[&str] = &["fs", "net", "thread", "process", "env"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime"];
 
-/// The binding, and the only file of it that may use locks: its types ensure the order of locks and interpreter.
+/// The Python binding, and its only file that may use locks: the file's types ensure the order in which locks and the
+/// interpreter are acquired.
 const BINDING: &str = "crates/relive-python/src/";
 const LOCKS_OF_BINDING: &str = "crates/relive-python/src/interpreter/lock.rs";
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// One violation: the place, and what to do about it with the reason for the rule.
+/// One violation: its location, and a message with the remedy and the reason for the rule.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     place: String,

@@ -1,4 +1,4 @@
-//! Which crates may import which.
+//! The imports that are permitted between crates.
 
 use std::collections::BTreeSet;
 

@@ -26,7 +26,7 @@ fn in_text(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The kind of a file, which determines where its prose is, with the context of the next line.
+/// The kind of a file, which determines where its prose is, and the context of the next line.
 enum Kind {
     Markdown {
         in_code: bool,
@@ -34,7 +34,7 @@ enum Kind {
     Rust {
         in_code: bool,
     },
-    /// `string` is `Some` in a triple-quoted string, and tells whether the string is a statement, as docstrings are.
+    /// `string` is `Some` in a triple-quoted string, and shows whether the string is a statement, as docstrings are.
     Python {
         string: Option<bool>,
     },

@@ -27,7 +27,7 @@ fn is_part_of_a_map(item: &Item) -> bool {
     match item {
         Item::Mod(module) => module.content.is_none(),
         Item::Use(import) => !matches!(import.vis, Visibility::Inherited),
-        // A check whether the crate can be built at all.
+        // Checks whether the crate can be built at all.
         Item::Macro(item) => item.mac.path.is_ident("compile_error"),
         _ => false,
     }

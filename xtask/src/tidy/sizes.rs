@@ -8,13 +8,13 @@ use super::source::Source;
 /// The maximum number of lines of a file, without tests and documentation.
 const MAX_LINES: usize = 500;
 
-/// Longer files, each with its reason. Entries that are no longer needed are reported, too.
+/// Longer files, each with the reason for its length. Entries that are no longer needed are also reported.
 const LONGER: &[(&str, &str)] = &[];
 
 /// The maximum number of lines of code of a crate.
 const MAX_CRATE_LINES: usize = 6_000;
 
-/// Larger crates, each with its reason.
+/// Larger crates, each with the reason for its size.
 const LARGER: &[(&str, &str)] = &[
     ("relive-agents", "21 agents, each a folder of its own that knows the shared parts and no other agent"),
     (
@@ -33,7 +33,7 @@ const LARGER: &[(&str, &str)] = &[
     ),
 ];
 
-/// The number of files with fewer lines should be merged with another file; root files of folders are exempt.
+/// A file with fewer lines should be merged with another file; root files of folders are exempt.
 const FEW_LINES: usize = 30;
 const MAX_SHORT_FILES: usize = 60;
 

@@ -1,4 +1,4 @@
-//! A Rust file as a sequence of lexemes that know their line and whether they belong to a test.
+//! A Rust file as a sequence of lexemes, each with its line and whether it belongs to a test.
 
 use anyhow::{Result, anyhow};
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
@@ -6,7 +6,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 /// A file, with its path from the root.
 pub(super) struct Source {
     pub(super) path: String,
-    /// Without comments and documentation.
+    /// The code, without comments and documentation.
     pub(super) lexemes: Vec<Lexeme>,
 }
 

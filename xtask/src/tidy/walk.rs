@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 const KINDS: [&str; 7] = ["rs", "py", "toml", "md", "proto", "sh", "yml"];
 
-/// Folders of build outputs.
+/// The folders of build outputs.
 const BUILT: [&str; 3] = ["target", "corpus", "__pycache__"];
 
 /// Returns (path from the root with `/`, text) of every hand-written file, ordered by path.

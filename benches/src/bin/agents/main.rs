@@ -6,8 +6,8 @@
 //! cargo xtask bench --agents --only r2d2 --seeds 3
 //! ```
 //!
-//! Runs are concurrent, one for each processor, so the steps per second are for a busy machine; returns do not depend
-//! on this. With `--one-at-a-time`, runs are sequential.
+//! Runs are concurrent, one for each processor, so the steps per second are those of a busy machine; returns do not
+//! depend on this. With `--one-at-a-time`, runs are sequential.
 
 #![expect(clippy::print_stdout, reason = "a program that reports")]
 

@@ -23,7 +23,7 @@ pub(crate) enum Measure {
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
     AtLeast(f64),
-    /// For agents that cannot learn the task, as a contrast to one that can.
+    /// For agents that cannot learn the task, as a contrast to an agent that can.
     Below(f64),
 }
 
@@ -67,7 +67,7 @@ impl Row {
 
 use Bound::{AtLeast, Below};
 
-/// All of them.
+/// All promises.
 pub(crate) const ROWS: &[Row] = &[
     Row::new("dqn", "catch/0", 9_000, AtLeast(0.8)),
     Row::new("r2d2", "memory_len/3", 3_500, AtLeast(0.9)),

@@ -23,11 +23,11 @@ pub(crate) enum ClientTransport {
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Nothing that counts.
+    /// Calls in this phase are not counted.
     Pause,
-    /// No checkpoint.
+    /// No checkpoint is in progress.
     Quiet,
-    /// A checkpoint.
+    /// A checkpoint is in progress.
     Checkpoint,
     End,
 }
@@ -127,8 +127,8 @@ pub(crate) fn start(way: &ClientTransport, clock: &Arc<Clock>) -> Vec<JoinHandle
     (0..).zip(ratios).map(start).collect()
 }
 
-/// Alternates between the given numbers of inserts and samples. Waits for every call; for an insert, until it is
-/// confirmed.
+/// Alternates between the given numbers of inserts and samples. Waits for every call to complete; an insert is complete
+/// once it is confirmed.
 async fn client(
     way: &ClientTransport,
     clock: &Clock,

@@ -23,7 +23,7 @@ const PER_INSERT: u64 = 1_000;
 /// An endless stream of items, each with one step in its own chunk.
 pub(crate) struct Items {
     random: Xoshiro256PlusPlus,
-    /// To be filled.
+    /// Memory for the bytes of the next item.
     bytes: Vec<u8>,
 }
 
@@ -51,7 +51,7 @@ impl Items {
         Ok(NewItem { key, priority: 1.0, times_sampled: 0, trajectory: builder.build()? })
     }
 
-    /// Inserts so many.
+    /// Inserts the given number of items.
     pub(crate) fn insert(&mut self, engine: &Engine, count: u64) -> Outcome {
         let (who, confirmations) = ("bench".into(), Arc::new(Confirmations::default()));
         let table = engine.table(TABLE)?;

@@ -20,7 +20,7 @@ const QUIET: Duration = Duration::from_secs(10);
 /// The time for clients to reach a steady state.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Where the next checkpoint goes: each has its own folder, so that it writes everything.
+/// Where the next checkpoint goes. Each checkpoint has its own folder, so that it writes all of its data.
 type Target = Arc<Mutex<Option<Store>>>;
 
 pub(crate) fn measure(arguments: &Arguments) -> Outcome {

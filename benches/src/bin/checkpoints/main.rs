@@ -29,12 +29,12 @@ use relive_benches::Outcome;
 
 use arguments::{Arguments, Part};
 
-/// As in `relive serve`.
+/// The same allocator as in `relive serve`.
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // As in `relive serve`.
+    // Turns huge pages off, as in `relive serve`.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let words: Vec<String> = std::env::args().skip(1).collect();
     let done = match restore::asked_for(&words) {

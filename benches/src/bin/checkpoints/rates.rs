@@ -25,7 +25,7 @@ struct Round {
 }
 
 pub(crate) fn measure(arguments: &Arguments) -> Outcome {
-    // Halved, because the table, its checkpoint, the copy and a restored table exist at the same time.
+    // This is halved, because the table, its checkpoint, the copy and a restored table exist at the same time.
     let items = arguments.items() / 2;
     println!("\n# Rates, {items} items");
     let mut rounds = Vec::new();
@@ -51,7 +51,7 @@ fn rate(bytes: u64, since: Instant) -> f64 {
     bytes as f64 / 1e9 / since.elapsed().as_secs_f64()
 }
 
-/// Writes a second checkpoint after one percent of the items was replaced.
+/// Writes a second checkpoint after one percent of the items have been replaced.
 fn second(engine: &Engine, items: u64, first_bytes: u64) -> Outcome {
     Items::new(1).insert(engine, items / 100)?;
     let start = Instant::now();

@@ -28,7 +28,7 @@ pub(crate) fn run(folder: &Path) -> Outcome {
     let items: usize = loaded.snapshot.tables.iter().map(|table| table.items.len()).sum();
     let restored = rules(1).build_from(loaded.snapshot, Rules::Stored)?;
     println!("{} {items}", start.elapsed().as_secs_f64());
-    // The process ends faster than its memory could be freed piece by piece.
+    // Ending the process is faster than freeing its memory piece by piece.
     std::mem::forget((restored, store));
     Ok(())
 }

@@ -9,14 +9,14 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::rate::rate;
 
-/// Beyond all caches.
+/// The table is larger than all caches.
 const TABLE_BYTES: usize = 1 << 30;
 const BATCH: usize = 256;
 const ROW_BYTES: [usize; 4] = [400, 4_000, 40_000, 400_000];
 
 /// Returns the rates by row size, as JSON.
 pub(crate) fn measure(time: Duration) -> String {
-    // The memory is written, since untouched pages all map to the same zero page.
+    // The memory is written first, since all untouched pages map to the same zero page.
     let table = vec![1; TABLE_BYTES];
     let sizes = ROW_BYTES.map(|row_bytes| {
         let one = threads(&table, row_bytes, 1, time);

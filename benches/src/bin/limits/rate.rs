@@ -1,4 +1,4 @@
-//! Rates.
+//! Measures rates.
 
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use std::process::{Child, Command};
 
 use relive_benches::Outcome;
 
-/// The first word of its command line.
+/// The first argument on the receiver's command line.
 pub(crate) const MARK: &str = "--receive";
 
 /// A receiving process that is killed when this is dropped.

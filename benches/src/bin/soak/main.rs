@@ -1,5 +1,5 @@
 //! Tests a server under all kinds of load and faults at once for a given time: writers, samplers, updates, deletions,
-//! checkpoints, kills, cut connections, slow readers and invalid input. Compares it with a model that knows every
+//! checkpoints, kills, cut connections, slow readers and invalid input. Compares it with a model that records every
 //! confirmed item.
 //!
 //! ```console

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) const WRITTEN: f64 = 1.0;
 pub(crate) const UPDATED: f64 = 2.0;
 
-/// The number of listings of the whole table after which an item that was never seen counts as not arrived.
+/// The number of listings of the whole table after which an item that was never seen is considered not to have arrived.
 const LOOKS: u8 = 2;
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct ModelState {
     /// The next number to assign.
     next: u64,
     clock: u64,
-    /// Kills so far.
+    /// The number of kills so far.
     life: u64,
     /// Operations with an earlier stamp are in a finished checkpoint.
     durable: u64,
@@ -64,7 +64,7 @@ enum Priority {
     Updated { since: u64 },
 }
 
-/// A moment: the stamp, and the number of kills so far.
+/// A moment, given by the stamp and the number of kills so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     stamp: u64,
@@ -234,7 +234,7 @@ impl Model {
         };
         if let Some(fault) = fault {
             known.fault(format!("item {number} {fault}"));
-            // Once is enough.
+            // Each fault is reported only once.
             if let Some(item) = known.items.get_mut(&number) {
                 *item = Item { presence: UNSURE, priority: Priority::Either };
             }

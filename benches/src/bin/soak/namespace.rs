@@ -1,4 +1,4 @@
-//! A network namespace for the server, with a cable to this one that can be unplugged and slowed down.
+//! A network namespace for the server, with a cable to this namespace that can be unplugged and slowed down.
 //!
 //! A cable fault is silent: packets are lost, and neither side is notified. A proxy cannot simulate this.
 
@@ -13,16 +13,16 @@ const THEIRS: &str = "198.18.77.2";
 /// A namespace and its cable, removed on drop.
 pub(crate) struct Namespace {
     name: String,
-    /// Our end.
+    /// The name of the cable's end on this side.
     cable: String,
 }
 
 /// A fault of the cable.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LinkFault {
-    /// It is pulled.
+    /// The cable is unplugged.
     Cut,
-    /// It carries little.
+    /// The cable has little bandwidth.
     Narrow,
     /// Packets are delayed, and some are lost, if the kernel supports this.
     Lossy,

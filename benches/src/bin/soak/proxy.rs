@@ -30,8 +30,8 @@ impl Proxy {
                 tokio::spawn(async move {
                     if let Ok(far) = TcpStream::connect(target).await {
                         // Data of a cut connection must be discarded. Otherwise, the system could deliver old requests
-                        // after the client has sent them again, which would revert later changes, although only because
-                        // of the proxy.
+                        // after the client has sent them again, which would revert later changes. Such a fault would be
+                        // caused only by the proxy.
                         if far.set_zero_linger().is_err() {
                             return;
                         }

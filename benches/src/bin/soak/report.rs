@@ -1,4 +1,4 @@
-//! What came out.
+//! The report of a run.
 
 use std::fmt;
 use std::sync::PoisonError;

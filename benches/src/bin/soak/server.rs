@@ -98,7 +98,7 @@ impl Server {
         }
     }
 
-    /// Returns how the server has ended without being killed; `None` if it has not.
+    /// Returns how the server ended, if it ended without being killed.
     pub(crate) fn has_ended(&self) -> Option<String> {
         let ended = self.running().as_mut()?.try_wait().ok()??;
         Some(format!("the server ended by itself: {ended}; its log is {}", self.log().display()))

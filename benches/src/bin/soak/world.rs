@@ -25,9 +25,9 @@ const MAX_MICROS: u64 = 600_000_000;
 pub(crate) struct World {
     pub(crate) model: Model,
     pub(crate) server: Server,
-    /// Cuts connections.
+    /// A proxy that cuts connections.
     pub(crate) rough: Proxy,
-    /// Takes its time.
+    /// A proxy that reads slowly.
     pub(crate) slow: Proxy,
     pub(crate) inserts: Latency,
     pub(crate) samples: Latency,

@@ -7,13 +7,14 @@ use relive_rl::Rollout;
 pub struct Advantages {
     /// The return of the action minus the value of the state in which it was taken.
     pub advantages: Vec<f32>,
-    /// The targets of the values: advantage plus value.
+    /// The targets of the values: the advantage plus the value.
     pub returns: Vec<f32>,
 }
 
-/// Computes generalized advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t + γ·d_t·V(s_{t+1}) −
-/// V(s_t)` and `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum ends with the
-/// episode. If an episode is truncated, or the rollout ends first, the value of the last observation is the bootstrap.
+/// Computes advantages by generalized advantage estimation (Schulman et al. 2016, equation 16): `δ_t = r_t +
+/// γ·d_t·V(s_{t+1}) − V(s_t)` and `A_t = δ_t + γ·λ·d_t·A_{t+1}`, where `d_t` is the environment's discount and the sum
+/// ends with the episode. If an episode is truncated, or the rollout ends first, the value of the last observation is
+/// the bootstrap.
 ///
 /// `rewards` and `values` are `[steps · rows]`, `last_values` is `[rows]`. Cells in which an episode starts are set to
 /// 0.
@@ -33,7 +34,7 @@ pub fn generalized_advantages(
     for cell in (0..cells).rev() {
         let (row, answer) = (cell % rows, rollout.answers[cell]);
         if answer.first() {
-            // The observation at this row is the last one of the previous episode.
+            // The observation in this row is the last observation of the previous episode.
             (next_values[row], next_advantages[row]) = (values[cell], 0.0);
             continue;
         }
@@ -74,8 +75,8 @@ mod tests {
         let rewards = [1.0, 2.0, 3.0, 0.0, 0.0, 4.0];
         let values = [0.5, 1.0, 0.25, 8.0, 9.0, 2.0];
         let found = generalized_advantages(&of, (&rewards, &values, &[100.0, 16.0]), (0.5, 0.5));
-        // Row 0: δ1 = 3 − .25, δ0 = 1 + .5·.25 − .5, A0 = δ0 + .25·δ1. The value after a termination never counts.
-        // Row 1: δ0 = 2 + .5·8 − 1 with the value of the last observation; δ2 = 4 + .5·16 − 2.
+        // Row 0: δ1 = 3 − .25, δ0 = 1 + .5·.25 − .5, A0 = δ0 + .25·δ1. The value after a termination is never used. Row
+        // 1: δ0 = 2 + .5·8 − 1 with the value of the last observation; δ2 = 4 + .5·16 − 2.
         assert_eq!(found.advantages, [0.625 + 0.25 * 2.75, 5.0, 2.75, 0.0, 0.0, 10.0]);
         assert_eq!(found.returns, [0.5 + 0.625 + 0.25 * 2.75, 6.0, 3.0, 0.0, 0.0, 12.0]);
     }

@@ -13,8 +13,9 @@ use crate::actions::{Discrete, describe};
 pub(crate) enum Head {
     /// A discrete action: the outputs are logits.
     Categorical(Discrete),
-    /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned in
-    /// addition to the network. Actions beyond the bounds are clipped before they are passed to the environment.
+    /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned as
+    /// a parameter outside the network. Actions beyond the bounds are clipped before they are passed to the
+    /// environment.
     Normal { low: Vec<f32>, high: Vec<f32> },
 }
 
@@ -48,8 +49,8 @@ impl Head {
         }
     }
 
-    /// Computes the log-probabilities of the actions taken, for rows of outputs. Actions are continuous draws or
-    /// discrete choices.
+    /// Computes the log-probabilities of the actions taken, given the rows of outputs. The actions are either
+    /// continuous draws or discrete choices.
     pub(crate) fn log_probabilities(
         &self,
         (outputs, log_std): (&[f32], &[f32]),

@@ -158,7 +158,7 @@ impl ActorCriticLearner {
         (found, of_values)
     }
 
-    /// Takes an optimizer step with this loss's gradient.
+    /// Takes an optimizer step with the gradient of this loss.
     fn step(&mut self, left: f32, loss: f32) -> Result<()> {
         self.optimizer.set_learning_rate(self.settings.optimization.learning_rate() * left);
         let norm = self.optimizer.step(&mut self.params, &self.minibatch.gradient);

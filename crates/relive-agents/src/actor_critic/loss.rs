@@ -31,8 +31,8 @@ pub(crate) struct PolicyMetrics {
 impl PolicyLoss<'_> {
     /// Returns the loss of one action, and its derivative with respect to the action's log-probability.
     ///
-    /// With a clip this is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without one,
-    /// `−A·ln π`.
+    /// With a clip range, this is equation 7 of Schulman et al. 2017, `−min(r·A, clip(r, 1 − ε, 1 + ε)·A)`; without a
+    /// clip range, it is `−A·ln π`.
     fn of_action(&self, index: usize, log_probability: f32, found: &mut PolicyMetrics) -> (f32, f32) {
         let advantage = self.advantages[index];
         let log_ratio = log_probability - self.old[index];
@@ -137,7 +137,7 @@ fn share(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 
-/// Writes the probabilities of logits. Returns the largest logit `m`, and `ln Σ exp(logit − m)`.
+/// Writes the probabilities for the given logits. Returns the largest logit `m`, and `ln Σ exp(logit − m)`.
 pub(super) fn softmax(logits: &[f32], out: &mut [f32]) -> [f32; 2] {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let mut total = 0.0;

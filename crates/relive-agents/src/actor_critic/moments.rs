@@ -7,7 +7,7 @@ use relive_rl::learners::Peers;
 /// Keeps a standard deviation away from zero.
 const EPSILON: f64 = 1e-8;
 
-/// Running mean and variance of numbers, column by column, updated a batch at a time by the formula of Chan et al.
+/// The running mean and variance of numbers, column by column, updated a batch at a time by the formula of Chan et al.
 /// (1979).
 #[derive(Debug, Clone)]
 pub(crate) struct Moments {

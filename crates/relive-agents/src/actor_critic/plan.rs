@@ -1,4 +1,5 @@
-//! The plans: to learn from the rollouts of all workers together, or from each worker's gradients as they arrive.
+//! The two plans: learning from the rollouts of all workers together, and learning from each worker's gradients as they
+//! arrive.
 
 use std::time::Instant;
 
@@ -42,7 +43,7 @@ impl Saveable for Applied {
 }
 
 /// Returns the asynchronous plan, which applies the gradients of all workers as they arrive. No worker waits for
-/// another.
+/// another worker.
 pub(crate) fn asynchronous(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     let learner = ActorCriticLearner::new(settings, crew)?;
     let differentiating = learner.clone();

@@ -1,4 +1,4 @@
-//! Acting.
+//! Acts with the policy network.
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};

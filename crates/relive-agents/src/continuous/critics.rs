@@ -1,4 +1,4 @@
-//! Critics, one or several.
+//! One or several critics.
 
 use relive_nn::{Key, Layout, Network, Params, Scratch, Stream};
 use relive_rl::Result;
@@ -169,8 +169,8 @@ impl ActionGradients {
     }
 }
 
-/// A critic's backward pass starts only after the forward passes of all critics, so each critic runs nested in the
-/// previous one.
+/// A critic's backward pass must start only after the forward passes of all critics, so the call for each critic is
+/// nested in the call for the previous one.
 struct Nest<'a> {
     params: &'a Params,
     rows: &'a [f32],

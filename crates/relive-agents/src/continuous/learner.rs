@@ -11,7 +11,7 @@ use crate::weights;
 /// The logged metrics of a step, by name.
 pub(crate) type StepMetrics = Vec<(&'static str, f32)>;
 
-/// Takes a gradient step from a batch: the part of a learner that differs among agents.
+/// Takes a gradient step from a batch. This is the part of a learner that differs among agents.
 pub(crate) trait Improve: Send {
     /// The name that error messages use for the owner of the saved state.
     const WHAT: &'static str;
@@ -107,8 +107,8 @@ pub(crate) fn learnt(samples: usize, found: StepMetrics) -> Learnt {
     Learnt { steps: 1, samples: samples as u64, metrics, priorities: Vec::new() }
 }
 
-/// Returns the metrics if they and the norms of all gradients are finite. Otherwise the parameters are no longer
-/// finite, although the next loss may still be.
+/// Returns the metrics if they and the norms of all gradients are finite. Otherwise, the parameters are no longer
+/// finite, although the next loss may still be finite.
 ///
 /// # Errors
 /// [`Diverged`](RlError::Diverged).

@@ -6,7 +6,7 @@ use relive_rl::Result;
 use super::Spaces;
 use crate::settings::fits;
 
-/// The number of inputs times the variance of the weights, for a last layer whose outputs start near zero.
+/// The variance of the weights multiplied by the number of inputs, for a last layer whose outputs start near zero.
 const NEAR_ZERO: f32 = 1e-4;
 
 /// The hidden layers.
@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Linear,
     /// A linear layer whose outputs start near zero.
     NearZero,
-    /// A linear layer whose outputs start near zero, with tanh: an action.
+    /// A linear layer whose outputs start near zero, followed by tanh. The result is an action.
     Action,
 }
 

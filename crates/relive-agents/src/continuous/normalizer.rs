@@ -68,7 +68,7 @@ impl Normalizer {
     /// Loads [published](Self::published) statistics.
     ///
     /// # Errors
-    /// [`State`](RlError::State): the weights contain no statistics, or statistics of a different width.
+    /// [`State`](RlError::State): the weights contain no statistics, or contain statistics of a different width.
     pub(crate) fn load(&mut self, weights: &Weights) -> Result<()> {
         for (name, own) in [(MEAN, &mut self.mean), (INVERSE_STD, &mut self.inverse_std)] {
             let found = weights.part(name).and_then(|part| part.to_vec::<f32>().ok());

@@ -81,7 +81,7 @@ impl Returns {
             averaged.iter_mut().zip(sample).for_each(|(sum, part)| *sum += part / samples as f32);
         }
         if let Self::Categorical(_) = self {
-            // Logits whose softmax gives these probabilities.
+            // Logits whose softmax equals these probabilities.
             averaged.iter_mut().for_each(|mass| *mass = mass.max(f32::MIN_POSITIVE).ln());
         }
     }
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!((Returns::Value.loss(&[1.0, 2.0], &[0.0, 4.0], &mut by), by), (1.25, [0.5, -1.0]));
         Returns::Value.targets((&[0.5], &[0.9]), &[2.0], &mut targets);
         assert!((targets[0] - 2.3).abs() < 1e-6);
-        // All mass at 0 goes to 0.5, halfway between two atoms.
+        // All probability mass at 0 moves to 0.5, halfway between two atoms.
         distribution().targets((&[0.5], &[0.9]), &[-50.0, 0.0, -50.0], &mut targets);
         assert!(
             targets.iter().zip([0.0, 0.5, 0.5]).all(|(got, want)| (got - want).abs() < 1e-6),

@@ -1,4 +1,4 @@
-//! Agents that are a special case of a family, which implements them.
+//! Agents that are special cases of a family, and are implemented by that family.
 
 /// Implements `Agent` for `$config`. Its method `shared` converts its settings to the settings of its family. `$check`,
 /// if given, checks the settings that only `$config` has.

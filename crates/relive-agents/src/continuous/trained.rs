@@ -37,7 +37,7 @@ impl<N> Trained<N> {
         Trained { optimizer: self.optimizer.max_gradient_norm(norm), ..self }
     }
 
-    /// Learns together with other learners from now on.
+    /// From now on, learns together with other learners.
     pub(crate) fn share(&mut self, peers: &Peers) {
         self.peers = peers.clone();
     }

@@ -80,7 +80,7 @@ impl Default for D4pgConfig {
 }
 
 impl D4pgConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> D4pgConfig {
         match name {

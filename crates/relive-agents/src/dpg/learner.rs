@@ -132,8 +132,8 @@ impl DpgStep {
     }
 }
 
-/// Computes the mean of (π(s) − a)² over all numbers. Its gradient is added to the existing one, which is multiplied by
-/// λ first.
+/// Computes the mean of (π(s) − a)² over all numbers. Its gradient is added to the existing gradient, which is first
+/// multiplied by λ.
 #[expect(clippy::cast_precision_loss, reason = "numbers of a batch")]
 fn imitate(actions: &[f32], taken: &[f32], lambda: f32, by_actions: &mut [f32]) -> f32 {
     let (mut loss, count) = (0.0, actions.len().max(1) as f32);
@@ -242,7 +242,8 @@ mod tests {
         batch
     }
 
-    /// A step whose policy is tanh(0.3·s + 0.1) and whose critics have these weights for s and a, and this bias.
+    /// Returns a step whose policy is tanh(0.3·s + 0.1), and whose critics have the given weights for s and a, and the
+    /// given bias.
     fn step(settings: &Settings, critics: &[[f32; 3]]) -> DpgStep {
         let mut step = DpgStep::new(settings, &spec(), Key::from_seed(1)).unwrap();
         step.policy.params.values_mut().copy_from_slice(&[0.3, 0.1]);
@@ -298,8 +299,8 @@ mod tests {
         near(&step.critics.gradient, &by.concat());
         near(step.policy.params.values(), &[0.3, 0.1]);
         step.improve(&transition()).unwrap();
-        // The gradient at the first observation, from the first critic. By then −0.4 has moved twice, but the gradient
-        // uses its value after one step.
+        // The gradient at the first observation comes from the first critic. By then, −0.4 has changed twice, but the
+        // gradient uses its value after one step.
         let moved = -0.4 - 0.1 * errors[0].signum();
         let slope = -moved * (1.0 - 0.7_f32.tanh().powi(2));
         near(&step.policy.gradient, &[2.0 * slope, slope]);
@@ -321,7 +322,7 @@ mod tests {
             DpgStep::new(&Settings { returns, ..linear(1, PolicyRule::ACME) }, &spec(), Key::from_seed(1));
         let step = step.as_mut().unwrap();
         step.policy.params.values_mut().copy_from_slice(&[0.3, 0.1]);
-        // Logits: a larger action puts more weight on the upper atom.
+        // The critic's outputs are logits, and a larger action puts more weight on the upper atom.
         let critic = [0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0];
         step.critics.params.values_mut().copy_from_slice(&critic);
         let loss = step.policy_gradient(&transition());

@@ -77,7 +77,7 @@ impl Default for Td3Config {
 }
 
 impl Td3Config {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> Td3Config {
         match name {

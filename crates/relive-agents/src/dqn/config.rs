@@ -16,7 +16,7 @@ pub enum DqnLoss {
     /// Values, learned by Q-learning (Mnih et al. 2013): the target network also chooses the next action, and the loss
     /// is the squared error.
     QLearning,
-    /// Q-learning with half the squared error plus a tenth of the values themselves, which keeps them low.
+    /// Q-learning with half the squared error plus a tenth of the values themselves, which keeps the values low.
     RegularizedQ,
     /// Values whose targets reward likely actions (Vieillard et al. 2020), with the Huber loss.
     Munchausen,
@@ -57,7 +57,7 @@ pub struct DqnConfig {
     /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
     /// same ε.
     pub epsilon_alpha: f64,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// The number of learner steps between copies to the target network.
     pub target_update_period: u64,
@@ -82,7 +82,7 @@ pub struct DqnConfig {
     pub quantile_samples: usize,
     /// The values of the lowest and the highest atom of a categorical distribution.
     pub value_range: [f32; 2],
-    /// Demonstrations that the agent learns from besides its own experience; none by default.
+    /// Demonstrations from which the agent learns in addition to its own experience; none by default.
     pub demonstrations: Demonstrations,
 }
 
@@ -118,7 +118,7 @@ impl Default for DqnConfig {
 }
 
 impl DqnConfig {
-    /// Returns the settings for a named environment, such as `CartPole-v1`: tuned ones for some environments, otherwise
+    /// Returns the settings for a named environment, such as `CartPole-v1`: tuned settings if there are any, otherwise
     /// the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DqnConfig {

@@ -16,8 +16,8 @@ const FRACTIONS: usize = 32;
 /// A network of quantiles at any fraction τ (Dabney et al. 2018, "Implicit quantile networks", section 3): the torso's
 /// features of an observation, multiplied by a cosine embedding of τ (equation 4), go through a head.
 ///
-/// The action is chosen by the mean over the midpoints of K equal parts of the interval from 0 to 1, where the paper
-/// draws K fractions, so that acting is deterministic.
+/// So that acting is deterministic, the action is chosen by the mean over the midpoints of K equal parts of the
+/// interval from 0 to 1, whereas the paper draws K fractions.
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     torso: Network,
@@ -41,12 +41,13 @@ pub(super) struct Buffers {
 pub(super) enum Fractions<'a> {
     /// The midpoints of equal parts, the same for all rows.
     Middles,
-    /// Drawn fractions, equally many for each row.
+    /// Random fractions, with the same number for each row.
     Drawn(&'a [f32]),
 }
 
 impl Implicit {
-    /// Adds the network for the given number of actions. Its head has one more layer, as wide as the last hidden one.
+    /// Adds the network for the given number of actions. Its head has one more layer, which is as wide as the last
+    /// hidden layer.
     pub(super) fn add_to(layout: &mut Layout, torso: &Torso, config: &DqnConfig, actions: usize) -> Implicit {
         let width = config.hidden.last().copied().unwrap_or(1);
         let builder = torso.layers(Network::builder(layout, "q/torso", torso.inputs()));
@@ -145,7 +146,7 @@ impl Implicit {
                 transposed(quantiles, each, actions, outputs);
                 let mut by = vec![0.0; outputs.len()];
                 let found = loss(outputs, &mut by);
-                // Transposes back: the two sizes are swapped.
+                // Transposes back, with the two sizes swapped.
                 transposed(&by, actions, each, outputs);
                 by_quantiles.copy_from_slice(outputs);
                 found

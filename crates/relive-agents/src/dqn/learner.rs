@@ -80,7 +80,7 @@ impl DqnLearner {
         })
     }
 
-    /// Draws noise for both networks. Returns the noise of the online one.
+    /// Draws noise for both networks. Returns the noise of the online network.
     fn perturb(&mut self) -> Option<Drawn> {
         let Self { network, params, target, noisy, stream, .. } = self;
         let ([online, targets], noise) = noisy.as_mut().zip(network.noise.as_ref())?;
@@ -138,7 +138,7 @@ impl Learner for DqnLearner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // The samples per insert count only the agent's own experience.
+        // Only samples of the agent's own experience count towards the samples per insert.
         let own = batches.iter().take(self.config.replay_shards);
         let samples = own.map(SampleBatch::len).sum::<usize>() as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;

@@ -26,7 +26,7 @@ pub(super) struct Targets<'a> {
 }
 
 /// The inputs of the targets. `next` are the outputs for the next observations; `before` are the target network's
-/// outputs for the first ones.
+/// outputs for the first observations.
 pub(super) struct TargetInputs<'a> {
     pub(super) rewards: &'a [f32],
     pub(super) discounts: &'a [f32],

@@ -11,14 +11,14 @@ use super::{DqnConfig, DqnLoss};
 use crate::actions::Discrete;
 use crate::torso::Torso;
 
-/// A network from an observation to a value, or a distribution of returns, for each action.
+/// A network that maps an observation to a value, or to a distribution of returns, for each action.
 #[derive(Debug, Clone)]
 pub(super) struct QNetwork {
     pub(super) torso: Torso,
     pub(super) actions: Discrete,
     body: Body,
     pub(super) rule: Rule,
-    /// Noise on its weights, if the network is noisy.
+    /// The noise on the network's weights, if the network is noisy.
     pub(super) noise: Option<Noise>,
 }
 

@@ -42,9 +42,9 @@ pub struct AppoConfig {
     pub max_abs_reward: Option<f32>,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
-    /// ε of Adam.
+    /// The constant ε of Adam.
     pub adam_epsilon: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
@@ -79,7 +79,7 @@ impl Default for AppoConfig {
 }
 
 impl AppoConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> AppoConfig {
         match name {

@@ -37,9 +37,9 @@ pub struct ImpalaConfig {
     pub max_abs_reward: Option<f32>,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
-    /// ε of Adam.
+    /// The constant ε of Adam.
     pub adam_epsilon: f32,
     /// Whether the step size decays linearly to 0 over the run.
     pub anneal: bool,
@@ -71,13 +71,13 @@ impl Default for ImpalaConfig {
 }
 
 impl ImpalaConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> ImpalaConfig {
         let family = bsuite_family(name);
         if name == "CartPole-v1" || family == Some("cartpole") {
-            // Values are in the hundreds. With a larger weight, their gradient would drown the policy's, because both
-            // share the hidden layers.
+            // Values are in the hundreds. With a larger weight, their gradient would drown out the policy's, because
+            // both share the hidden layers.
             return ImpalaConfig {
                 num_envs: 8,
                 batch_size: 8,
@@ -92,8 +92,8 @@ impl ImpalaConfig {
             };
         }
         let Some(family) = family else { return ImpalaConfig::default() };
-        // There are few episodes, so batches are small. Small gradients must not be scaled to large steps, which would
-        // undo what was learned.
+        // Batches are small, because there are few episodes. Small gradients must not be scaled to large steps, which
+        // would undo what was learned.
         ImpalaConfig {
             num_envs: 2,
             batch_size: 2,

@@ -88,8 +88,8 @@ impl Fragments {
     /// Computes V-trace for each row, from the values of all observations and the current log-probabilities of the
     /// actions.
     ///
-    /// A cell with a reset ends the trace: no action was taken there, and its observation is the last one of the
-    /// previous episode.
+    /// A cell with a reset ends the trace, because no action was taken there and its observation is the last
+    /// observation of the previous episode.
     pub(super) fn corrected(&self, values: &[f32], now: &[f32], settings: &Settings, out: &mut Corrected) {
         let Fragments { steps, rows, .. } = *self;
         out.returns.resize(steps * rows, 0.0);

@@ -95,7 +95,7 @@ struct Loss<'a> {
 }
 
 impl Loss<'_> {
-    /// Returns the loss for the outputs of all observations, and its gradient with respect to them.
+    /// Returns the loss for the outputs of all observations, and its gradient with respect to these outputs.
     fn of_outputs(&mut self, outputs: &[f32], by_outputs: &mut [f32]) -> (PolicyMetrics, f32) {
         let Self { settings, head, log_std, fragments, by_log_std } = self;
         let (numbers, cells) = (head.outputs(), &fragments.learnable);

@@ -14,7 +14,7 @@ use crate::actor_critic::Head;
 use crate::settings::fits;
 use crate::torso::Torso;
 
-/// A network from observations to the parameters of the action distribution, followed by the value.
+/// A network that maps observations to the parameters of the action distribution, followed by the value.
 #[derive(Debug, Clone)]
 pub(super) struct VTraceNetwork {
     pub(super) torso: Torso,

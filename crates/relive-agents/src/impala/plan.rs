@@ -14,7 +14,7 @@ pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
     expect_steps(settings, crew, fragments.saturating_mul(rows))?;
     let learner = crew.learner(VTraceLearner::new(settings, crew)?)?;
     // A single thread that alternates between acting and learning acts with the newest weights; workers in other
-    // threads do not wait for them.
+    // threads do not wait for newer weights.
     let resubmit = if crew.acts_in_turn() { Resubmit::After } else { Resubmit::Before };
     let made = crew.rollouts(settings.sequence_length)?.gather_async(Async { depth: 1, resubmit })?;
     let batches = made.batch(fragments);
@@ -22,8 +22,8 @@ pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
 }
 
 /// Checks that the run is long enough for one batch of fragments in the given number of environments, and for one
-/// fragment of each worker. A run ends with the batch that reaches its steps; by then, each worker has produced a
-/// fragment.
+/// fragment of each worker. A run ends with the batch that reaches the run's number of steps; by then, each worker has
+/// produced a fragment.
 fn expect_steps(settings: &Settings, crew: &Crew, rows: usize) -> Result<()> {
     let (length, workers, steps) = (settings.sequence_length, crew.workers(), crew.env_steps());
     let of = |rows: usize| u64::try_from(rows.saturating_mul(length)).unwrap_or(u64::MAX);

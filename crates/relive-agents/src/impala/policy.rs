@@ -1,4 +1,4 @@
-//! Acting.
+//! Acts with the network's distribution.
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params, Scratch};

@@ -53,11 +53,11 @@ pub struct MctsConfig {
     pub min_replay_size: usize,
     /// The capacity of the replay table, in transitions.
     pub max_replay_size: u64,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// The bound on the gradient's norm; none unless set.
     pub max_gradient_norm: Option<f32>,
-    /// The sizes of the hidden layers of the policy's and the value's networks.
+    /// The sizes of the hidden layers of the network for the policy and the value.
     pub hidden: Vec<usize>,
     /// The sizes of the hidden layers of a learned model.
     pub model_hidden: Vec<usize>,
@@ -86,12 +86,12 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MctsConfig {
         match bsuite_family(name) {
-            // The reward is too far away for one search. Noise makes the agent explore; without noise, the network soon
-            // repeats its earlier actions.
+            // The reward is too far away for a single search to find it. Noise makes the agent explore; without noise,
+            // the network soon repeats its earlier actions.
             Some("deep_sea" | "deep_sea_stochastic") => {
                 MctsConfig { noise_share: 0.25, ..MctsConfig::default() }
             }

@@ -14,7 +14,8 @@ const SCALARS: usize = 2;
 /// An episode counts as over if the probability that it continues is below this value.
 const CONTINUES: f32 = 0.5;
 
-/// A network from an observation and an action to the next observation, the reward, and whether the episode continues.
+/// A network that maps an observation and an action to the next observation, the reward, and whether the episode
+/// continues.
 #[derive(Debug, Clone)]
 pub(super) struct Dynamics {
     pub(super) network: Network,
@@ -43,7 +44,7 @@ impl Dynamics {
         Ok(Dynamics { network, width, actions })
     }
 
-    /// Writes rows of inputs: an observation, and the action, one-hot.
+    /// Writes rows of inputs, each of which consists of an observation and the one-hot encoded action.
     pub(super) fn inputs(&self, observations: &[f32], actions: &[usize], inputs: &mut Vec<f32>) {
         inputs.clear();
         for (observation, action) in observations.chunks_exact(self.width).zip(actions) {
@@ -52,8 +53,8 @@ impl Dynamics {
         }
     }
 
-    /// Returns the mean over rows of the summed squared errors of observations, the squared errors of rewards and the
-    /// cross-entropy of continuing; and its gradient.
+    /// Returns the loss and its gradient. The loss is the mean over rows of the summed squared errors of the
+    /// observation, the squared error of the reward, and the cross-entropy of whether the episode continues.
     pub(super) fn loss(&self, outputs: &[f32], seen: Outcomes<'_>, by_outputs: &mut [f32]) -> f32 {
         let (share, width) = (share_of(seen.rewards.len()), self.width + SCALARS);
         let rows = outputs.chunks_exact(width).zip(by_outputs.chunks_exact_mut(width));

@@ -11,8 +11,8 @@ use super::{MctsConfig, MctsModel};
 use crate::actions::Discrete;
 use crate::settings;
 
-/// A network from an observation to a logit for each action, followed by the value; and a learned model, if there is
-/// one.
+/// A network that maps an observation to a logit for each action, followed by the value; and the learned model, if
+/// there is one.
 #[derive(Debug, Clone)]
 pub(super) struct Networks {
     pub(super) features: Features,

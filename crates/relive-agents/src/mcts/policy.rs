@@ -1,4 +1,4 @@
-//! Acting.
+//! Acts by searching.
 
 use relive_env::{ArraySpec, Buffer};
 use relive_nn::losses::argmax;
@@ -18,7 +18,7 @@ use crate::weights;
 /// Draws actions in proportion to a search's visit counts, and writes these shares as the `policy`. An evaluation
 /// chooses the most visited action.
 ///
-/// If its searches need environments and there are none, the policy uses the network's probabilities instead.
+/// If its searches need environments but none are available, the policy uses the network's probabilities instead.
 #[derive(Debug)]
 pub(super) struct MctsPolicy {
     networks: Networks,

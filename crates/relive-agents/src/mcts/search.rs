@@ -150,7 +150,7 @@ impl Search {
             false => evaluator.evaluate(&self.observation, &mut self.prior),
         };
         let node = &mut self.nodes[leaf];
-        // A number that is not finite ends the simulation. A worker that actually takes such a step gets the error.
+        // A number that is not finite ends the simulation. A worker that actually takes such a step receives the error.
         let is_finite = [value, node.reward, node.discount].iter().all(|number| number.is_finite());
         if !is_finite {
             *node = Node { prior: node.prior, is_terminal: true, ..Node::default() };
@@ -190,7 +190,7 @@ mod tests {
     use super::super::model::Simulator;
     use super::*;
 
-    /// Considers all actions equal.
+    /// An evaluator to which all actions are equal.
     struct UniformEvaluator;
 
     impl Evaluate for UniformEvaluator {
@@ -239,7 +239,7 @@ mod tests {
         }
     }
 
-    /// Two actions that both end the episode; the second earns 1.
+    /// A model with two actions that both end the episode; the second action earns a reward of 1.
     struct Choice;
 
     impl Model for Choice {
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// Prefers the first action.
+    /// An evaluator that prefers the first action.
     struct FirstActionEvaluator;
 
     impl Evaluate for FirstActionEvaluator {

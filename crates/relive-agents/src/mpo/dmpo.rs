@@ -99,7 +99,7 @@ impl Default for DmpoConfig {
 }
 
 impl DmpoConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> DmpoConfig {
         match name {

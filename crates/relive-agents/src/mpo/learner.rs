@@ -204,7 +204,7 @@ mod tests {
         let actions = ArraySpec::new("", DType::Float32, [1]).bounded(-1.0, 1.0);
         let spec = EnvironmentSpec::new(Nest::Leaf(observations), Nest::Leaf(actions));
         let mut step = MpoStep::new(&linear.shared(), &spec, Key::from_seed(1)).unwrap();
-        // The critic is 0.5·s + 2·a; means and deviations start at about 0 and 0.7.
+        // The critic is 0.5·s + 2·a; the means start at about 0, and the standard deviations at about 0.7.
         step.critics.params.values_mut().copy_from_slice(&[0.5, 2.0, 0.0]);
         step.target_critics.copy_from(&step.critics.params);
         let mut batch = Transitions::new(&spec, 0.9).unwrap();
@@ -222,8 +222,8 @@ mod tests {
         assert!((found[0].1 - 0.5 * error * error).abs() < 1e-4, "{found:?} {error}");
         let by = [2.0 * error, 0.5 * error, error];
         assert!(step.critics.gradient.iter().zip(by).all(|(got, want)| (got - want).abs() < 1e-4));
-        // Policy and target policy are still equal, so only the fit matters: its gradient with respect to the mean is
-        // −Σ w·(a − μ)/σ².
+        // The policy and the target policy are still equal, so only the fit contributes: its gradient with respect to
+        // the mean is −Σ w·(a − μ)/σ².
         assert!(found[2].1.abs() < 1e-6 && found[3].1.abs() < 1e-4, "{found:?}");
         let softmax = |values: Vec<f32>| {
             let total: f32 = values.iter().map(|value| value.exp()).sum();

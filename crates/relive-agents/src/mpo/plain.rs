@@ -95,7 +95,7 @@ impl Default for MpoConfig {
 }
 
 impl MpoConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> MpoConfig {
         match name {

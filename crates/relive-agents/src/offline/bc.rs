@@ -1,4 +1,4 @@
-//! Settings of behavioral cloning.
+//! The settings of behavioral cloning.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::continuous::{Body, Plan};
 pub struct BcConfig {
     /// The number of transitions in a batch.
     pub batch_size: usize,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// Whether observations are normalized to mean 0 and standard deviation 1, for continuous actions.
     pub normalize_observations: bool,
@@ -28,7 +28,7 @@ impl Default for BcConfig {
 }
 
 impl BcConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcConfig {
         BcConfig::default()

@@ -26,7 +26,7 @@ pub struct BcqConfig {
     pub batch_size: usize,
     /// The agent's discount γ.
     pub discount: f32,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
     /// The fraction by which the target network moves towards the network after each batch.
     pub tau: f32,
@@ -51,7 +51,7 @@ impl Default for BcqConfig {
 }
 
 impl BcqConfig {
-    /// Returns the settings for a named environment, which are always the defaults.
+    /// Returns the settings for a named environment. They are always the defaults.
     #[must_use]
     pub fn for_environment(_name: &str) -> BcqConfig {
         BcqConfig::default()

@@ -152,15 +152,15 @@ mod tests {
         let spec = EnvironmentSpec::new(observations, Nest::Leaf(ArraySpec::discrete("", 2)));
         let config = BcqConfig { hidden: Vec::new(), discount: 0.5, ..BcqConfig::default() };
         let mut learner = BcqLearner::new(&config, &spec, Key::from_seed(1)).unwrap();
-        // Each network is a weight and a bias per action: values (2s, 3s + 1), logits (0, −5s).
+        // Each network has a weight and a bias per action: the values are (2s, 3s + 1), and the logits are (0, −5s).
         let all = [2.0, 3.0, 0.0, 1.0, 0.0, -5.0, 0.0, 0.0];
         learner.params.values_mut().copy_from_slice(&all);
         learner.target.values_mut().copy_from_slice(&all);
         let Transitions { observations, next_observations, rewards, discounts, .. } = &mut learner.batch;
         (*observations, *next_observations) = (vec![0.5], vec![1.0]);
         (*rewards, *discounts, learner.actions) = (vec![1.0], vec![0.5], vec![0]);
-        // In s' = 1, the second action has value 4, but only e^−5 times the probability of the first, which has value
-        // 2.
+        // In s' = 1, the second action has value 4, but only e^−5 times the probability of the first action, which has
+        // value 2.
         assert_eq!(learner.targets(), [2.0]);
         let (value_loss, policy_loss, _) = learner.improve().unwrap();
         // q(0.5, 0) = 1, so the error is 1, at which the Huber loss is ½ and its slope is 1.

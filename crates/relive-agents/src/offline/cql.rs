@@ -75,7 +75,7 @@ impl Default for CqlConfig {
 }
 
 impl CqlConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CqlConfig {
         match name {
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn cql_lowers_the_values_of_actions_not_taken() {
         let (mut by_taken, mut by_sampled) = ([0.0; 2], [0.0; 4]);
-        // Two samples for each of two states; densities ½ everywhere.
+        // Two samples for each of two states, with a density of ½ everywhere.
         let (taken, sampled, densities) = ([1.0, 0.0], [2.0, 0.5, 2.0, 0.5], [-2.0_f32.ln(); 4]);
         let loss = conservative_loss((&taken, &sampled), &densities, 4.0, &mut by_taken, &mut by_sampled);
         let expected = 2.0 * ((2.0 + 2.0_f32.ln() - 1.0) + (0.5 + 2.0_f32.ln()));

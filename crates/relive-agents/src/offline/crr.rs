@@ -44,7 +44,7 @@ pub struct CrrConfig {
     pub samples: usize,
     /// How an action is weighted by its advantage.
     pub weight: CrrWeight,
-    /// β of `exp`.
+    /// The temperature β of `exp`.
     pub temperature: f32,
     /// The upper bound on the weight of an action.
     pub max_weight: f32,
@@ -72,7 +72,7 @@ impl Default for CrrConfig {
 }
 
 impl CrrConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> CrrConfig {
         match name {

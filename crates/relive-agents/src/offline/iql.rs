@@ -70,7 +70,7 @@ impl Default for IqlConfig {
 }
 
 impl IqlConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> IqlConfig {
         match name {

@@ -11,7 +11,8 @@ use super::learner::R2d2Learner;
 use super::policy::R2d2Policy;
 use crate::off_policy::TABLE;
 
-/// The maximum number of sequences that one step may finish: a due one, and the last one of the episode.
+/// The maximum number of sequences that one step may finish: a sequence that is due, and the last sequence of the
+/// episode.
 const SEQUENCES_OF_A_STEP: usize = 2;
 
 impl Agent for R2d2Config {

@@ -44,9 +44,9 @@ pub struct R2d2Config {
     /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
     /// same ε.
     pub epsilon_alpha: f64,
-    /// Step size of Adam.
+    /// The step size of Adam.
     pub learning_rate: f32,
-    /// ε of Adam.
+    /// The constant ε of Adam.
     pub adam_epsilon: f32,
     /// The number of learner steps between copies to the target network.
     pub target_update_period: u64,
@@ -56,12 +56,13 @@ pub struct R2d2Config {
     pub hidden: Vec<usize>,
     /// The number of units of the LSTM.
     pub lstm_units: usize,
-    /// The sizes of the hidden layers after the LSTM; with `duelling`, of both the value head and the advantage head.
+    /// The sizes of the hidden layers after the LSTM; with `duelling`, both the value head and the advantage head have
+    /// these layers.
     pub head: Vec<usize>,
     /// Whether the network has a value and an advantage head.
     pub duelling: bool,
-    /// Demonstrations that the agent learns from besides its own experience; none by default. Demonstrations have no
-    /// stored states, so their sequences start with a state of zeros.
+    /// Demonstrations from which the agent learns in addition to its own experience; none by default. Demonstrations
+    /// have no stored states, so their sequences start with a state of zeros.
     pub demonstrations: Demonstrations,
 }
 
@@ -96,7 +97,7 @@ impl Default for R2d2Config {
 }
 
 impl R2d2Config {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> R2d2Config {
         match bsuite_family(name) {

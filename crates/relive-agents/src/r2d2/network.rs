@@ -9,7 +9,7 @@ use crate::actions::Discrete;
 use crate::settings::fits;
 use crate::torso::Torso;
 
-/// A network from the observations so far to a value for each action.
+/// A network that maps the observations so far to a value for each action.
 #[derive(Debug, Clone)]
 pub(super) struct QMemory {
     pub(super) torso: Torso,

@@ -1,4 +1,4 @@
-//! Acting.
+//! Acts with the recurrent network.
 
 use relive_env::ArraySpec;
 use relive_nn::{Key, Params};

@@ -39,7 +39,7 @@ pub struct SacConfig {
     pub target_entropy: Option<f32>,
     /// The sizes of the hidden layers of each network.
     pub hidden: Vec<usize>,
-    /// Number of critics.
+    /// The number of critics.
     pub critics: usize,
     /// The number of critics whose lowest value is the target. If it is less than `critics`, they are drawn at random
     /// for each batch, and the policy ascends the mean of all critics.
@@ -73,7 +73,7 @@ impl Default for SacConfig {
 }
 
 impl SacConfig {
-    /// Returns the settings for a named environment: tuned ones for some environments, otherwise the defaults.
+    /// Returns the settings for a named environment: tuned settings if there are any, otherwise the defaults.
     #[must_use]
     pub fn for_environment(name: &str) -> SacConfig {
         match name {

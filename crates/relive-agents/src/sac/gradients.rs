@@ -11,7 +11,8 @@ use crate::continuous::{
 #[derive(Debug)]
 pub(super) struct NextActionSampler {
     pub(super) stream: Stream,
-    /// The number of critics that determine the target; if not all, they are drawn at random.
+    /// The number of critics that determine the target. If this is not the number of all critics, they are drawn at
+    /// random.
     of_target: usize,
     scratch: Scratch,
     next: NextActions,
@@ -25,7 +26,7 @@ pub(super) struct NextActions {
     chosen: Vec<usize>,
 }
 
-/// Finds the gradient of the critics.
+/// Computes the gradient of the critics.
 #[derive(Debug, Default)]
 pub(super) struct CriticGradient {
     valuing: ActionValues,
@@ -34,7 +35,7 @@ pub(super) struct CriticGradient {
     targets: Vec<f32>,
 }
 
-/// Finds the gradient of the policy.
+/// Computes the gradient of the policy.
 #[derive(Debug)]
 pub(super) struct PolicyGradient {
     pub(super) stream: Stream,

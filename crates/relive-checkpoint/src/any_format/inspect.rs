@@ -24,7 +24,8 @@ pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> 
 /// This loads a checkpoint in dm-reverb's format.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if the shown parts are damaged; `Io`.
+/// `Location` if there is no checkpoint; `Damaged` if the shown parts are damaged; `Io` if the storage refuses an
+/// operation.
 pub fn inspect(location: &str, sample: usize) -> Result<Inspection, Error> {
     match chosen(location)? {
         (Format::Relive, checkpoint) => Catalog::open(&checkpoint)?.inspect(sample),

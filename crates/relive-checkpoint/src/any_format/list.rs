@@ -8,7 +8,8 @@ use crate::{Catalog, CheckpointInfo, Error};
 /// exist.
 ///
 /// Relive's newest checkpoint is the one with the highest number, and dm-reverb's newest is the one with the latest
-/// time. Between these two, the times decide; a Relive checkpoint with an unreadable time counts as newer.
+/// time. Of these two, the one with the later time is the newest; a Relive checkpoint with an unreadable time counts as
+/// newer.
 ///
 /// # Errors
 /// The root cannot be listed. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].

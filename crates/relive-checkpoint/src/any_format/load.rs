@@ -11,7 +11,8 @@ use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
 /// because a server may be writing there.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if it is damaged, with the file, place and table; `Io`.
+/// `Location` if there is no checkpoint; `Damaged` if it is damaged, with the file, place and table; `Io` if the
+/// storage refuses an operation.
 pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
     let (format, checkpoint) = chosen(location)?;
     load_one(format, &checkpoint, options)

@@ -11,7 +11,7 @@ use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 ///
 /// # Errors
 /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references are
-/// then unknown; `Io`.
+/// then unknown; `Io` if the storage refuses an operation.
 pub fn prune(root: &str, keep: usize) -> Result<Pruned, Error> {
     let _lock = lock_folder_of(root)?;
     let found = list(root)?;

@@ -122,12 +122,14 @@ impl Root {
         &self.location
     }
 
-    /// Excludes other writers until this is dropped or [released](Self::release). Creates the folder if necessary.
+    /// Excludes other writers until this value is dropped or [released](Self::release). Creates the folder if
+    /// necessary.
     ///
     /// [`save`](Self::save) also takes the lock if it is not already held.
     ///
     /// # Errors
-    /// `InUse` if another server is writing there; `Location` if the format does not support the location; `Io`.
+    /// `InUse` if another server is writing there; `Location` if the format does not support the location; `Io` if the
+    /// storage refuses an operation.
     pub fn lock(&self) -> Result<(), Error> {
         self.writer_of(&mut self.guard()).map(drop)
     }
@@ -142,7 +144,7 @@ impl Root {
     ///
     /// # Errors
     /// `Damaged` if the newest checkpoint is damaged, with the file, place and table, because an older one is never
-    /// loaded silently; `Io`.
+    /// loaded silently; `Io` if the storage refuses an operation.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         match newest(&self.location)? {
             Some(info) => self.load_listed(info.format, &info.location, options).map(Some),
@@ -177,7 +179,8 @@ impl Root {
         local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
     }
 
-    /// Returns the time of Relive's latest checkpoint, for the same reason.
+    /// Returns the time of Relive's latest checkpoint. After the clock has been set back, a new checkpoint must not
+    /// look older.
     fn latest_of_ours(&self) -> Result<Option<Timestamp>, Error> {
         let ours = Catalog::open(&self.location)?.checkpoints()?;
         Ok(ours.iter().filter_map(|info| info.written_at).max())

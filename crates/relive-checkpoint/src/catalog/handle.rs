@@ -81,7 +81,8 @@ impl Catalog {
     /// ones, in order.
     ///
     /// # Errors
-    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of a shown item, is damaged; `Io`.
+    /// `Location` if there is no checkpoint; `Damaged` if its file, or a chunk of a shown item, is damaged; `Io` if the
+    /// storage refuses an operation.
     pub fn inspect(&self, sample: usize) -> Result<Inspection, Error> {
         inspect(self.storage.as_ref(), &self.required()?, sample)
     }
@@ -91,7 +92,7 @@ impl Catalog {
     ///
     /// # Errors
     /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references
-    /// are then unknown; `Io`.
+    /// are then unknown; `Io` if the storage refuses an operation.
     pub fn prune(&self, keep: usize) -> Result<Pruned, Error> {
         prune(self.storage.as_ref(), keep)
     }

@@ -42,7 +42,7 @@ pub struct CheckpointSummary {
     pub chunk_bytes: Option<u64>,
     /// The number of segments; 0 in dm-reverb's format.
     pub segments: u64,
-    /// The number of bytes of the checkpoint's file and of the segments to which it refers, which other checkpoints may
+    /// The number of bytes in the checkpoint's file and in the segments to which it refers, which other checkpoints may
     /// share.
     pub total_bytes: u64,
 }

@@ -34,7 +34,7 @@ pub struct Inspection {
 pub struct TableInspection {
     /// The rules, counters and number of items.
     pub summary: TableSummary,
-    /// The number of distinct chunks of its items. A chunk that two tables share counts in each of them.
+    /// The number of distinct chunks of its items. A chunk that two tables share is counted in each of them.
     pub chunks: u64,
     /// The number of stored bytes of these chunks.
     pub chunk_bytes: u64,

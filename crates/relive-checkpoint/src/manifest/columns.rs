@@ -56,7 +56,7 @@ impl ItemColumns {
         &self.chunks
     }
 
-    /// Returns the number of bytes of the content.
+    /// Returns the number of bytes in the content.
     pub(crate) fn size_bytes(&self) -> usize {
         let (items, columns) = (self.keys.len(), self.slice_counts.len());
         44 * items + 4 * self.chunks.len() + 5 * columns + 16 * self.slice_chunks.len()

@@ -25,7 +25,7 @@ pub(crate) struct Description {
 pub(crate) struct Totals {
     pub(crate) items: u64,
     pub(crate) chunks: u64,
-    /// The number of bytes of the chunks' records.
+    /// The number of bytes in the chunks' records.
     pub(crate) chunk_bytes: u64,
 }
 
@@ -37,7 +37,7 @@ const SEGMENT: u16 = 5;
 const TOTALS: u16 = 6;
 
 impl Description {
-    /// Returns the number of bytes of all segments.
+    /// Returns the number of bytes in all segments.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.size_bytes).sum()
     }

@@ -41,7 +41,8 @@ pub(crate) fn with_block(file: &[u8], number: usize, change: impl FnOnce(&mut Ve
     write(blocks)
 }
 
-/// Returns the file with another checksum for the chunk at a position; the chunk must be in the first block of chunks.
+/// Returns the file with a different checksum for the chunk at a position; the chunk must be in the first block of
+/// chunks.
 pub(crate) fn with_crc(file: &[u8], position: usize, crc: u32) -> Vec<u8> {
     let mut blocks = blocks(file);
     let (head, raw) = blocks.iter_mut().find(|(head, _)| head.kind == Kind::Chunks).unwrap();

@@ -90,7 +90,7 @@ struct Lists<'a> {
     slices: usize,
 }
 
-/// Iterates over slices from a position on.
+/// Iterates over slices, starting at a position.
 #[derive(Clone)]
 struct Slices<'a> {
     columns: &'a ItemColumns,

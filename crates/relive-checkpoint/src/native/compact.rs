@@ -13,7 +13,7 @@ const CLASS_SEGMENTS: usize = 16;
 pub(super) struct SegmentUse {
     /// The size of the segment's file.
     pub(super) size_bytes: u64,
-    /// The number of bytes of the chunks that the checkpoint needs.
+    /// The number of bytes in the chunks that the checkpoint needs.
     pub(super) live_bytes: u64,
 }
 

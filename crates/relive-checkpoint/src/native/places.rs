@@ -87,7 +87,8 @@ impl Places {
         }
     }
 
-    /// Forgets chunks for whose addresses `lives` returns false, and segments without remaining chunks.
+    /// Forgets chunks for which `lives` returns false when called with their address, and segments without remaining
+    /// chunks.
     pub(crate) fn retain(&self, lives: impl Fn(usize) -> bool) {
         let mut inner = self.lock();
         let Inner { entries, segments, .. } = std::mem::take(&mut *inner);

@@ -20,7 +20,7 @@ pub(super) struct Plan<'a> {
     /// Segments whose chunks are rewritten.
     rewritten: FastSet<SegmentId>,
     pub(super) items: u64,
-    /// The number of bytes of the records to write.
+    /// The number of bytes in the records to write.
     pub(super) new_bytes: u64,
 }
 

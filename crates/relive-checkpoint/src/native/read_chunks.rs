@@ -43,7 +43,7 @@ pub(crate) struct ReadChunks {
     pub(crate) losses: Vec<ChunkLoss>,
 }
 
-/// Reads the chunks at these places. With `salvage`, undamaged chunks are read despite damage.
+/// Reads the chunks at the given places. With `salvage`, undamaged chunks are read despite damage.
 pub(crate) fn read_chunks(
     storage: &dyn Storage,
     places: &[Place],

@@ -59,7 +59,8 @@ impl Store {
     /// A read-only folder can also be opened: its checkpoints can be loaded, but no checkpoint can be saved.
     ///
     /// # Errors
-    /// `InUse` if another process is writing there; `Location` for an unknown kind of URL; `Io`.
+    /// `InUse` if another process is writing there; `Location` for an unknown kind of URL; `Io` if the storage refuses
+    /// an operation.
     pub fn open(location: &str) -> Result<Self, Error> {
         Self::on(storage::open(location)?, Sizes::default())
     }
@@ -123,7 +124,7 @@ impl Store {
     ///
     /// # Errors
     /// `Damaged` if the newest checkpoint is damaged, with the file, place and table, because an older one is never
-    /// loaded silently; `Io`.
+    /// loaded silently; `Io` if the storage refuses an operation.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let listing = Listing::read(self.storage.as_ref())?;
         let Some(newest) = listing.newest() else { return Ok(None) };

@@ -21,7 +21,7 @@ pub(crate) struct RecordReader {
     begun: u64,
     /// The offset of the last record.
     start: u64,
-    /// The number of bytes of the content read so far.
+    /// How many bytes of the content have been read so far.
     read: u64,
 }
 

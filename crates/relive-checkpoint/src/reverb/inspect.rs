@@ -17,7 +17,8 @@ impl Store {
     /// Reads and checks every byte of the checkpoint in `folder`.
     ///
     /// # Errors
-    /// `Damaged` if the rules of its tables are damaged, because the rest cannot be interpreted without them; `Io`.
+    /// `Damaged` if the rules of its tables are damaged, because the rest cannot be interpreted without them; `Io` if
+    /// the storage refuses an operation.
     pub fn verify(folder: &Path, progress: &Arc<CheckpointProgress>) -> Result<Report, Error> {
         let options = LoadOptions::new().salvage(true).progress(Arc::clone(progress));
         let loaded = load::read(folder, &options)?;
@@ -35,7 +36,7 @@ impl Store {
     /// Shows the checkpoint in `folder`, with up to `sample` items of each table: the first and the last ones.
     ///
     /// # Errors
-    /// `Damaged` if it is damaged; `Io`.
+    /// `Damaged` if it is damaged; `Io` if the storage refuses an operation.
     pub fn inspect(folder: &Path, sample: usize) -> Result<Inspection, Error> {
         let summary = summary(Time::of_folder(folder), folder)?;
         let loaded = load::read(folder, &LoadOptions::new())?;

@@ -8,9 +8,9 @@
 //! | File | Records (protobuf, package `deepmind.reverb`) | Order |
 //! |---|---|---|
 //! | `tables.tfrecord` | a `PriorityTableCheckpoint` for each table: rules and counters | any |
-//! | `items.tfrecord` | a `PrioritizedItem` for each item of each table | of insertion, within a table |
-//! | `chunks.tfrecord` | every `ChunkData` that items refer to, once | any |
-//! | `DONE` | none, the file is empty: without it, the folder is no checkpoint | |
+//! | `items.tfrecord` | a `PrioritizedItem` for each item of each table | insertion order within a table |
+//! | `chunks.tfrecord` | each `ChunkData` to which items refer, once | any |
+//! | `DONE` | none; the file is empty, but without it, the folder is not a checkpoint | |
 //!
 //! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is the
 //! time at which writing started, in RFC 3339 format. The newest checkpoint is the one with the latest time. dm-reverb

@@ -106,7 +106,7 @@ impl Store {
     /// Reads the checkpoint in `folder`, or its intact part.
     ///
     /// # Errors
-    /// If the checkpoint cannot be read. Also if it is damaged, and [salvaging](LoadOptions::salvage) is off, or
+    /// If the checkpoint cannot be read, or if it is damaged and [salvaging](LoadOptions::salvage) is off or is
     /// impossible because the tables' rules are damaged.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)

@@ -32,7 +32,7 @@ pub(crate) fn header(id: SegmentId) -> [u8; HEADER_BYTES] {
     bytes
 }
 
-/// Checks that a segment with this id may start with these bytes.
+/// Checks that a segment with the given id may start with the given bytes.
 pub(crate) fn check_header(bytes: &[u8; HEADER_BYTES], id: SegmentId) -> Result<(), HeaderFault> {
     if *bytes == header(id) {
         return Ok(());

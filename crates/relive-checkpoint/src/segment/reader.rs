@@ -30,7 +30,7 @@ impl SegmentReader {
         Self { source, buffer: Vec::new() }
     }
 
-    /// Checks that the file starts like the segment with this id. If it does not, returns the reason.
+    /// Checks that the file starts like the segment with the given id. If it does not, returns the reason.
     pub(crate) fn check_header(&self, id: SegmentId) -> io::Result<Result<(), String>> {
         let mut bytes = [0; HEADER_BYTES];
         self.source.read_exact_at(&mut bytes, 0)?;

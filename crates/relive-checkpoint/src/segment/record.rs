@@ -9,7 +9,7 @@ use crate::layout::{Cursor, Malformed, Put, codec_code, codec_of, dtype_code, dt
 /// The length and checksum of the content.
 pub(crate) const HEAD_BYTES: usize = 8;
 
-/// The number of bytes of the content before the headers of the columns.
+/// The number of bytes in the content before the headers of the columns.
 const FIXED_BYTES: u64 = 32;
 
 /// The number of bytes in a column's header before its sizes.

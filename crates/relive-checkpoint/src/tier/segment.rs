@@ -21,7 +21,7 @@ pub(crate) struct TierSegment {
     file: Option<Box<dyn Source>>,
     disk: Arc<dyn Disk>,
     size_bytes: u64,
-    /// The number of bytes of records of live chunks.
+    /// The number of bytes in the records of live chunks.
     live_bytes: AtomicU64,
     all: Arc<Segments>,
 }

@@ -70,7 +70,7 @@ impl Tier {
         Ok(Self { root, disk, index, segments, moved_bytes, lock })
     }
 
-    /// Returns the number of bytes of all files.
+    /// Returns the number of bytes in all files.
     pub fn size_bytes(&self) -> u64 {
         self.segments.size_bytes()
     }

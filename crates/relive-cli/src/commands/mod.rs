@@ -1,4 +1,4 @@
-//! Each command has a file or folder.
+//! Each command has its own file or folder.
 
 pub(crate) mod bench;
 pub(crate) mod checkpoint;

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::security::role;
 
-/// Random bytes of a token: too many to guess.
+/// The number of random bytes in a token: too many to guess.
 const TOKEN_BYTES: usize = 32;
 
 /// Options of `relive token`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{Config, textproto, toml_format};
 use crate::failure::{Failure, Result, one_line};
 
-/// Maximum size of a configuration file; a table takes a few hundred bytes, and a signature of many columns a few
+/// The maximum size of a configuration file; a table takes a few hundred bytes, and a signature of many columns a few
 /// kilobytes.
 const MAX_CONFIG_BYTES: u64 = 16 << 20;
 

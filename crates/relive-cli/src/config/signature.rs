@@ -9,7 +9,7 @@ use toml::Value;
 use super::place::{Place, ValueError};
 use super::problem::plain;
 
-/// Maximum nesting of a signature; the protocol's own limit also guards against endless recursion.
+/// The maximum nesting of a signature; the protocol's own limit also guards against endless recursion.
 const MAX_DEPTH: usize = relive_wire::limits::MAX_SIGNATURE_DEPTH;
 
 /// One column.

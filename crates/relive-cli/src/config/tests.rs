@@ -20,7 +20,7 @@ fn table(rest: &str) -> TableConfig {
     good(&format!("[[table]]\nname = 't'\n{rest}")).tables.remove(0)
 }
 
-/// Line and text of the problem with a document.
+/// Returns the line and the text of the problem with a document.
 fn problem(text: &str) -> (Option<usize>, String) {
     let problem = toml_format::parse(text).unwrap_err();
     (problem.line, problem.text)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Interval at which to check whether a process has ended.
+/// The interval at which to check whether a process has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// A process. Its id may be reused later; the start time distinguishes it from later processes.
@@ -45,7 +45,7 @@ impl Process {
         self.boot != boot() || !stat(self.pid).is_some_and(is_it)
     }
 
-    /// Waits up to `patience` until the process has ended; returns whether it has.
+    /// Waits up to `patience` until the process has ended, and returns whether it has.
     pub(crate) fn ends_within(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         while !self.has_ended() {

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::process::Process;
 use crate::failure::{Failure, Result};
 
-/// Maximum length of a job's name.
+/// The maximum length of a job's name.
 const MAX_NAME: usize = 64;
 
-/// Maximum size of a job's file, which usually has a few hundred bytes.
+/// The maximum size of a job's file, which usually has a few hundred bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// The extension of the files.

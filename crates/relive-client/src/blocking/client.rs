@@ -16,10 +16,10 @@ use crate::{
     TrajectoryWriterOptions,
 };
 
-/// The number of threads of a client's runtime: one decodes messages while the other waits for the socket.
+/// The number of threads in a client's runtime. One of them can decode messages while the other waits for the socket.
 const WORKER_THREADS: usize = 2;
 
-/// A client with calls that block the calling thread; otherwise, it is the same as [`crate::Client`].
+/// A blocking version of [`crate::Client`]: every call blocks the calling thread.
 ///
 /// A client owns a Tokio runtime with two threads. Clones, writers and samplers share it.
 ///
@@ -88,17 +88,17 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime), inner })
     }
 
-    /// Returns the servers of a client for many servers; see [`crate::Client::servers`].
+    /// Returns the state of each of the client's servers; see [`crate::Client::servers`].
     pub fn servers(&self) -> Vec<ServerState> {
         self.inner.servers()
     }
 
-    /// Returns when servers were left out or rejoined; see [`crate::Client::server_changes`].
+    /// Returns the occasions on which servers were left out or rejoined; see [`crate::Client::server_changes`].
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.inner.server_changes()
     }
 
-    /// Returns a client for one of many servers, selected by its address.
+    /// Returns a client for a single one of many servers, selected by its address.
     pub fn server(&self, address: &str) -> Option<Client> {
         let inner = self.inner.server(address)?;
         Some(Client { runtime: Arc::clone(&self.runtime), inner })
@@ -121,7 +121,7 @@ impl Client {
         Ok(Client { runtime: Arc::new(runtime()?), inner })
     }
 
-    /// Returns a clone with another timeout; see [`crate::Client::with_timeout`].
+    /// Returns a clone with a different timeout; see [`crate::Client::with_timeout`].
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Client {
         Client { runtime: Arc::clone(&self.runtime), inner: self.inner.with_timeout(timeout) }
@@ -140,7 +140,7 @@ impl Client {
         self.runtime.block_on(self.inner.server_info())
     }
 
-    /// Returns the contents of a Relive server, and which calls are waiting and why.
+    /// Returns the contents of a Relive server and its waiting calls, with the reason for each wait.
     ///
     /// # Errors
     /// The errors of [`crate::Client::status`].
@@ -196,7 +196,7 @@ impl Client {
         self.runtime.block_on(self.inner.pause_table(table, inserts, samples))
     }
 
-    /// Resumes inserts, samples or both of `table`.
+    /// Resumes inserts into `table`, samples from it, or both.
     ///
     /// # Errors
     /// The errors of [`crate::Client::change_table`].
@@ -276,8 +276,8 @@ impl Client {
         self.runtime.block_on(self.inner.items(table, from, limit))
     }
 
-    /// Returns the items with these keys and their data, without sampling. Returns `None` for a key that the table does
-    /// not have.
+    /// Returns the items with the given keys, including their data, without sampling them. Returns `None` for a key
+    /// that the table does not have.
     ///
     /// # Errors
     /// The errors of [`crate::Client::get_items`].

@@ -11,7 +11,7 @@ use crate::{History, Result, TrajectoryColumns, Windows};
 /// Appends steps and creates items that refer to them; see [`crate::TrajectoryWriter`].
 #[derive(Debug)]
 pub struct TrajectoryWriter {
-    // Dropped before the runtime, because dropping it ends a task on the runtime.
+    // Dropped before the runtime, because dropping the writer ends a task on the runtime.
     inner: crate::TrajectoryWriter,
     runtime: Arc<Runtime>,
 }
@@ -132,7 +132,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
 
-    /// Sets how many steps a column keeps and how many a chunk holds.
+    /// Sets how many steps a column keeps and how many steps a chunk holds.
     ///
     /// # Errors
     /// The errors of [`crate::TrajectoryWriter::configure`].
@@ -165,7 +165,7 @@ impl TrajectoryWriter {
 /// Appends steps and creates items from patterns; see [`crate::StructuredWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    // Dropped before the runtime, because dropping it ends a task on the runtime.
+    // Dropped before the runtime, because dropping the writer ends a task on the runtime.
     inner: crate::StructuredWriter,
     runtime: Arc<Runtime>,
 }

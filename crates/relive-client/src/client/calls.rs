@@ -15,7 +15,8 @@ impl Client {
         self.backend.server_info("server_info").await
     }
 
-    /// Returns the server's contents, and which calls are waiting and why. Only Relive servers support this call.
+    /// Returns the server's contents and its waiting calls, with the reason for each wait. Only Relive servers support
+    /// this call.
     ///
     /// # Errors
     /// `Unimplemented` from a dm-reverb server; `Timeout` if no server answers within the client's timeout.
@@ -27,8 +28,8 @@ impl Client {
         }
     }
 
-    /// Returns the conditions for which samples and inserts of `table` are waiting, which explains why a call takes
-    /// long. For tables in the same process, the result is immediate.
+    /// Returns the conditions that samples and inserts of `table` are waiting for, which explain why a call takes a
+    /// long time. For tables in the same process, the result is available immediately.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.

@@ -54,12 +54,12 @@ use relive_reader::IdleStreams;
 /// # Timeouts
 ///
 /// A call may take as long as [`ClientOptions::timeout`] allows, 30 s by default.
-/// [`with_timeout`](Client::with_timeout) returns a clone with another timeout. Writers and samplers use the timeout of
-/// the client that created them.
+/// [`with_timeout`](Client::with_timeout) returns a clone with a different timeout. Writers and samplers use the
+/// timeout of the client that created them.
 ///
 /// # Errors
 ///
-/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind), and a message that contains the
+/// Every call returns an [`Error`](crate::Error) with a [`kind`](crate::Error::kind), and a message that states the
 /// condition for which the call was waiting. Most calls share these kinds:
 ///
 /// | Kind | Meaning |
@@ -82,11 +82,11 @@ impl Client {
     /// Must be called inside a Tokio runtime; [`blocking::Client`](crate::blocking::Client) does not need one.
     ///
     /// Two forms of `address` create a client for [many servers](Self::connect_many): a comma-separated list,
-    /// `host1:port,host2:port`, and a name with one server at each of its addresses, `dns:///name:port`.
+    /// `host1:port,host2:port`, and `dns:///name:port`, where the name has several addresses with a server at each.
     ///
     /// # Errors
-    /// `InvalidArgument` for a malformed address. A server that does not answer is not an error here; the first call
-    /// then fails.
+    /// `InvalidArgument` for a malformed address. An unreachable server is not an error here; instead, the first call
+    /// fails.
     pub fn connect(address: impl ToString) -> Result<Client> {
         Client::connect_with(address, ClientOptions::default())
     }
@@ -111,7 +111,7 @@ impl Client {
     /// * Writers distribute their streams over the servers; a stream stays with its server.
     /// * Samples and batches come from all servers, weighted by the sizes of their tables: see
     ///   [`SampleInfo::probability`](crate::SampleInfo::probability).
-    /// * Updates of priorities and deletions are sent to the server that has the item.
+    /// * Priority updates and deletions are sent to the server that has the item.
     /// * Reports from the servers are combined.
     /// * Resets, checkpoints and changes to tables apply to all servers, or fail with a
     ///   [`PartialFailure`](crate::PartialFailure).
@@ -174,7 +174,7 @@ impl Client {
         Client { backend, idle: Arc::default() }
     }
 
-    /// Returns a clone of this client with another timeout, which also applies to the writers and samplers that it
+    /// Returns a clone of this client with a different timeout, which also applies to the writers and samplers that it
     /// creates.
     ///
     /// ```
@@ -211,7 +211,8 @@ impl Client {
     /// Returns how this client reaches its tables. The first call queries the server.
     ///
     /// # Errors
-    /// If the server is unreachable; `FailedPrecondition` if the transport in the options does not reach it.
+    /// `FailedPrecondition` if the transport in the options does not reach the server, or another error if the server
+    /// is unreachable.
     pub async fn negotiate(&self) -> Result<Transport> {
         match self.backend.target() {
             Target::Server(server) => server.dialer().await.map(|_| server.transport()),
@@ -232,13 +233,13 @@ impl Client {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
 
-    /// Returns the last 256 occasions on which a server was left out, rejoined, or disappeared from the addresses of
-    /// its name; oldest first.
+    /// Returns the last 256 occasions, oldest first, on which a server was left out, rejoined, or disappeared from the
+    /// addresses of its name.
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.fleet().map(Fleet::changes).unwrap_or_default()
     }
 
-    /// Returns a client for one of many servers, selected by its address in [`servers`](Self::servers).
+    /// Returns a client for a single one of many servers, selected by its address in [`servers`](Self::servers).
     pub fn server(&self, address: &str) -> Option<Client> {
         self.backend.member(address).map(Client::of)
     }

@@ -23,7 +23,8 @@ impl Client {
     /// Creates a writer that creates items from patterns.
     ///
     /// # Errors
-    /// `InvalidArgument` for an empty list or an invalid configuration. The error states which one is invalid and why.
+    /// `InvalidArgument` for an empty list or an invalid configuration. The error states which configuration is invalid
+    /// and why.
     pub fn structured_writer(&self, configs: Vec<StructuredConfig>) -> Result<StructuredWriter> {
         self.structured_writer_with(configs, StructuredWriterOptions::default())
     }
@@ -116,8 +117,8 @@ impl Client {
         relive_reader::items(&self.backend, table, from, limit).await
     }
 
-    /// Returns the items with these keys and their data, with `None` for a key that the table does not have. This does
-    /// not count as sampling: the probability of these items is 0.
+    /// Returns the items with the given keys, including their data, and `None` for each key that the table does not
+    /// have. This does not count as sampling: the probability of these items is 0.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Unavailable` if the server

@@ -10,7 +10,8 @@ use relive_tensor::Nest;
 use super::Client;
 
 impl Client {
-    /// Changes the rules of `table` while it is in use, either all of them or none. Returns the rules that changed.
+    /// Changes the rules of `table` while it is in use. Either all of the changes are made or none of them. Returns the
+    /// rules that changed.
     ///
     /// Waiting calls proceed if the new rules allow it. The cursor of the rate limiter keeps its value: a new ratio
     /// applies to later inserts only.
@@ -47,8 +48,8 @@ impl Client {
         }
     }
 
-    /// Pauses inserts, samples or both of `table`. Calls then wait; if they time out, their error states that the table
-    /// is paused.
+    /// Pauses inserts into `table`, samples from it, or both. Calls then wait; if they time out, their error states
+    /// that the table is paused.
     ///
     /// # Errors
     /// The errors of [`change_table`](Self::change_table).
@@ -56,7 +57,7 @@ impl Client {
         self.change_table(table, paused(inserts, samples, true)).await
     }
 
-    /// Resumes inserts, samples or both of `table`.
+    /// Resumes inserts into `table`, samples from it, or both.
     ///
     /// # Errors
     /// The errors of [`change_table`](Self::change_table).
@@ -101,9 +102,9 @@ impl Client {
         dropped
     }
 
-    /// Proposes `structure` as the structure of the items of `table`; its leaves are their columns in flattening order.
-    /// Returns whether the table keeps this structure. A table keeps the structure of its signature or, without a
-    /// signature, the first one that was proposed.
+    /// Proposes `structure` as the structure of the items of `table`. The leaves of `structure` are the columns of an
+    /// item in flattening order. Returns whether the table keeps this structure. A table keeps the structure of its
+    /// signature or, without a signature, the first one that was proposed.
     ///
     /// Writers call this themselves.
     ///
@@ -119,7 +120,7 @@ impl Client {
     /// ([`Sample::columns`](crate::Sample::columns)) under their names. Returns `None` if no writer has named the
     /// columns, or if the server is dm-reverb.
     ///
-    /// Items that were written with a structure that differs from that of the first item may have different columns.
+    /// Items that were written with a different structure than the first item may have different columns.
     ///
     /// ```
     /// # use relive_client::{Client, Nest, Tensor};

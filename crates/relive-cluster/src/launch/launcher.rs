@@ -17,7 +17,7 @@ pub trait Launcher {
     fn start(&self, job: &Job) -> Result<Launched>;
 }
 
-/// A job after the call to a launcher.
+/// The result of starting a job.
 pub enum Launched {
     /// The job is running.
     Running(Box<dyn Members>),

@@ -39,7 +39,7 @@ impl Default for RingOptions {
 }
 
 impl RingOptions {
-    /// Checks that all options and this rank are within their ranges.
+    /// Checks that all options and the given rank are within their ranges.
     pub(super) fn validate(&self, rank: u32) -> Result<(), RingError> {
         let refused = |name, got: String, expected: String| Err(RingError::Setting { name, got, expected });
         if self.ranks == 0 || self.ranks > MAX_RANKS {

@@ -7,8 +7,8 @@
 //! | kind | meaning |
 //! |---|---|
 //! | 0 | the member with this rank is alive, and has begun this many calls |
-//! | 1 | it has left normally after this many calls |
-//! | 2 | it is lost or has failed; the text is the reason |
+//! | 1 | the member has left normally after this many calls |
+//! | 2 | the member is lost or has failed; the text is the reason |
 //!
 //! Member 0 forwards each message to all others.
 
@@ -66,7 +66,7 @@ struct Peer {
 }
 
 impl Watch {
-    /// Listens to these members on a separate thread.
+    /// Listens to the given members on a separate thread.
     pub(super) fn start(
         rank: u32,
         places: Vec<MemberAddress>,

@@ -62,7 +62,7 @@ impl Messages {
     }
 }
 
-/// Writes a message that consists of these parts.
+/// Writes a message that consists of the given parts.
 ///
 /// # Errors
 /// The connection has ended, or the peer does not read.

@@ -6,7 +6,7 @@ use relive_wire::table;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The tables of a server at one moment.
+/// The tables of a server at one point in time.
 #[derive(Debug, Clone)]
 pub struct ServerInfo {
     /// An id that changes when the server restarts or its tables change.
@@ -25,7 +25,7 @@ pub struct StateId {
 }
 
 impl ServerInfo {
-    /// Returns the table with this name.
+    /// Returns the table with the given name.
     pub fn table(&self, name: &str) -> Option<&TableInfo> {
         self.tables.iter().find(|table| table.config.name == name)
     }

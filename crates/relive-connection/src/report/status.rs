@@ -21,7 +21,7 @@ pub struct ServerStatus {
     pub uptime: Duration,
     /// The tables, sorted by name.
     pub tables: Vec<TableStatus>,
-    /// All live chunks. Each counts once.
+    /// All live chunks, each counted once.
     pub chunks: ChunkTotals,
     /// The bound on the bytes of chunks in memory.
     pub memory: MemoryStatus,
@@ -45,13 +45,13 @@ pub struct TableStatus {
     /// Configuration, size and counters.
     pub info: TableInfo,
     /// `inserts * samples_per_insert - samples`, which the limiter keeps between `min_diff` and `max_diff`. Each insert
-    /// counts with the ratio that applied when it was made.
+    /// is weighted with the ratio that applied when it was made.
     pub limiter_cursor: f64,
     /// The number of items that left the table since the last reset.
     pub deletes: u64,
-    /// The chunks of the items; each counts once.
+    /// The chunks of the items, each counted once.
     pub chunks: ChunkTotals,
-    /// The number of bytes of the chunks to which the table's items refer. A chunk to which two items refer counts
+    /// The number of bytes in the chunks to which the table's items refer. A chunk to which two items refer is counted
     /// twice.
     pub referenced_bytes: u64,
     /// The waiting callers, longest wait first.
@@ -62,14 +62,14 @@ pub struct TableStatus {
     pub undelivered_samples: u64,
     /// The structure of items, if a signature or a writer has named the columns; see `Client::column_names`.
     pub columns: Option<Arc<Nest<()>>>,
-    /// The conditions for which a sample and an insert would currently wait.
+    /// The conditions that a sample and an insert would currently wait for.
     pub waits: Waits,
     /// The paused operations.
     pub paused: Paused,
 }
 
 impl ServerStatus {
-    /// Returns the status of the table with this name.
+    /// Returns the status of the table with the given name.
     pub fn table(&self, name: &str) -> Option<&TableStatus> {
         self.tables.iter().find(|table| table.info.config.name == name)
     }

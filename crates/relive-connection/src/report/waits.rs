@@ -1,4 +1,4 @@
-//! The callers that are waiting for a table, and the conditions for which they are waiting.
+//! The callers that are waiting for a table, and the conditions that they are waiting for.
 
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ impl TableHandle {
     /// Returns a table without items.
     ///
     /// # Errors
-    /// Rules are out of range, or a table in shards has extensions.
+    /// Rules are out of range, or a sharded table has extensions.
     pub(crate) fn empty(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -84,7 +84,7 @@ impl TableHandle {
         Self { cores: Cores::Many(Arc::new(shards)) }
     }
 
-    /// Returns the core that holds the item with this key, if the item exists.
+    /// Returns the core that holds the item with the given key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         match &self.cores {
             Cores::One(core) => core,
@@ -144,7 +144,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the only core, or `None` for a table in shards.
+    /// Returns the only core, or `None` for a sharded table.
     pub(crate) fn only(&self) -> Option<&TableCore> {
         match &self.cores {
             Cores::One(core) => Some(core),
@@ -339,7 +339,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the number of bytes of the table's chunks that are in memory.
+    /// Returns the number of bytes in the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         match &self.cores {
             Cores::One(core) => core.resident_bytes(),
@@ -369,7 +369,7 @@ impl TableHandle {
         }
     }
 
-    /// Returns the items with these keys, or `None` for each key without an item. The items are returned as samples
+    /// Returns the items with the given keys, or `None` for each key without an item. The items are returned as samples
     /// with a probability of 0.
     ///
     /// # Errors

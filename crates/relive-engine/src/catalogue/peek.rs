@@ -12,7 +12,7 @@ use crate::table::TableCore;
 pub struct PeekedItem {
     /// Its priority.
     pub priority: f64,
-    /// When the item was inserted, by this machine's clock.
+    /// When the item was inserted, according to this machine's clock.
     pub inserted_at: Timestamp,
     /// The number of times that the item has been sampled.
     pub times_sampled: i32,

@@ -1,4 +1,4 @@
-//! A sample request as a future: it is served at once if the limiter allows it, otherwise in queue order.
+//! A sample request as a future. The request is served at once if the limiter allows it, and otherwise in queue order.
 
 use std::future::Future;
 use std::pin::Pin;

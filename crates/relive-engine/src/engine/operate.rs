@@ -14,12 +14,12 @@ use crate::sync::wall_clock;
 use crate::table::TableCore;
 
 impl Engine {
-    /// Changes the rules of the table `name` while it is in use, either all of them or none, and serves the waiters
-    /// that can proceed as a result. The rate limiter's cursor stays unchanged.
+    /// Changes the rules of the table `name` while it is in use, and serves the waiters that can proceed as a result.
+    /// Either all of the changes are made or none of them. The rate limiter's cursor stays unchanged.
     ///
-    /// If bounds shrink, the remover evicts the excess items before this function returns, a thousand under each lock,
-    /// so that other operations can run in between. The log and [`changes`](Self::changes) name `who` as the author of
-    /// the change.
+    /// If bounds shrink, the remover evicts the excess items before this function returns. It takes the lock once per
+    /// thousand items, so that other operations can run in between. The log and [`changes`](Self::changes) name `who`
+    /// as the author of the change.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -34,8 +34,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range or a table in shards;
-    /// `Closed` for a closed table.
+    /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range or a sharded table; `Closed`
+    /// for a closed table.
     pub fn change_table(
         &self,
         name: &str,

@@ -77,7 +77,7 @@ impl EngineBuilder {
             };
             keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
             if matches!(rules, Rules::Stored) && config.signature.is_none() {
-                // Programs often leave the signature open.
+                // Programs often configure a table without a signature.
                 config.signature.clone_from(&state.config.signature);
             }
             found.append(&mut differences(&state.config, &config));

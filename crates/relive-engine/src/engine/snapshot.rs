@@ -1,4 +1,4 @@
-//! A snapshot of all tables at one moment, collected while the tables stay in use.
+//! A snapshot of all tables at one point in time, collected while the tables stay in use.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ pub(crate) struct Captured {
 }
 
 impl Engine {
-    /// Returns the state of all tables at a single moment, with items in insertion order.
+    /// Returns the state of all tables at a single point in time, with items in insertion order.
     ///
     /// The tables stay in use. All tables are locked together only while their positions are recorded, which takes the
     /// same time regardless of their content. References to their items are then collected, about a thousand under each

@@ -29,7 +29,7 @@ pub struct MemoryStatus {
 pub struct MemoryWaiter {
     /// The writer, as named when its gate was created.
     pub who: Arc<str>,
-    /// How long it has waited.
+    /// How long the writer has waited.
     pub waiting: Duration,
 }
 

@@ -24,7 +24,7 @@ impl ShardedTable {
         page
     }
 
-    /// Returns the items with these keys, whether their data is in memory or on disk.
+    /// Returns the items with the given keys, whether their data is in memory or on disk.
     pub(crate) fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found: Vec<Option<Sampled>> = keys.iter().map(|_| None).collect();
         for (shard, core) in self.cores.iter().enumerate() {

@@ -3,7 +3,7 @@
 /// Returns which of the `shards` shards an item belongs to.
 ///
 /// Keys are usually random, but a writer may also use consecutive numbers. All bits are therefore mixed (as in the last
-/// step of MurmurHash3), with a function that differs from that of the shards' own hash tables.
+/// step of MurmurHash3), with a function different from the one that the shards' own hash tables use.
 pub(super) fn shard_of(key: u64, shards: usize) -> usize {
     let mut mixed = key;
     mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);

@@ -12,7 +12,7 @@ use super::sharded::{ShardedTable, rules_of_shard};
 use crate::memory::Memory;
 
 impl ShardedTable {
-    /// Returns a table with this content, and the number of items that the removers evicted because they exceeded
+    /// Returns a table with the given content, and the number of items that the removers evicted because they exceeded
     /// `max_size`.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ impl ShardedTable {
     /// Creates an empty table.
     ///
     /// # Errors
-    /// Rules that a table in shards cannot enforce.
+    /// Rules that a sharded table cannot enforce.
     pub(crate) fn new(
         config: TableConfig,
         rng: Xoshiro256PlusPlus,
@@ -52,7 +52,7 @@ impl ShardedTable {
         Ok(Self::of(config, common, shards, rng, memory))
     }
 
-    /// Returns the table made of these shards.
+    /// Returns a table that consists of the given shards.
     pub(super) fn of(
         config: TableConfig,
         common: Common,
@@ -83,7 +83,7 @@ impl ShardedTable {
         shard_of(key, self.cores.len())
     }
 
-    /// Returns the core that holds the item with this key, if the item exists.
+    /// Returns the core that holds the item with the given key, if the item exists.
     pub(crate) fn core_of(&self, key: u64) -> &TableCore {
         self.cores.get(self.place(key)).unwrap_or(self.front())
     }

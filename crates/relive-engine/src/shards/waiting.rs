@@ -1,8 +1,8 @@
 //! The requests that are waiting for samples of a sharded table.
 //!
 //! No wake-up is lost. A request first records that it is waiting, and then checks each shard under its lock. A thread
-//! that changes a shard checks for waiters after it releases the lock. Whichever of the two locks a shard second sees
-//! the effect of the other.
+//! that changes a shard checks for waiters after it releases the lock. Whichever of the two threads locks the shard
+//! second sees the effect of the other.
 
 use std::sync::Arc;
 use std::task::Waker;

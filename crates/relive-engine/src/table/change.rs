@@ -1,4 +1,4 @@
-//! One change of a table's state, made under its lock.
+//! A single change to a table's state, made under the table's lock.
 
 use std::sync::Arc;
 use std::time::Instant;

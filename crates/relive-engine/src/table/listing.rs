@@ -50,7 +50,7 @@ impl TableCore {
         ItemPage { items, next: last.filter(|_| more).map(|last| last + 1) }
     }
 
-    /// Returns the items with these keys, whether their data is in memory or on disk.
+    /// Returns the items with the given keys, whether their data is in memory or on disk.
     pub(crate) fn look_up(&self, keys: &[u64]) -> Vec<Option<Sampled>> {
         let mut found = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_PER_LOCK) {

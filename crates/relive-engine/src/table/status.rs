@@ -27,15 +27,15 @@ pub struct WaiterInfo {
     pub operation: Operation,
     /// The caller, as named in the operation.
     pub who: Arc<str>,
-    /// How long it has waited.
+    /// How long the operation has waited.
     pub waiting: Duration,
-    /// The condition that blocks it, or `None` if it is queued behind others.
+    /// The condition that blocks the operation, or `None` if it is queued behind others.
     pub shortfall: Option<Shortfall>,
-    /// The number of items that it requests in total.
+    /// The number of items that the operation requests in total.
     pub wanted: u64,
 }
 
-/// The status of a table at one moment.
+/// The status of a table at one point in time.
 #[derive(Debug, Clone)]
 pub struct TableStatus {
     /// Configuration, sizes and counters.
@@ -45,7 +45,7 @@ pub struct TableStatus {
     pub limiter_cursor: f64,
     /// The chunks to which the items refer, each counted once.
     pub bytes: AccountSnapshot,
-    /// The number of encoded bytes of the chunks to which items refer; a chunk shared by two items counts twice.
+    /// The number of encoded bytes in the chunks to which items refer. A chunk shared by two items is counted twice.
     pub referenced_bytes: u64,
     /// The structure of the items, as [`columns`](crate::TableHandle::columns) returns it.
     pub columns: Option<Arc<Nest<()>>>,
@@ -55,7 +55,7 @@ pub struct TableStatus {
     pub insert_shortfall: Option<Shortfall>,
     /// The condition that would block a sample now.
     pub sample_shortfall: Option<Shortfall>,
-    /// The number of samples that were taken for callers that had gone by then.
+    /// The number of samples that were taken for callers that no longer existed by then.
     pub undelivered_samples: u64,
     /// The number of waiting inserts.
     pub waiting_inserts: usize,
@@ -88,7 +88,7 @@ impl TableCore {
         self.shared.state.lock().table.sample_shortfall()
     }
 
-    /// Returns the number of bytes of the table's chunks that are in memory.
+    /// Returns the number of bytes in the table's chunks that are in memory.
     pub(crate) fn resident_bytes(&self) -> u64 {
         self.shared.state.lock().table.bytes().resident_bytes()
     }

@@ -44,7 +44,7 @@ pub(crate) struct Shared {
 
 /// The tables of an engine, for inserts that extensions request.
 pub(crate) trait Peers: Send + Sync {
-    /// Returns the core that holds the item with this key in the table `name`.
+    /// Returns the core that holds the item with the given key in the table `name`.
     fn core_of(&self, name: &str, key: u64) -> Option<TableCore>;
 
     /// Serves the operations that are waiting for changes to a part of the table `name`.

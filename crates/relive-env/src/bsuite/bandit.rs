@@ -11,8 +11,8 @@ use crate::timestep::TimeStep;
 
 const ARMS: u32 = 11;
 
-/// Eleven arms that pay 0, 0.1, … 1. An arm always pays the same amount; the seed determines which arm pays which
-/// amount. An episode is one step.
+/// Eleven arms that pay 0, 0.1, …, 1. An arm always pays the same amount; the seed determines the amount of each arm.
+/// An episode has one step.
 ///
 /// Observations are a constant 1, `[1, 1]`.
 pub type Bandit = Native<BanditTask>;
@@ -25,7 +25,7 @@ pub struct BanditTask {
 }
 
 impl Bandit {
-    /// Creates arms in the order determined by the seed.
+    /// Creates the arms, in the order that the seed determines.
     #[must_use]
     pub fn new(mapping_seed: u32) -> Self {
         let order = RandomState::new(mapping_seed).permutation(ARMS as usize);

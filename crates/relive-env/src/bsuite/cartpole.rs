@@ -31,7 +31,7 @@ pub struct CartpoleTask {
 }
 
 impl Cartpole {
-    /// Creates an environment whose episodes start as drawn from the seed's stream.
+    /// Creates an environment that draws the starts of episodes from the seed's stream.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self::from(CartpoleTask {

@@ -1,4 +1,4 @@
-//! Deep sea: a chest at the bottom.
+//! The deep sea: a diver looks for a chest at the bottom.
 
 use relive_tensor::DType;
 

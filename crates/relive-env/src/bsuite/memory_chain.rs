@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// A chain that shows bits at the start, and asks for one of them at the end.
+/// A chain that shows bits at the start, and requests one of them at the end.
 ///
 /// Observations are 1 - time / length, the number of the requested bit (shown one step before the answer, 0 otherwise),
 /// and the bits as ±1 (shown at time 0, 0 otherwise), `[1, bits + 2]`. The first step shows the first observation

@@ -19,12 +19,12 @@ const VARIABLE: &str = "RELIVE_MNIST";
 /// The unpacked MNIST files (IDX, big endian), and their magic numbers.
 const IMAGES: (&str, u32) = ("train-images-idx3-ubyte", 0x0803);
 const LABELS: (&str, u32) = ("train-labels-idx1-ubyte", 0x0801);
-/// Pixels per side.
+/// The number of pixels per side.
 const SIDE: u32 = 28;
 const PIXELS: usize = (SIDE * SIDE) as usize;
 const DIGITS: u32 = 10;
 
-/// Shows an image of a digit. Naming the digit earns 1, and any other answer −1. An episode is one step.
+/// Shows an image of a digit. Naming the digit earns 1, and any other answer earns −1. An episode has one step.
 ///
 /// Observations are `[28, 28]`. As in bsuite, pixels of 128 or more are negative, because bytes are read as signed and
 /// divided by 255.

@@ -1,7 +1,7 @@
 //! The environments of bsuite 0.3.6 (Osband et al., 2020), number for number.
 //!
 //! With the same seed and actions, observations, rewards and totals match the original bit for bit. MNIST's images are
-//! in no package; the environment variable `RELIVE_MNIST` gives the path of their folder.
+//! not part of any package; the environment variable `RELIVE_MNIST` contains the path of their folder.
 
 mod bandit;
 mod cartpole;

@@ -35,7 +35,7 @@ pub struct MountainCarTask {
 }
 
 impl MountainCar {
-    /// Creates an environment whose episodes start as drawn from the seed's stream.
+    /// Creates an environment that draws the starts of episodes from the seed's stream.
     #[must_use]
     pub fn new(seed: u32) -> Self {
         Self::with_max_steps(MAX_STEPS, seed)

@@ -11,8 +11,8 @@ use crate::state::State;
 use crate::task::{Native, Task};
 use crate::timestep::TimeStep;
 
-/// The first action takes an umbrella (1) or leaves it (0), and the last step earns 1 if that was right, otherwise -1.
-/// The rewards in between are ±1 at random.
+/// The first action takes an umbrella (1) or leaves it (0), and the last step earns 1 if this choice was right,
+/// otherwise -1. The rewards in between are ±1 at random.
 ///
 /// Observations are whether an umbrella is needed, whether the agent has one, 1 - time / length, and distractors, 0 or
 /// 1 at random, `[1, 3 + distractors]`.

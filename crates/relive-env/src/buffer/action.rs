@@ -4,18 +4,18 @@ use super::view::View;
 use crate::error::{EnvError, Mismatch};
 use crate::spec::ArraySpec;
 
-/// An action in the most convenient form.
+/// An action in the form that is most convenient for the caller.
 ///
 /// Environments with one discrete action accept [`Discrete`](Self::Discrete); environments with one array of float32
 /// accept [`Continuous`](Self::Continuous). Any action can be passed as [`Nest`](Self::Nest), with the leaves in the
 /// order of the spec.
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'a> {
-    /// One number in `0..n`.
+    /// A number in `0..n`.
     Discrete(i64),
     /// The elements of one array of float32, row-major.
     Continuous(&'a [f32]),
-    /// Any leaves.
+    /// Any number of leaves.
     Nest(View<'a>),
 }
 

@@ -101,7 +101,7 @@ impl<'a> ViewMut<'a> {
         View { places: self.places, bytes: self.bytes, row: self.row }
     }
 
-    /// Returns the same row, for a call that consumes its view.
+    /// Returns another view of the same row, for a call that consumes its view.
     pub fn reborrow(&mut self) -> ViewMut<'_> {
         ViewMut { places: self.places, bytes: self.bytes, row: self.row }
     }

@@ -21,7 +21,7 @@ const STEP_SECONDS: f64 = 0.2;
 /// The maximum number of steps in an episode of Acrobot-v1.
 const MAX_STEPS: u32 = 500;
 
-/// The angle of the first link, the angle of the second relative to the first, and their velocities.
+/// The angle of the first link, the angle of the second link relative to the first, and the velocities of both angles.
 type Pose = [f64; 4];
 
 /// Two links that hang from a joint. A torque turns the second link left (0), not at all (1) or right (2), until its

@@ -2,7 +2,7 @@
 
 use crate::timestep::TimeStep;
 
-/// Returns the answer to a step, which may terminate the episode or use up its time limit.
+/// Returns the answer to a step, which may terminate the episode or reach its time limit.
 #[inline]
 pub(super) fn answer(reward: f64, terminated: bool, out_of_time: bool) -> TimeStep {
     if terminated {

@@ -22,9 +22,9 @@ const MAX_STEPS: u32 = 200;
 
 /// A pendulum that should stand upright, turned by a torque in `[-2, 2]`: Pendulum-v1.
 ///
-/// Observations are cosine and sine of the angle and the angular velocity, `[3]`. The cost of a step is `angle² +
-/// 0.1·velocity² + 0.001·torque²`, with the state before the step and the angle measured from upright. Every episode is
-/// truncated after 200 steps.
+/// Observations are the cosine and the sine of the angle, and the angular velocity, `[3]`. The cost of a step is
+/// `angle² + 0.1·velocity² + 0.001·torque²`, with the state before the step and the angle measured from upright. Every
+/// episode is truncated after 200 steps.
 pub type Pendulum = Native<PendulumTask>;
 
 /// The task of [`Pendulum`].

@@ -24,11 +24,12 @@ const TORQUE: f64 = 2.0;
 /// The distance of the tip from its target within which a step earns 1.
 const TARGET_RADIUS: f64 = 0.2;
 
-/// Swing up two arms that have a motor only in the elbow between them: the Control Suite's `acrobot` `swingup`.
+/// The Control Suite's `acrobot` `swingup`: the agent swings up two arms that have a motor only in the elbow between
+/// them.
 ///
 /// Observations are the sines and then the cosines of both arms' angles from upright, and the velocities of shoulder
-/// and elbow, `[6]`. A step earns 1 while the tip is within 0.2 of its highest position, and less farther away: 0.1 at
-/// a distance of 1.2.
+/// and elbow, `[6]`. A step earns 1 while the tip is within 0.2 of its highest position, and less when the tip is
+/// farther away: 0.1 at a distance of 1.2.
 pub type AcrobotSwingup = Native<AcrobotSwingupTask>;
 
 /// The task of [`AcrobotSwingup`].
@@ -43,7 +44,7 @@ pub struct AcrobotSwingupTask {
 type Pose = [f64; 4];
 
 impl AcrobotSwingup {
-    /// Creates the task with the episodes of a seed.
+    /// Creates the task; the seed determines its episodes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(AcrobotSwingupTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })

@@ -26,8 +26,8 @@ const FORCE: f64 = 10.0;
 /// The length of the rail on either side.
 const RAIL: f64 = 1.8;
 
-/// Swing up a pole that initially hangs from a cart, and hold it above the middle of the rail: the Control Suite's
-/// `cartpole` `swingup`.
+/// The Control Suite's `cartpole` `swingup`: the agent swings up a pole that initially hangs from a cart, and holds it
+/// above the middle of the rail.
 ///
 /// Observations are the position, cosine and sine of the angle from upright, and both velocities, `[5]`. A step earns
 /// the product of four factors: how upright the pole is, how near the cart is to the middle, how small the action is,
@@ -46,7 +46,7 @@ pub struct CartpoleSwingupTask {
 type Pose = [f64; 4];
 
 impl CartpoleSwingup {
-    /// Creates the task with the episodes of a seed.
+    /// Creates the task; the seed determines its episodes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(CartpoleSwingupTask { stream: Generator::new(seed), pose: [0.0; 4], steps: 0 })

@@ -21,7 +21,7 @@ pub(super) fn clipped(action: &[f32]) -> f64 {
     f64::from(action.first().copied().unwrap_or(0.0).clamp(-1.0, 1.0))
 }
 
-/// Returns the answer to a step. At the time limit, it is the last one of the episode.
+/// Returns the answer to a step. At the time limit, this is the episode's last step.
 pub(super) fn answer(reward: f64, steps: u32) -> TimeStep {
     if steps == MAX_STEPS { TimeStep::truncation(reward, 1.0) } else { TimeStep::transition(reward) }
 }
@@ -53,7 +53,7 @@ pub(super) fn gaussian(distance: f64, margin: f64) -> f64 {
     0.1_f64.powf((distance / margin).powi(2))
 }
 
-/// Returns 1 at distance 0; the result decreases like a parabola to 0 at the margin, and is 0 beyond.
+/// Returns 1 at distance 0; the result decreases like a parabola to 0 at the margin, and is 0 beyond it.
 pub(super) fn quadratic(distance: f64, margin: f64) -> f64 {
     (1.0 - (distance / margin).powi(2)).max(0.0)
 }

@@ -1,5 +1,5 @@
-//! Swing-ups with the rewards of the Control Suite (Tassa et al. 2018): 0 to 1 per step, 1,000 steps per episode, no
-//! earlier end.
+//! Swing-ups with the rewards of the Control Suite (Tassa et al. 2018). Each step earns 0 to 1, and each episode has
+//! 1,000 steps and never ends earlier.
 //!
 //! At the time limit, an episode ends with a LAST step that has discount 1. An action is one number, clipped to `[-1,
 //! 1]`. Bodies, limits, starts and rewards are the same as in the Control Suite's `cartpole`, `pendulum` and `acrobot`.

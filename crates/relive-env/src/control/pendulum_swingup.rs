@@ -16,15 +16,16 @@ const STEP_SECONDS: f64 = 0.02;
 const MASS: f64 = 1.0;
 const LENGTH: f64 = 0.5;
 const DAMPING: f64 = 0.1;
-/// Mass times squared length.
+/// The mass times the squared length.
 const INERTIA: f64 = MASS * LENGTH * LENGTH;
 /// The angle from upright, in degrees, within which a step earns 1.
 const MAX_DEGREES: f64 = 8.0;
 
-/// Swing up a pendulum that is too heavy for its motor, and hold it there: the Control Suite's `pendulum` `swingup`.
+/// The Control Suite's `pendulum` `swingup`: the agent swings up a pendulum that is too heavy for its motor, and holds
+/// it upright.
 ///
-/// Observations are cosine and sine of the angle from upright, and its velocity, `[3]`. A step earns 1 within 8 degrees
-/// of upright, otherwise 0.
+/// Observations are the cosine and the sine of the angle from upright, and the angular velocity, `[3]`. A step earns 1
+/// within 8 degrees of upright, otherwise 0.
 pub type PendulumSwingup = Native<PendulumSwingupTask>;
 
 /// The task of [`PendulumSwingup`].
@@ -35,11 +36,11 @@ pub struct PendulumSwingupTask {
     steps: u32,
 }
 
-/// Angle and velocity.
+/// The angle and the angular velocity.
 type Pose = [f64; 2];
 
 impl PendulumSwingup {
-    /// Creates the task with the episodes of a seed.
+    /// Creates the task; the seed determines its episodes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self::from(PendulumSwingupTask { stream: Generator::new(seed), pose: [0.0; 2], steps: 0 })
@@ -131,7 +132,7 @@ mod tests {
         let (mut observation, mut total) = ([-1.0_f32, 0.0, 0.1], 0.0);
         for _ in 0..1000 {
             let [cos, sin, turning] = observation;
-            // Pumps in the energy of the upright position; feedback then holds the pendulum there.
+            // Pumps energy into the pendulum until it can reach the upright position, where feedback then holds it.
             let missing = 4.905 * (1.0 - cos) - 0.125 * turning * turning;
             let pumped = (20.0 * missing * turning.signum()).clamp(-1.0, 1.0);
             let torque = if cos > 0.985 { -8.0 * sin - 3.0 * turning } else { pumped };

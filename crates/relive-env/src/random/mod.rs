@@ -1,6 +1,6 @@
 //! Random streams that match numpy's bit for bit: the same seed gives the same episodes in the original and here.
 //!
-//! [`RandomState`] is the legacy generator that bsuite uses; [`Generator`] is the newer one that Gymnasium uses.
+//! [`RandomState`] is the legacy generator that bsuite uses; [`Generator`] is the newer generator that Gymnasium uses.
 
 mod generator;
 mod mt19937;

@@ -3,7 +3,7 @@
 use crate::state::State;
 
 const LENGTH: usize = 624;
-/// The position at which all words are used up, so that the next call generates new ones.
+/// The position at which all words are used up, so that the next call generates new words.
 const USED_UP: u32 = 624;
 const SHIFT: usize = 397;
 const UPPER: u32 = 0x8000_0000;

@@ -79,7 +79,7 @@ impl RandomState {
     #[inline]
     pub fn bernoulli(&mut self, p: f64) -> bool {
         if p == 0.5 {
-            // The result that the general algorithm would return here.
+            // The result that the general algorithm would return in this case.
             self.random_sample() > 0.5
         } else if p < 0.5 {
             self.inversion(1, p) == 1
@@ -145,7 +145,7 @@ impl RandomState {
         }
     }
 
-    /// Shuffles values.
+    /// Shuffles values in place.
     pub fn shuffle<T>(&mut self, values: &mut [T]) {
         for last in (1..values.len()).rev() {
             let other = self.masked(last as u64);

@@ -22,7 +22,7 @@ pub struct ArraySpec {
     pub name: String,
     /// The type of the leaf's elements, which must not be strings.
     pub dtype: DType,
-    /// Sizes of its dimensions.
+    /// The sizes of its dimensions.
     pub shape: Shape,
     /// The permitted values of its elements.
     pub domain: Domain,
@@ -40,7 +40,7 @@ pub enum Domain {
         /// The maximum values, row-major: one for all elements, or one per element.
         maximum: Vec<f64>,
     },
-    /// One number in `0..n`.
+    /// A number in `0..n`.
     Discrete(u32),
 }
 
@@ -50,7 +50,7 @@ impl ArraySpec {
         Self { name: name.into(), dtype, shape: shape.into(), domain: Domain::Any }
     }
 
-    /// Creates a leaf for a choice from `0..num_values`, a scalar int32.
+    /// Creates a leaf for a choice from `0..num_values`, which is a scalar int32.
     pub fn discrete(name: impl Into<String>, num_values: u32) -> Self {
         let domain = Domain::Discrete(num_values);
         Self { name: name.into(), dtype: DType::Int32, shape: Shape::scalar(), domain }

@@ -10,11 +10,11 @@ use crate::error::EnvError;
 /// A reward and a discount are one number each; the element type determines their precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvironmentSpec {
-    /// Observations.
+    /// The specs of observations.
     pub observations: Nest<ArraySpec>,
-    /// Actions.
+    /// The specs of actions.
     pub actions: Nest<ArraySpec>,
-    /// Rewards, a scalar.
+    /// The spec of rewards, a scalar.
     pub rewards: ArraySpec,
     /// Discounts, a scalar within `[0, 1]`.
     pub discounts: ArraySpec,

@@ -13,7 +13,7 @@ use crate::timestep::TimeStep;
 ///
 /// Each environment obeys the rules of [`Environment`](crate::Environment) on its own: the step after a LAST ignores
 /// the action, starts a new episode and returns FIRST. Therefore, no last observation is lost, and no environment waits
-/// for another.
+/// for another environment.
 pub trait BatchEnvironment: Send {
     /// Returns the number of environments.
     fn len(&self) -> usize;

@@ -12,9 +12,9 @@ use crate::limits::MAX_THREADS;
 use crate::spec::EnvironmentSpec;
 use crate::timestep::TimeStep;
 
-/// Environments distributed over threads. Waking a thread takes about 10 µs, so threads are worthwhile if the steps of
-/// one thread's share take much longer. If steps are as cheap as in the native environments, one thread
-/// ([`Vectorized`]) completes hundreds of them in 10 µs.
+/// Environments distributed over threads. Waking a thread takes about 10 µs, so threads are worthwhile only if the
+/// steps of each thread's environments take much longer. If steps are as cheap as in the native environments, one
+/// thread ([`Vectorized`]) completes hundreds of them in 10 µs.
 ///
 /// Answers are the same as in [`Vectorized`], in the same rows.
 pub struct ThreadedEnvironments {
@@ -62,7 +62,7 @@ impl ThreadedEnvironments {
         Ok(())
     }
 
-    /// Starts all threads, waits for all of them, and only then returns the first error.
+    /// Starts the work on all threads, waits for all of them, and only then returns the first error.
     fn all(
         &mut self,
         work: Work,

@@ -33,7 +33,7 @@ impl<E: Environment> CanonicalSpec<E> {
         &self.environment
     }
 
-    /// Scales actions, including those beyond `[-1, 1]`.
+    /// Scales all actions, including actions beyond `[-1, 1]`.
     ///
     /// # Errors
     /// [`EnvError::Spec`] if actions are bounded on only one side.

@@ -1,4 +1,4 @@
-//! Numbers of 32 bits.
+//! Numbers with 32 bits.
 
 use relive_tensor::DType;
 

@@ -9,7 +9,7 @@ use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::{StepType, TimeStep};
 
-/// Truncates episodes after the given number of steps, with a LAST that has that step's own discount.
+/// Truncates episodes after the given number of steps: the last of these steps becomes a LAST and keeps its discount.
 ///
 /// ```
 /// use relive_env::{Action, Buffer, Environment, classic::CartPole, wrappers::StepLimit};

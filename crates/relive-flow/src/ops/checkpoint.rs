@@ -149,8 +149,8 @@ impl<T: Send + 'static> Flow<T> {
         })
     }
 
-    /// Resumes from the [saved](Self::save) position of the same graph. Must be called before the first pull.
-    /// Iterators repeat their earlier items, which are dropped.
+    /// Resumes from the [saved](Self::save) position of the same graph. This method must be called before the first
+    /// pull. Iterators repeat their earlier items, which are dropped.
     ///
     /// # Errors
     /// [`ErrorKind::Unsaved`]: the state belongs to another graph. The flow is then unusable.

@@ -45,9 +45,9 @@ impl<T: Send> Pull<T> for Shuffle<T> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Returns the items in random order: each item is drawn from a buffer of the next `buffer` items. A buffer of 1
-    /// keeps the order; with a buffer that holds all items, all orders are equally likely. The same seed gives the same
-    /// order. A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// Returns the items in random order: each item is drawn from a buffer of the next `buffer` items. A buffer of one
+    /// item keeps the order; with a buffer that holds all items, all orders are equally likely. The same seed gives the
+    /// same order. A buffer of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     #[must_use]
     pub fn shuffle(self, buffer: usize, seed: u64) -> Flow<T> {
         let fault = (buffer == 0).then_some("the buffer must hold at least one item");

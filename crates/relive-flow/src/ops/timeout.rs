@@ -46,7 +46,7 @@ impl<T> Pull<T> for Timeout<T> {
 struct Retry<T> {
     upstream: Box<dyn Pull<T>>,
     times: u32,
-    /// Consecutive errors.
+    /// The number of consecutive errors.
     failed: u32,
 }
 

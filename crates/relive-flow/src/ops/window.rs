@@ -51,9 +51,9 @@ impl<T: Clone + Send> Pull<Vec<T>> for Window<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Returns lists of `size` consecutive items, each beginning `step` items after the previous one. If all items have
-    /// the same source, the list also has this source. Items at the end that do not fill a list are dropped. A `size`
-    /// or a `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// Returns lists of `size` consecutive items; each list begins `step` items after the previous list. If all items
+    /// have the same source, the list also has this source. Items at the end that do not fill a list are dropped. A
+    /// `size` or a `step` of 0 is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///
     /// ```
     /// use relive_flow::Flow;

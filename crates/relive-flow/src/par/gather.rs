@@ -21,7 +21,7 @@ pub struct Async {
 }
 
 impl Default for Async {
-    /// Returns a depth of one item, where the next item is requested before the current one is returned.
+    /// Returns a depth of one item, with the next item requested before the current item is returned.
     fn default() -> Self {
         Self { depth: 1, resubmit: Resubmit::Before }
     }
@@ -33,8 +33,8 @@ pub enum Resubmit {
     /// Before an item is returned, so that the shard works while the consumer processes the item. The shard sees the
     /// consumer's changes `depth` items later.
     Before,
-    /// When the next item is pulled, so that the shard sees the consumer's changes; with a depth of 1, in the next
-    /// item.
+    /// When the next item is pulled, so that the shard sees the consumer's changes; with a depth of 1, it sees them in
+    /// the next item.
     After,
 }
 

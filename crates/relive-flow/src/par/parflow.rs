@@ -110,7 +110,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
-        // If only some shards have a wrapper, it is applied to none of them.
+        // If only one of the two sets of shards has a wrapper, the wrapper is not applied to any shard.
         self.around = self.around.filter(|_| other.around.is_some());
         for (number, plan) in (0..).zip(&mut self.plans) {
             plan.shard.source = Source(number);
@@ -125,8 +125,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self
     }
 
-    /// Sets the reaction to the failure of a shard. By default, the error is passed on, and the shard continues with
-    /// its next item.
+    /// Sets what happens when a shard fails. By default, the error is passed on, and the shard continues with its next
+    /// item.
     #[must_use]
     pub fn on_failure(self, on_failure: OnFailure) -> Self {
         Self { on_failure, ..self }

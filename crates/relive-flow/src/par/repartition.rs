@@ -24,7 +24,7 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 /// shard.
 const MAX_WAITING: usize = 1_000;
 
-/// The state between the old shards and the new ones.
+/// The state between the old shards and the new shards.
 struct Exchange<T> {
     old: Shards<T>,
     /// For each old shard that has not ended, the new shard that receives its next item.
@@ -244,8 +244,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// An old shard works one item ahead. Up to 1,000 items may wait for a new shard; if there are more, the old shards
     /// wait until the new shard is pulled. With operators that pull shards in turn ([`gather_sync`](Self::gather_sync),
     /// [`batch_across_shards`](Self::batch_across_shards), [`into_flows`](Self::into_flows)), a shard that is 1,000
-    /// items ahead of another gets an [`ErrorKind::Deadlock`] error, since the other shard might never be pulled. If
-    /// `shards` is 0, the first pull returns an [`ErrorKind::Invalid`] error.
+    /// items ahead of another shard gets an [`ErrorKind::Deadlock`] error, since the other shard might never be pulled.
+    /// If `shards` is 0, the first pull returns an [`ErrorKind::Invalid`] error.
     ///
     /// ```
     /// use relive_flow::{Executor, ParFlow};

@@ -1,4 +1,4 @@
-//! A running shard, in this thread or another one.
+//! A running shard, in this thread or in another thread.
 
 use std::task::Poll;
 
@@ -13,7 +13,7 @@ use crate::pull::{Polled, Turn};
 pub(super) enum Runner<T> {
     /// A shard in the pulling thread, with the number of requested items.
     Here { flow: ShardFlow<T>, wanted: usize },
-    /// In a thread.
+    /// A shard in its own thread.
     Thread(Worker<T>),
 }
 

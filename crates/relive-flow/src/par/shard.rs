@@ -142,7 +142,7 @@ impl<T: Send + 'static> ShardFlow<T> {
                 return None;
             }
             (Some(Err(_)), OnFailure::Restart { .. } | OnFailure::DropShard) | (None, _) => self.end(),
-            // The stream could not be created, and never will be.
+            // The stream could not be created, and cannot be created later.
             (Some(Err(_)), OnFailure::ContinueShard) if self.flow.is_none() => self.end(),
             (Some(_), _) => {}
         }

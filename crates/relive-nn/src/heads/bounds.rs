@@ -39,7 +39,7 @@ impl ActionBounds {
         }
     }
 
-    /// [`squash`](Self::squash) on the tape.
+    /// Applies [`squash`](Self::squash) on the tape.
     pub fn squash_on_tape(&self, actions: Tensor<2>) -> Tensor<2> {
         let (min, span) = self.tensors();
         (actions.tanh() + 1.0) * 0.5 * span + min

@@ -29,8 +29,8 @@ impl NormalHead {
         Self { dimensions, init_scale: 0.3, min_scale: 1e-6, tanh_mean: false, fixed_scale: false }
     }
 
-    /// Adds the linear layer that the head reads. It outputs the means, followed by the raw standard deviations, all
-    /// near zero.
+    /// Adds the linear layer that the head reads. The layer outputs the means, followed by the raw standard deviations,
+    /// all of them initially near zero.
     #[must_use]
     pub fn layer(self, network: NetworkBuilder<'_>) -> NetworkBuilder<'_> {
         network.init(LinearInit::NearZero { scale: 1e-4 }).linear(2 * self.dimensions)
@@ -141,9 +141,9 @@ impl NormalHead {
 /// Independent normal distributions on the tape, `[batch, dimensions]`.
 #[derive(Debug, Clone)]
 pub struct Gaussians {
-    /// Means.
+    /// The means.
     pub mean: Tensor<2>,
-    /// Standard deviations.
+    /// The standard deviations.
     pub stddev: Tensor<2>,
 }
 

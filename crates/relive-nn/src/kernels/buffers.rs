@@ -1,5 +1,5 @@
-//! Reused buffers. A learner requests the same sizes at every step, and each new allocation would again cause page
-//! faults.
+//! Buffers that are reused, because a learner requests the same sizes at every step, and each new allocation would
+//! cause page faults again.
 
 use std::cell::RefCell;
 
@@ -30,7 +30,7 @@ impl Buffer {
     }
 }
 
-/// Returns the smallest buffer that is large enough, otherwise the largest one.
+/// Returns the smallest buffer that is large enough or, if there is none, the largest buffer.
 fn pick(kept: &mut Vec<Vec<f32>>, len: usize) -> Option<Vec<f32>> {
     let rank = |buffer: &Vec<f32>| match buffer.len() {
         kept if kept >= len => (0, kept),

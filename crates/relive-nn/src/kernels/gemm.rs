@@ -37,7 +37,7 @@ impl<'a> Matrix<'a> {
 pub(crate) enum Target {
     /// The product overwrites them.
     Overwrite,
-    /// The product is added to them.
+    /// The product is added to the previous contents.
     Add,
 }
 

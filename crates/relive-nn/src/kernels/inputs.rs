@@ -7,10 +7,10 @@ const SCALE: f32 = 1.0 / 255.0;
 /// The input rows of a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Inputs<'a> {
-    /// Numbers.
+    /// Rows of floats.
     Floats(&'a [f32]),
     /// Images of bytes; each byte stands for its value divided by 255. If the first layer is a convolution, it reads
-    /// them directly, without converting the batch to float32.
+    /// the bytes directly, without converting the batch to float32.
     Bytes(&'a [u8]),
 }
 

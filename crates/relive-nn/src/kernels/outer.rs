@@ -1,6 +1,6 @@
 //! Sums of outer products over rows, for gradients of weights, and sums of columns, for gradients of biases. Matrices
-//! are not packed, which makes these functions fast for small ones. On every processor, all sums follow the order of
-//! the rows.
+//! are not packed, which makes these functions fast for small matrices. On every processor, all sums are computed in
+//! the order of the rows.
 
 use pulp::{Simd, WithSimd};
 

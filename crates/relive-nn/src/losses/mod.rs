@@ -1,8 +1,8 @@
 //! Losses, targets and returns: pure functions of slices.
 //!
-//! Batches are row-major; numbers per action are ordered by action, `[batch, actions]` or `[batch, actions, atoms]`.
-//! Sequences are processed one at a time, in time order: with T transitions, `rewards[t]` is r_{t+1} and `discounts[t]`
-//! is γ·d_{t+1}, the values of the step after the t-th observation.
+//! Batches are row-major; if there are numbers for each action, they are ordered by action, `[batch, actions]` or
+//! `[batch, actions, atoms]`. Sequences are processed one at a time, in time order: with T transitions, `rewards[t]` is
+//! r_{t+1} and `discounts[t]` is γ·d_{t+1}, the values of the step after the t-th observation.
 //!
 //! Losses for training return their value and write their gradient with respect to the network's outputs, ready for
 //! [`Network::gradient`](crate::Network::gradient). MPO's loss is also available on the [tape](crate::tape).

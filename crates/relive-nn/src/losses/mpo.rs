@@ -6,7 +6,7 @@ use crate::heads::Gaussians;
 use crate::params::Init;
 use crate::tape::{self, Tensor, Weights, activation};
 
-/// The lower bound on raw dual variables, below which softplus hardly changes.
+/// The lower bound on raw dual variables; softplus hardly changes below it.
 pub(super) const MIN_RAW: f32 = -18.0;
 /// The number added to dual variables so that they stay positive.
 pub(super) const MIN_DUAL: f32 = 1e-8;
@@ -38,8 +38,8 @@ pub struct MpoDuals {
 }
 
 impl MpoDuals {
-    /// Adds the leaves under a name: temperatures start at 10, multipliers at 10 for means and 1,000 for standard
-    /// deviations (all before softplus).
+    /// Adds the leaves under a name. Temperatures start at 10, and multipliers start at 10 for means and at 1,000 for
+    /// standard deviations (all before softplus).
     pub fn new(layout: &mut Layout, name: &str, dimensions: usize) -> Self {
         let mut leaf = |leaf: &str, len, value| {
             layout.add(&format!("{name}/{leaf}"), &[len], Init::Constant(value));
@@ -72,7 +72,7 @@ pub struct MpoBatch<'a> {
     pub actions: &'a [f32],
     /// The values of the actions, `[samples, batch]`.
     pub q: &'a [f32],
-    /// Samples per state.
+    /// The number of samples per state.
     pub samples: usize,
 }
 

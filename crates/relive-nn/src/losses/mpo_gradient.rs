@@ -5,9 +5,9 @@ use crate::kernels::math::{sigmoid, softplus};
 /// Independent normal distributions: means and standard deviations, each `[batch, dimensions]`.
 #[derive(Debug, Clone, Copy)]
 pub struct Normals<'a> {
-    /// Means.
+    /// The means.
     pub means: &'a [f32],
-    /// Standard deviations.
+    /// The standard deviations.
     pub stddevs: &'a [f32],
 }
 
@@ -135,7 +135,7 @@ fn fit(
     by_means: &mut [f32],
     by_stddevs: &mut [f32],
 ) -> f32 {
-    /// ln 2π, for two distributions of ½ ln 2π each.
+    /// ln 2π: each of the two distributions contributes ½ ln 2π.
     const LOG_TWO_PI: f32 = 1.837_877;
     let numbers = online.means.len();
     let states = weights.len() / batch.samples.max(1);

@@ -12,7 +12,7 @@ pub struct Munchausen {
 }
 
 impl Default for Munchausen {
-    /// Returns τ 0.03, α 0.9 and a clip at −1, as in the paper. Acme's clip is −1,000.
+    /// Returns τ = 0.03, α = 0.9 and a clip at −1, as in the paper. Acme clips at −1,000.
     fn default() -> Self {
         Self { temperature: 0.03, coefficient: 0.9, clip: -1.0 }
     }

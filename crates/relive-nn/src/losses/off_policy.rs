@@ -31,17 +31,17 @@ pub fn retrace_coefficients(pi: &[f32], mu: &[f32], lambda: f32) -> Vec<f32> {
 /// after them.
 #[derive(Debug, Clone, Copy)]
 pub struct RetraceSequence<'a> {
-    /// Values `[T, actions]`.
+    /// The values of the online network, `[T, actions]`.
     pub q_tm1: &'a [f32],
     /// Values `[T, actions]` of the target network.
     pub q_t: &'a [f32],
-    /// T actions taken.
+    /// The T actions taken.
     pub a_tm1: &'a [usize],
     /// The T actions taken next.
     pub a_t: &'a [usize],
-    /// T rewards.
+    /// The T rewards.
     pub rewards: &'a [f32],
-    /// T discounts.
+    /// The T discounts.
     pub discounts: &'a [f32],
     /// The policy's probabilities of all actions, `[T, actions]`, at time t.
     pub pi_t: &'a [f32],

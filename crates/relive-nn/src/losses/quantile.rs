@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn the_loss_with_drawn_fractions_matches_a_hand_computation() {
-        // One row, two actions, the second of which was taken; two fractions, three targets.
+        // One row with two actions, the second of which was taken, and with two fractions and three targets.
         let theta = [9.0, 9.0, 1.0, 2.0];
         let (taus, targets) = ([0.25, 0.9], [0.0, 1.5, 4.0]);
         let selected = Selected { actions: &[1], weights: &[2.0] };

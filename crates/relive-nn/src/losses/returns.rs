@@ -1,5 +1,5 @@
 /// Computes n-step returns within a sequence: with k = min(n, T − t), `Σ_{i<k} (Π γ)·r_{t+i+1} + (Π_k γ)·v_{t+k}`. Near
-/// the end, the horizon shrinks, and the last value is the bootstrap.
+/// the end of the sequence, the horizon shrinks, and the last value is the bootstrap.
 ///
 /// `values[t]` is the value of the state after the t-th transition; all slices have length T.
 ///
@@ -20,8 +20,8 @@ pub fn n_step_returns(rewards: &[f32], discounts: &[f32], values: &[f32], n: usi
     (0..steps).map(from).collect()
 }
 
-/// Computes generalized advantage estimation (Schulman et al. 2016, eq. 16): `A_t = δ_t + γ_{t+1}·λ·A_{t+1}`, `δ_t =
-/// r_{t+1} + γ_{t+1}V_{t+1} − V_t`.
+/// Computes advantages by generalized advantage estimation (Schulman et al. 2016, eq. 16): `A_t = δ_t +
+/// γ_{t+1}·λ·A_{t+1}`, `δ_t = r_{t+1} + γ_{t+1}V_{t+1} − V_t`.
 ///
 /// `values` are V_0..=V_T; the other slices have length T.
 ///

@@ -30,7 +30,7 @@ pub(super) fn log_sum_exp(values: &[f32]) -> f32 {
     max + values.iter().map(|value| (value - max).exp()).sum::<f32>().ln()
 }
 
-/// Computes the probabilities of rows of logits, each of `width`: eˣ / Σ eˣ.
+/// Computes the probabilities of rows of `width` logits each: eˣ / Σ eˣ.
 ///
 /// # Panics
 /// If `width` is 0.
@@ -39,7 +39,7 @@ pub fn softmax(logits: &[f32], width: usize, probabilities: &mut Vec<f32>) {
     probabilities.extend_from_slice(logits);
     for row in probabilities.chunks_exact_mut(width) {
         let max = row.iter().fold(f32::NEG_INFINITY, |max, value| max.max(*value));
-        // A maximum ignores NaN; the sum does not.
+        // The maximum ignores NaN, but the sum does not.
         wide(|| row.iter_mut().for_each(|value| *value = math::exp(*value - max)));
         let factor = 1.0 / row.iter().sum::<f32>();
         row.iter_mut().for_each(|value| *value *= factor);

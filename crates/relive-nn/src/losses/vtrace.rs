@@ -5,14 +5,14 @@ pub struct VTraceClip {
     pub rho: f32,
     /// The bound for the policy gradient's advantages.
     pub pg_rho: f32,
-    /// c̄, for traces.
+    /// c̄, the bound for traces.
     pub c: f32,
     /// λ, which shortens traces.
     pub lambda: f32,
 }
 
 impl Default for VTraceClip {
-    /// All 1.
+    /// Returns 1 for all bounds and for λ.
     fn default() -> Self {
         Self { rho: 1.0, pg_rho: 1.0, c: 1.0, lambda: 1.0 }
     }
@@ -21,11 +21,11 @@ impl Default for VTraceClip {
 /// The results of V-trace for a sequence, with T numbers each.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VTrace {
-    /// vs_t − V_t.
+    /// The errors vs_t − V_t.
     pub errors: Vec<f32>,
-    /// r_{t+1} + γ_{t+1}·vs_{t+1}.
+    /// The action values r_{t+1} + γ_{t+1}·vs_{t+1}.
     pub q_estimates: Vec<f32>,
-    /// min(ρ̄_pg, ρ_t)·(q_estimate_t − V_t).
+    /// The advantages min(ρ̄_pg, ρ_t)·(q_estimate_t − V_t).
     pub pg_advantages: Vec<f32>,
 }
 

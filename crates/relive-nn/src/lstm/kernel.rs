@@ -13,7 +13,7 @@ use crate::network::dense::{accumulate, sum_of_rows};
 pub struct LstmState {
     /// The hidden state h, which is also the last output.
     pub hidden: Vec<f32>,
-    /// c.
+    /// The cell state c.
     pub cell: Vec<f32>,
 }
 
@@ -184,8 +184,8 @@ pub(super) struct RequestedGradients<'a> {
     pub(super) dx: Option<&'a mut [f32]>,
 }
 
-/// Converts the gradient with respect to outputs to gradients with respect to weights and inputs. The initial state
-/// gets no gradient.
+/// Converts the gradient with respect to outputs to gradients with respect to weights and inputs. No gradient is
+/// computed for the initial state.
 pub(super) fn backward(
     places: &LeafPlaces,
     run: Run<'_>,

@@ -18,8 +18,8 @@ pub struct Lstm {
 
 impl Lstm {
     /// Creates an LSTM, and adds its leaves under a name: `wx` `[inputs, 4·units]`, `wh` `[units, 4·units]` and `b`
-    /// `[4·units]`. Weights are initialized from a truncated normal distribution of variance 1/(inputs + units), biases
-    /// to zero.
+    /// `[4·units]`. Weights are initialized from a truncated normal distribution of variance 1/(inputs + units), and
+    /// biases are initialized to zero.
     ///
     /// # Panics
     /// If there are no inputs or no units.
@@ -60,7 +60,7 @@ impl Lstm {
     }
 
     /// Computes the outputs for a sequence that continues from `state`, and sets `state` to the state after the last
-    /// step. Uses no tape, as is appropriate for acting, burn-in and target networks.
+    /// step. This method uses no tape, as is appropriate for acting, burn-in and target networks.
     ///
     /// # Panics
     /// If rows, resets and state do not belong to the same batch, or the parameters have a different layout.

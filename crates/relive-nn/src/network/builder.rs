@@ -38,7 +38,8 @@ impl<'a> NetworkBuilder<'a> {
         Self { plan: Plan::new(layout, name), stack, init: LinearInit::default(), image: None }
     }
 
-    /// Sets the initialization of the following linear and convolutional layers. Default: [`LinearInit::LecunNormal`].
+    /// Sets the initialization of the linear and convolutional layers that follow. The default is
+    /// [`LinearInit::LecunNormal`].
     #[must_use]
     pub fn init(mut self, init: LinearInit) -> Self {
         self.init = init;
@@ -56,7 +57,7 @@ impl<'a> NetworkBuilder<'a> {
     /// Sets the activation function of the last layer.
     ///
     /// # Panics
-    /// If there is no layer yet, or the last one is a duelling head.
+    /// If there is no layer yet, or the last layer is a duelling head.
     #[must_use]
     pub fn activation(mut self, activation: Activation) -> Self {
         let last = self.stack.layers.last_mut().and_then(Layer::activation_mut);
@@ -78,8 +79,8 @@ impl<'a> NetworkBuilder<'a> {
         self.push(Layer::Norm(layer))
     }
 
-    /// Adds Acme's LayerNormMLP: a linear layer, normalization, tanh, then linear layers with ELU between them, and
-    /// after the last one if `activate_final`. Initial weights are uniform with variance (1/3)/fan_out.
+    /// Adds Acme's LayerNormMLP: a linear layer, normalization, tanh, and then linear layers with ELU between them, and
+    /// also after the last layer if `activate_final` is set. Initial weights are uniform with variance (1/3)/fan_out.
     ///
     /// # Panics
     /// If there are no sizes.

@@ -19,7 +19,7 @@ pub(crate) struct Conv {
     bias: Place,
 }
 
-/// Sizes of a convolution.
+/// The sizes of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ConvShape {
     pub(crate) patch: PatchShape,

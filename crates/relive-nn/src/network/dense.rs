@@ -13,7 +13,7 @@ use crate::kernels::wide;
 pub(crate) const FEW_ROWS: usize = 16;
 
 /// The number of weights up to which any number of rows is multiplied row by row, provided that the weights fill whole
-/// registers: such weights fit in the cache unpacked.
+/// registers. This many weights fit in the cache without packing.
 const FEW_WEIGHTS: usize = 16_384;
 
 /// The number of values in the widest register.

@@ -3,27 +3,27 @@ use crate::params::{Distribution, Init};
 /// The initialization of a linear or convolutional layer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LinearInit {
-    /// Weights from a truncated normal distribution of variance 1/fan_in, biases zero. This is the default of Haiku and
-    /// Sonnet, and therefore of Acme's networks, and of this crate.
+    /// Weights are drawn from a truncated normal distribution of variance 1/fan_in, and biases are zero. This is the
+    /// default of Haiku and Sonnet, and therefore of Acme's networks; it is also the default of this crate.
     #[default]
     LecunNormal,
-    /// Weights and biases uniform in ±1/√fan_in, as by default in PyTorch.
+    /// Weights and biases are uniform in ±1/√fan_in, the default of PyTorch.
     PyTorch,
-    /// Weights from a uniform distribution of variance `scale`/fan_out, biases zero, as in Acme's LayerNormMLP with
-    /// scale 1/3.
+    /// Weights are drawn from a uniform distribution of variance `scale`/fan_out, and biases are zero, as in Acme's
+    /// LayerNormMLP with scale 1/3.
     UniformFanOut {
-        /// Numerator of the variance.
+        /// The numerator of the variance.
         scale: f32,
     },
-    /// Orthogonal weights, biases zero: the usual initialization of PPO.
+    /// Weights are orthogonal, and biases are zero. This is the usual initialization of PPO.
     Orthogonal {
         /// The norm of the rows or columns of the weights.
         gain: f32,
     },
-    /// Weights from a truncated normal distribution of variance `scale`/fan_in, biases zero. With a scale such as 1e-4,
-    /// this is for heads whose outputs start near zero.
+    /// Weights are drawn from a truncated normal distribution of variance `scale`/fan_in, and biases are zero. A scale
+    /// such as 1e-4 suits heads whose outputs start near zero.
     NearZero {
-        /// Numerator of the variance.
+        /// The numerator of the variance.
         scale: f32,
     },
 }

@@ -57,7 +57,7 @@ impl Network {
         self.range.clone()
     }
 
-    /// Computes the outputs for any number of input rows, floats or [bytes](Inputs::Bytes), without a tape.
+    /// Computes the outputs for any number of input rows, which are floats or [bytes](Inputs::Bytes), without a tape.
     ///
     /// # Panics
     /// If `x` is not a whole number of rows, or the parameters have a different layout.

@@ -8,8 +8,8 @@ use crate::kernels::activation::Activation;
 use crate::kernels::buffers::Buffer;
 use crate::kernels::inputs::Inputs;
 
-/// A sequence of layers. Their outputs and caches are in one slice, the *trace*: the outputs and cache of the first
-/// layer, then those of the second, and so on.
+/// A sequence of layers. The layers' outputs and caches are in one slice, the *trace*: the outputs and the cache of the
+/// first layer, then the outputs and the cache of the second layer, and so on.
 #[derive(Debug, Clone)]
 pub(crate) struct Stack {
     pub(crate) inputs: usize,

@@ -1,13 +1,13 @@
 /// Adam (Kingma and Ba 2015) with bias correction, and with ε added to the root: `θ −= α·m̂/(√v̂ + ε)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Adam {
-    /// α.
+    /// The step size α.
     pub learning_rate: f32,
-    /// Decay of the mean.
+    /// The decay of the mean.
     pub beta1: f32,
     /// The decay of the mean square.
     pub beta2: f32,
-    /// ε.
+    /// The constant ε.
     pub epsilon: f32,
 }
 
@@ -21,11 +21,11 @@ impl Default for Adam {
 /// RMSProp (Tieleman and Hinton 2012) as in PyTorch: `v = ρv + (1−ρ)g²`, `θ −= α·g/(√v + ε)`, with optional momentum.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RmsProp {
-    /// α.
+    /// The step size α.
     pub learning_rate: f32,
-    /// ρ.
+    /// The decay ρ.
     pub decay: f32,
-    /// ε.
+    /// The constant ε.
     pub epsilon: f32,
     /// The momentum of the steps; 0 for none.
     pub momentum: f32,
@@ -41,9 +41,9 @@ impl Default for RmsProp {
 /// Gradient descent with optional momentum: `m = μm + g`, `θ −= α·m`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sgd {
-    /// α.
+    /// The step size α.
     pub learning_rate: f32,
-    /// μ; 0 for none.
+    /// The momentum μ; 0 for none.
     pub momentum: f32,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Step<'a> {
     /// The running means of gradients or steps, and of squares.
     pub(crate) first: &'a mut [f32],
     pub(crate) second: &'a mut [f32],
-    /// Counted from 1.
+    /// The number of the step, counted from 1.
     pub(crate) number: u64,
 }
 

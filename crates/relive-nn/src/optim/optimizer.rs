@@ -58,7 +58,8 @@ impl Optimizer {
         self.steps
     }
 
-    /// Updates parameters against a gradient and increments their version. Returns the gradient's norm before clipping.
+    /// Updates the parameters in the direction opposite to a gradient, and increments their version. Returns the
+    /// gradient's norm before clipping.
     ///
     /// # Panics
     /// If parameters or gradient do not have the length for which the optimizer was created.
@@ -86,8 +87,8 @@ impl Optimizer {
     }
 }
 
-/// A step, as work for [`wide`]. The compiler would not inline a closure of this size into the function that uses the
-/// wide instructions.
+/// A step, in the form that [`wide`] runs. The compiler would not inline a closure of this size into the function that
+/// uses the wide instructions.
 struct StepOf<'a>(Kind, Step<'a>);
 
 impl NullaryFnOnce for StepOf<'_> {

@@ -3,16 +3,16 @@ use relive_random::Stream;
 /// The initialization of a leaf.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Init {
-    /// All numbers equal.
+    /// All numbers are equal.
     Constant(f32),
-    /// Uniform in `[-1/√fan_in, 1/√fan_in]`, PyTorch's default for weights and biases of linear and convolutional
-    /// layers. For an LSTM, PyTorch's default has the bound 1/√units instead.
+    /// Numbers are uniform in `[-1/√fan_in, 1/√fan_in]`, PyTorch's default for weights and biases of linear and
+    /// convolutional layers. For an LSTM, PyTorch's default has the bound 1/√units instead.
     PyTorch {
-        /// Inputs per output.
+        /// The number of inputs per output.
         fan_in: usize,
     },
-    /// Orthogonal rows or columns, whichever are fewer, with norm `gain` (Saxe et al. 2014). The numbers form a matrix
-    /// with `columns` columns.
+    /// The rows or the columns, whichever are fewer, are orthogonal, with norm `gain` (Saxe et al. 2014). The numbers
+    /// form a matrix with `columns` columns.
     Orthogonal {
         /// The number of columns in the matrix.
         columns: usize,
@@ -21,7 +21,7 @@ pub enum Init {
     },
     /// A variance of `scale / fan`, as in Haiku, Sonnet and TensorFlow.
     VarianceScaling {
-        /// Numerator of the variance.
+        /// The numerator of the variance.
         scale: f32,
         /// The divisor: the number of the layer's inputs or outputs.
         fan: usize,
@@ -85,8 +85,8 @@ fn orthogonal(values: &mut [f32], columns: usize, gain: f32, stream: &mut Stream
             vector.iter_mut().zip(other).for_each(|(value, other)| *value -= along * other);
         }
         let norm = dot(&vector, &vector).sqrt();
-        // A vector that is almost in the span of the previous ones would consist of rounding errors, so another one is
-        // drawn.
+        // A vector that is almost in the span of the previous vectors would consist of rounding errors, so another
+        // vector is drawn.
         if norm > 1e-6 {
             vector.iter_mut().for_each(|value| *value /= norm);
             basis.push(vector);

@@ -56,7 +56,7 @@ impl Layout {
         Self::default()
     }
 
-    /// Adds a leaf after the existing ones. Returns the range of its numbers.
+    /// Adds a leaf after the existing leaves. Returns the range of its numbers.
     ///
     /// # Panics
     /// If the name already exists, or a limit of [`limits`] is exceeded.

@@ -1,4 +1,4 @@
-//! Parameters: names, shapes, numbers.
+//! Parameters: their names, shapes and values.
 
 mod init;
 mod layout;

@@ -1,4 +1,4 @@
-//! Stores parameters as a safetensors file, which Python can read with names and shapes.
+//! Stores parameters as a safetensors file, from which Python can read them with their names and shapes.
 
 use std::collections::{BTreeMap, HashMap};
 

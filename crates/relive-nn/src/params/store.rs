@@ -31,12 +31,12 @@ impl Layout {
 }
 
 impl Params {
-    /// Names and shapes.
+    /// Returns the names and shapes.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Returns all numbers, leaf after leaf.
+    /// Returns all numbers, one leaf after the other.
     pub fn values(&self) -> &[f32] {
         &self.values
     }
@@ -67,7 +67,7 @@ impl Params {
         self.version = version;
     }
 
-    /// Returns all numbers as little-endian bytes, four each.
+    /// Returns all numbers as little-endian bytes, with four bytes per number.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.values)
     }

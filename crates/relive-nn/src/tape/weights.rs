@@ -39,7 +39,7 @@ impl<'a> Weights<'a> {
         self.block(leaf.range()).reshape(shape)
     }
 
-    /// Returns a block of the numbers. The same range always gives the same tensor.
+    /// Returns a block of the numbers. The same range always yields the same tensor.
     pub(crate) fn block(&self, range: Range<usize>) -> Tensor<1> {
         let mut used = self.used.borrow_mut();
         if let Some((_, tensor)) = used.iter().find(|(known, _)| *known == range) {

@@ -107,7 +107,7 @@ impl Client {
         self.ask(py, "reset", client.reset(table))?.or_raise(py)
     }
 
-    /// Changes the rules of a table in use; returns the changes and the number of evicted items.
+    /// Changes the rules of a table in use, and returns the changes and the number of evicted items.
     fn change_table<'py>(
         &self,
         py: Python<'py>,
@@ -239,8 +239,8 @@ impl Client {
         ))
     }
 
-    /// A sampler. A `rate_limiter_timeout_ms` below 0 means no timeout; a `max_samples` or `max_samples_per_stream`
-    /// below 1 means no bound. With `keep_rows`, no column is squeezed.
+    /// Returns a sampler. A `rate_limiter_timeout_ms` below 0 means no timeout; a `max_samples` or
+    /// `max_samples_per_stream` below 1 means no bound. With `keep_rows`, no column is squeezed.
     #[pyo3(signature = (table, *, max_in_flight_samples_per_worker = 100, num_workers = -1,
                         max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1, keep_rows = false))]
     #[expect(clippy::too_many_arguments, reason = "the options of a sampler, named in Python")]
@@ -351,7 +351,7 @@ impl Client {
         Ok(known.and_then(|structure| structure::to_python(py, &structure)))
     }
 
-    /// An iterator of batches; see `read::BatchIterator`.
+    /// Returns an iterator of batches; see `read::BatchIterator`.
     #[pyo3(signature = (table, batch_size, *, timeout = None, prefetch = None, num_workers = 1, max_batches = None,
                         pad = false, out = None))]
     #[expect(clippy::too_many_arguments, reason = "the options of batches, named in Python")]

@@ -28,7 +28,7 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
-/// Returns an error unless another process listens at `address`, where a server of this process has stopped, because a
+/// Returns an error if a server of this process has stopped at `address` and no other process listens there, because a
 /// wait for the stopped server would never end.
 pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
     let port = place.and_then(|place| u16::try_from(place).ok());

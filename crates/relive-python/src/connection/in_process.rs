@@ -70,7 +70,7 @@ pub(crate) fn stop(place: Place, engine: &Engine) {
     drop(gone);
 }
 
-/// Returns whether both are the same engine.
+/// Returns whether both are handles to the same engine.
 pub(crate) fn is_same(one: &Engine, other: &Engine) -> bool {
     std::sync::Arc::ptr_eq(one.ledger(), other.ledger())
 }

@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Pulls once without waiting, at most up to an operator; returns the outcome (`item`, `waiting`, `stopped` or
+    /// Pulls once without waiting, at most up to an operator. Returns the outcome (`item`, `waiting`, `stopped` or
     /// `end`) and the item in a tuple.
     fn step(&self, py: Python<'_>, to: Option<String>) -> PyResult<(&'static str, Option<(Py<PyAny>,)>)> {
         if self.is_over.load(Ordering::Relaxed) {

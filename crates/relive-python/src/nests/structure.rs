@@ -11,8 +11,8 @@ use super::nest::{self, Container, MAX_DEPTH};
 use crate::arrays::array;
 use crate::error::OrRaise;
 
-/// Checks that items of `table` may have the structure of `trajectory`; returns false if this requires a request to the
-/// server.
+/// Checks that items of `table` may have the structure of `trajectory`, and returns false if this requires a request to
+/// the server.
 pub(crate) fn agree_on_columns(
     writer: &mut TrajectoryWriter,
     table: &str,

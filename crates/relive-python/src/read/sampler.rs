@@ -146,7 +146,7 @@ impl Sampler {
     }
 }
 
-/// Requests `count` samples at once and waits for them; returns the samples that arrive within the limit, or the error
+/// Requests `count` samples at once and waits for them. Returns the samples that arrive within the limit, or the error
 /// if none arrives.
 pub(crate) fn call(
     py: Python<'_>,

@@ -8,7 +8,7 @@ use relive_env::{
 use super::foreign::{ForeignEnvironments, Raised};
 use crate::interpreter::finalization;
 
-/// Tests the environments that `make` returns for seeds, as bridges of one row; returns the first violated rule and its
+/// Tests the environments that `make` returns for seeds, as bridges of one row. Returns the first violated rule and its
 /// details.
 #[pyfunction]
 pub(crate) fn check_environment(

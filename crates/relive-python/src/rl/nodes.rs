@@ -51,7 +51,7 @@ impl NodeWorkers for PythonWorkers {
     }
 }
 
-/// Runs a node of the run at an address until the run ends, with room for `actors` workers; returns the largest number
+/// Runs a node of the run at an address until the run ends, with room for `actors` workers. Returns the largest number
 /// of workers that it had, and how many were restarted.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]

@@ -45,7 +45,7 @@ impl Policy {
         Ok(Policy { policy: Detached::new(policy), empty, observations, actions, raised })
     }
 
-    /// Acts once; returns the action and the policy's extra with the given name.
+    /// Acts once, and returns the action and the policy's extra with the given name.
     fn acted(&self, observation: &Bound<'_, PyAny>, extra: &str) -> PyResult<(Buffer, Option<Tensor>)> {
         let py = observation.py();
         // Written before the lock is taken: converting the observation may run Python code.

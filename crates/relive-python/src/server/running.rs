@@ -210,8 +210,8 @@ impl Server {
         py.detach(write).map(|saved| saved.location).map_err(|error| raise_host(py, error))
     }
 
-    /// Waits until another thread stops the server, but for at most `timeout` seconds; returns whether the server has
-    /// been stopped.
+    /// Waits, for at most `timeout` seconds, until another thread stops the server. Returns whether the server has been
+    /// stopped.
     #[pyo3(signature = (timeout = None))]
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         let timeout = seconds(timeout)?;

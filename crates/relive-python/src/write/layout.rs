@@ -167,7 +167,7 @@ impl Node {
         })
     }
 
-    /// Adds the leaves of `object`; returns false if it has a place that this node lacks.
+    /// Adds the leaves of `object`, and returns false if it has a place that this node lacks.
     fn place<'py>(
         &self,
         object: &Bound<'py, PyAny>,

@@ -257,7 +257,7 @@ impl TrajectoryWriter {
         wait::wait_because(py, "create_item", writer.create_item(table, priority, columns), why)?.or_raise(py)
     }
 
-    /// Creates an item for each of `trajectories`, with one priority each; returns their keys.
+    /// Creates an item for each of `trajectories`, with one priority each, and returns their keys.
     fn create_items<'py>(
         &self,
         py: Python<'py>,
@@ -316,7 +316,7 @@ impl TrajectoryWriter {
         array::from_keys(py, &made)
     }
 
-    /// Appends a step and creates an item from it; returns the item's key.
+    /// Appends a step, creates an item from it, and returns the item's key.
     fn append_item(&self, table: &str, priority: f64, data: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let py = data.py();
         self.append_as(data, DataKind::Step { partial: false })?;

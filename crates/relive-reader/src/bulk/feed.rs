@@ -12,7 +12,7 @@ use super::task;
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
-/// A connection that fetches batches, and the batches that it has fetched. Dropping it ends the connection.
+/// A connection that fetches batches, and the batches that it has fetched. Dropping this value ends the connection.
 pub(crate) struct BulkFeed {
     shared: Arc<Shared>,
     task: JoinHandle<()>,

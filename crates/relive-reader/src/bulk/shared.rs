@@ -143,7 +143,7 @@ impl Shared {
     pub(super) fn unavailable(&self) -> Error {
         let mut state = self.state.lock();
         let text = state.outage.as_ref().map_or_else(String::new, |(_, text)| text.clone());
-        // The next wait has the full timeout.
+        // The next wait starts with the full timeout.
         state.outage = None;
         let text = format!("sample: no server for table {:?} since {:?}: {text}", self.table, self.patience);
         Error::new(ErrorKind::Unavailable, text)

@@ -11,7 +11,7 @@ use relive_transport::shared::SharedMemory;
 /// The number of times that this process has been forked.
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
-/// Records that this process forks. Call it before or after each fork.
+/// Records that this process is about to fork or has forked. Call it before or after each fork.
 ///
 /// The child process also has this process's batches, so memory shared with a server must no longer be reused for other
 /// batches.

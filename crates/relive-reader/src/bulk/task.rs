@@ -35,7 +35,7 @@ const WINDOW_BYTES: u64 = 256 << 20;
 enum ConnectionEnd {
     /// The connection may be restored.
     Io(String),
-    /// No server is reachable now.
+    /// No server is reachable at the moment.
     Away(String),
     /// A permanent error.
     Permanent(Error),
@@ -66,7 +66,7 @@ fn out_of_memory(error: &relive_batch::BatchError) -> Error {
     Error::new(ErrorKind::ResourceExhausted, format!("sample: {error}"))
 }
 
-/// Keeps connections open until all batches have arrived, the server refuses permanently, or the task is aborted.
+/// Keeps connections open until all batches have arrived, a permanent error occurs, or the task is aborted.
 pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size: u32) {
     let mut backoff = Backoff::default();
     let pool = Arc::default();

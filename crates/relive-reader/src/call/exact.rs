@@ -19,8 +19,8 @@ use crate::samples::Sample;
 
 /// Requests samples only while a caller is waiting for them, and only as many as are missing.
 ///
-/// Abandoning a wait withdraws its request. Samples that the server has already taken for it still arrive and are kept
-/// for the next wait.
+/// Abandoning a wait withdraws its request. Samples that the server has already taken for this request still arrive and
+/// are kept for the next wait.
 pub(crate) struct ExactFeed {
     backend: Backend,
     table: Arc<str>,

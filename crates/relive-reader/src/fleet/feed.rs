@@ -359,7 +359,7 @@ impl FleetFeed {
         }
         let held_until = self.held_until();
         if held_until.is_some_and(|until| until <= now) {
-            // The next wait has the full timeout.
+            // The next wait starts with the full timeout.
             self.held_since = None;
             return Err(self.held_back());
         }
@@ -373,7 +373,7 @@ impl FleetFeed {
         let since = *self.unavailable_since.get_or_insert(now);
         let give_up_at = since.checked_add(self.patience);
         if give_up_at.is_some_and(|at| at <= now) {
-            // The next wait has the full timeout.
+            // The next wait starts with the full timeout.
             self.unavailable_since = None;
             let text = format!(
                 "sample: table {:?}: {} (for {:?})",

@@ -15,14 +15,14 @@ use crate::options::SamplerOptions;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
-/// The time after which a server with outstanding requests that has delivered nothing, while others deliver, gets no
+/// How long a server with outstanding requests may deliver nothing, while others deliver samples, before it gets no
 /// more requests.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// The time after which a server that has delivered nothing is excluded from the mixture.
+/// How long a server may deliver nothing before it is excluded from the mixture.
 const LONG_SILENCE: Duration = Duration::from_secs(2);
 
-/// The first and the longest pause of a server after its requests were withdrawn.
+/// The first and the longest pause in requests to a server after its requests have been withdrawn.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 

@@ -116,7 +116,8 @@ impl Sample {
         }
     }
 
-    /// Returns when the item was inserted, by the server's clock, or `None` if the server does not report the time.
+    /// Returns when the item was inserted, according to the server's clock, or `None` if the server does not report the
+    /// time.
     pub fn inserted_at(&self) -> Option<SystemTime> {
         let inserted_at = match &self.data {
             SampleData::Gathered { batch, at } => batch.inserted_at(*at)?,

@@ -13,7 +13,7 @@ use super::worker;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// Workers that fetch samples, and the samples that they have fetched. Dropping it ends their streams.
+/// Workers that fetch samples, and the samples that they have fetched. Dropping this value ends their streams.
 pub(crate) struct RemoteFeed {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,

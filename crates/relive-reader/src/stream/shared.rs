@@ -20,8 +20,8 @@ use tonic::Status;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// The next request is sent before the previous one has completed if at least one part in this many of a worker's
-/// capacity is free.
+/// The next request is sent before the previous one has completed if at least `1 / n` of a worker's capacity is free,
+/// where `n` is this number.
 const PIPELINE_FRACTION: usize = 4;
 
 #[derive(Debug)]

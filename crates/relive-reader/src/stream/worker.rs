@@ -12,7 +12,7 @@ use super::responses::{Responses, SAMPLE_STREAM, StreamEnd};
 use super::shared::{Requests, Shared};
 use crate::samples::Sample;
 
-/// Opens streams until all samples have arrived, the server refuses permanently, or the sampler is gone.
+/// Opens streams until all samples have arrived, a permanent error occurs, or the sampler is gone.
 ///
 /// With `watched`, the connection checks whether the server still has its previous content after a stream has broken.
 pub(super) async fn run(

@@ -10,11 +10,11 @@ use crate::{Part, Result, RlError, Times, Weights};
 /// A fragment of steps in each of several environments (rows), in time-major order: a step's cell is `time · rows +
 /// row`.
 ///
-/// After the end of an episode, the environment resets at the next step. That cell is a FIRST: it contains the last
-/// observation of the previous episode. Its action was ignored, and learners must skip it.
+/// After the end of an episode, the environment resets at the next step. That cell is a FIRST, and contains the last
+/// observation of the previous episode. Its action was ignored, so learners must skip the cell.
 #[derive(Debug)]
 pub struct Rollout {
-    /// Steps per row.
+    /// The number of steps per row.
     pub steps: usize,
     /// The number of environments.
     pub rows: usize,
@@ -40,7 +40,7 @@ pub struct Acted {
     pub worker: u32,
     /// The number of steps in its environments, not counting resets.
     pub env_steps: u64,
-    /// Episodes that have ended.
+    /// The episodes that have ended.
     pub episodes: Vec<Episode>,
     /// The version of the weights with which the worker acted; `None` if the worker had no weights.
     pub version: Option<u64>,
@@ -82,7 +82,8 @@ impl Rollout {
         of(&self.observations) + of(&self.actions) + of(&self.extras) + answers
     }
 
-    /// Puts rollouts of equal length side by side: the rows of the first, then the rows of the second, and so on.
+    /// Puts rollouts of equal length side by side: first the rows of the first rollout, then the rows of the second,
+    /// and so on.
     ///
     /// # Errors
     /// The list is empty, or the rollouts differ in length or layout.

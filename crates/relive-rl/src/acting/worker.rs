@@ -110,8 +110,8 @@ impl RolloutWorker {
         Ok(rollout)
     }
 
-    /// Plays `count` complete episodes with the newest weights. Each environment plays a fixed share of them, one after
-    /// the other, which avoids a bias towards short episodes.
+    /// Plays `count` complete episodes with the newest weights. Each environment plays a fixed share of these episodes,
+    /// one after the other, which avoids a bias towards short episodes.
     ///
     /// # Errors
     /// Same as [`rollout`](Self::rollout).

@@ -1,4 +1,4 @@
-//! Writes rows, and creates items from the newest ones.
+//! Writes rows, and creates items from the newest rows.
 
 use relive_client::blocking::{Client, TrajectoryWriter};
 use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};

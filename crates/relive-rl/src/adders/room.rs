@@ -39,7 +39,7 @@ mod tests {
     use super::*;
     use crate::RlError;
 
-    /// The state of the log messages.
+    /// A subscriber that collects the texts of log messages.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<String>>>);
 

@@ -13,10 +13,10 @@ use crate::{Result, RlError, Saveable, state};
 /// What to do with rows at the end of an episode that do not fill a period.
 ///
 /// The row of the last observation counts as a row of the episode. The first sequence is *due* when the episode has as
-/// many rows as a sequence, and further ones after every period.
+/// many rows as a sequence; after that, a sequence is due after every period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndOfEpisode {
-    /// Pads with rows of zeros until a sequence is due; this sequence is the last one of the episode.
+    /// Pads with rows of zeros until a sequence is due; that sequence is the last one of the episode.
     #[default]
     ZeroPad,
     /// Writes a shorter sequence with the episode's rows that the next due sequence would have contained.
@@ -115,7 +115,7 @@ impl SequenceAdder {
         let last = match self.end {
             EndOfEpisode::Continue => self.is_due().then_some(length),
             EndOfEpisode::Write => (self.rows.rows() >= length).then_some(length),
-            // If periods are longer than sequences, the next sequence may contain no row of the episode.
+            // If the period is longer than a sequence, the next sequence may not contain any row of the episode.
             EndOfEpisode::Truncate => length.checked_sub(missing).filter(|rows| *rows > 0),
             EndOfEpisode::ZeroPad if missing >= length => None,
             EndOfEpisode::ZeroPad => {

@@ -129,7 +129,7 @@ pub fn sequence_configs(
 }
 
 /// Returns the patterns for transitions over up to `n` steps, as in [`TransitionAdder`](super::TransitionAdder), but
-/// with the rewards and discounts of all steps: the reader reduces them with
+/// with the rewards and discounts of all steps, which the reader reduces with
 /// [`NStepReturn::of`](super::NStepReturn::of).
 ///
 /// `observation` contains the first and the last observation, `reward` and `discount` contain all steps, and the other
@@ -146,7 +146,7 @@ pub fn n_step_configs(table: &str, step: &Nest<ArraySpec>, n: usize) -> Result<V
     }
     configs.push(transition(n)?.condition(Condition::step_index().ge(n.into())));
     for steps in (1..n).rev() {
-        // The item over all steps of the episode already exists.
+        // The item that covers all steps of the episode already exists.
         let shorter = Condition::step_index().gt(steps.into());
         configs.push(transition(steps)?.condition(Condition::is_end_episode()).condition(shorter));
     }

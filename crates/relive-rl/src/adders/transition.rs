@@ -10,9 +10,9 @@ use super::room::{CONFIRMATION_TIMEOUT, until_there_is_room};
 use super::row::RowColumns;
 use crate::{Result, RlError, Saveable, state};
 
-/// Writes transitions over up to `n` steps: an item for each step, from the observation `n` steps before (or
-/// the beginning of the episode) to the newest. The end of an episode adds the transitions over fewer steps
-/// that end there. An episode of `T` steps gives `T + min(n, T) − 1` items.
+/// Writes transitions over up to `n` steps. Each step adds an item that extends from the observation `n` steps earlier,
+/// or from the beginning of the episode, to the newest observation. The end of an episode also adds the transitions
+/// over fewer steps that end there. An episode of `T` steps yields `T + min(n, T) − 1` items.
 ///
 /// Rewards and discounts are [n-step returns](NStepReturn) in float32. If the actor has [extras](Self::with_extras), an
 /// item has the extras of its first step.
@@ -68,7 +68,7 @@ impl TransitionAdder {
     /// counts of the tables therefore differ by at most the number of adders, even if adders restart.
     ///
     /// # Errors
-    /// The inserts of the tables cannot be read.
+    /// The insert counts of the tables cannot be read.
     pub fn in_turn(mut self, client: &Client, tables: &[String]) -> Result<TransitionAdder> {
         if !tables.is_empty() {
             self.tables = tables.to_vec();

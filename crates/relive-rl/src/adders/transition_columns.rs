@@ -5,7 +5,7 @@ use relive_env::EnvironmentSpec;
 /// The columns of a transition, by name.
 ///
 /// The columns are `action`, `discount`, `extras` (if there are any), `next_observation`, `observation` and `reward`,
-/// each a leaf or, where the environment has nests, a nest of leaves. Batches contain them in this order.
+/// each of which is a leaf or, where the environment has nests, a nest of leaves. Batches contain them in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransitionColumns {
     /// The number of leaves of an action.

@@ -20,8 +20,9 @@ pub trait Learner: Saveable + Send {
     /// The weights cannot be published.
     fn weights(&self) -> Result<Weights>;
 
-    /// Joins learners with the same settings and state, each in its own process. Each learns from its share of the
-    /// data, and all apply the [mean](Peers::mean) of their gradients. Must be called before the first batch.
+    /// Joins a group of learners with the same settings and state, each in its own process. Each learner learns from
+    /// its share of the data, and all learners apply the [mean](Peers::mean) of their gradients. This method must be
+    /// called before the first batch.
     ///
     /// # Errors
     /// The learner cannot be combined with other learners, which is the default.
@@ -37,7 +38,7 @@ pub trait Learner: Saveable + Send {
 /// A learner's report on a batch.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Learnt {
-    /// Gradient steps.
+    /// The number of gradient steps.
     pub steps: u64,
     /// The number of items used, each counted as often as it was used.
     pub samples: u64,

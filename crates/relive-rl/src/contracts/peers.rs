@@ -8,10 +8,10 @@ use relive_cluster::reduce::{Reduction, Ring};
 
 use crate::{Result, RlError};
 
-/// The group of a run's learners, as seen by one of them. Cheap to clone.
+/// The group of a run's learners, as seen by one of them. Clones are cheap.
 ///
-/// All learners make the same calls in the same order, and each call waits for the others. With a single learner, each
-/// call returns its own input.
+/// All learners make the same calls in the same order, and each call waits for the other learners. With a single
+/// learner, each call returns its own input.
 #[derive(Clone)]
 pub struct Peers {
     rank: u32,
@@ -72,7 +72,7 @@ impl Peers {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
     }
 
-    /// Returns the numbers passed by all learners, ordered by rank. Each learner must pass the same count.
+    /// Returns the numbers passed by all learners, ordered by rank. Each learner must pass equally many numbers.
     ///
     /// # Errors
     /// Same as [`mean`](Self::mean).

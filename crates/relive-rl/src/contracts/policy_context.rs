@@ -6,12 +6,12 @@ use relive_random::Key;
 use super::Policy;
 use crate::Result;
 
-/// Where a policy acts.
+/// The environments in which a policy acts.
 #[derive(Debug)]
 pub struct PolicyContext<'a> {
     /// The spec of the environments.
     pub spec: &'a EnvironmentSpec,
-    /// Whether it explores.
+    /// Whether the policy explores.
     pub purpose: Purpose,
     /// A random key for each row, from which all randomness of the row is derived.
     pub keys: &'a [Key],

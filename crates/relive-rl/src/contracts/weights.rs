@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use relive_tensor::Tensor;
 
-/// The weights that a learner publishes and a policy loads: named tensors and a version. Cheap to clone.
+/// The weights that a learner publishes and a policy loads: named tensors and a version. Clones are cheap.
 #[derive(Clone)]
 pub struct Weights {
     version: u64,
@@ -45,7 +45,7 @@ impl fmt::Debug for Weights {
     }
 }
 
-/// The store in which a learner publishes its newest weights, for policies in the same process. Cheap to clone; clones
+/// The store in which a learner publishes its newest weights, for policies in the same process. Clones are cheap and
 /// share the weights.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WeightStore(Arc<Mutex<Option<Weights>>>);

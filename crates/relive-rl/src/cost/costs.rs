@@ -35,7 +35,7 @@ pub struct Costs {
     pub send_s: f64,
     /// The work of a worker's other threads, which serve its connection, per environment step.
     pub connection_s: f64,
-    /// How long a worker waits for answers per environment step if nothing else delays it.
+    /// How long a worker waits for answers per environment step, provided that nothing else delays it.
     pub pause_s: f64,
     /// The work of the learner's thread per environment step, including learning.
     pub learner_s: f64,
@@ -58,11 +58,11 @@ pub struct Costs {
 /// The cost of acting once in each environment of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ActCost {
-    /// Environments.
+    /// The number of environments.
     pub rows: usize,
-    /// The time of the policy, in seconds.
+    /// The time that the policy takes, in seconds.
     pub act_s: f64,
-    /// The time of the environments, in seconds.
+    /// The time that the environments take, in seconds.
     pub step_s: f64,
 }
 
@@ -71,9 +71,9 @@ pub struct ActCost {
 pub struct TableCost {
     /// The name of the table.
     pub name: String,
-    /// Inserted items.
+    /// The number of inserted items.
     pub inserts: f64,
-    /// Sampled items.
+    /// The number of sampled items.
     pub samples: f64,
     /// The stored size of an item in bytes.
     pub item_bytes: f64,
@@ -84,11 +84,11 @@ pub struct TableCost {
 pub struct WeightCost {
     /// The size of the weights in bytes.
     pub bytes: f64,
-    /// The work of the learner's process to publish a version, in seconds.
+    /// The time that the learner's process spends on publishing a version, in seconds.
     pub publish_s: f64,
-    /// The work of a worker to fetch a version, in seconds.
+    /// The time that a worker spends on fetching a version, in seconds.
     pub fetch_s: f64,
-    /// The work of the learner's process to serve a fetch, in seconds.
+    /// The time that the learner's process spends on serving a fetch, in seconds.
     pub serve_s: f64,
     /// The share of the published versions that a worker fetches.
     pub fetched: f64,

@@ -11,7 +11,7 @@ const MAX_PUBLISHED_PER_S: f64 = 100.0;
 /// The publishing thread's maximum share of time, because it pauses ten times as long as it works.
 const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
 
-/// The number of bisection steps for the rate: far more than the binary digits of a float64.
+/// The number of bisection steps in the search for the rate, which is far more than a float64 has binary digits.
 const HALVINGS: u32 = 200;
 
 /// The machines for a run.
@@ -24,7 +24,7 @@ pub struct Cluster {
     pub workers: usize,
     /// The number of environments of all workers.
     pub environments: usize,
-    /// Processors per machine.
+    /// The number of processors per machine.
     pub processors: f64,
     /// The network bandwidth of the learner's machine, in both directions together, in bytes per second.
     pub network_bytes_per_s: f64,
@@ -33,7 +33,7 @@ pub struct Cluster {
 /// The predicted rates of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Environment steps per second, of all workers.
+    /// Environment steps per second, over all workers.
     pub env_steps_per_s: f64,
     /// Learner steps per second.
     pub learner_steps_per_s: f64,
@@ -41,7 +41,7 @@ pub struct Prediction {
     pub tables: Vec<TableRate>,
     /// The experience sent to the learner's machine, including by the workers on that machine, in bytes per second.
     pub sent_bytes_per_s: f64,
-    /// Weights sent from the learner's machine to workers, in bytes per second.
+    /// The weights sent from the learner's machine to workers, in bytes per second.
     pub weights_bytes_per_s: f64,
     /// The number of busy processors, on all machines.
     pub busy_processors: f64,

@@ -30,7 +30,8 @@ const BEGINS_WITHIN: Duration = Duration::from_secs(120);
 /// The time that is skipped at the beginning, while caches are cold.
 const WARM: Duration = Duration::from_millis(300);
 
-/// The number of weight versions that are published and fetched to measure the cost, and the time limit.
+/// The number of weight versions that are published and fetched to measure the cost, and the time limit for this
+/// measurement.
 const FETCHES: u32 = 20;
 const FETCHES_WITHIN: Duration = Duration::from_millis(500);
 
@@ -48,7 +49,7 @@ pub struct Probe<'a> {
     pub agent: &'a Arc<dyn Agent>,
     /// The environment's name.
     pub environment: &'a str,
-    /// Makes the environments.
+    /// Creates the environments.
     pub make: &'a MakeEnvironment,
     /// Serves the run's tables at `address`.
     pub watch: Watch,
@@ -65,8 +66,8 @@ impl Probe<'_> {
     /// the network.
     ///
     /// # Errors
-    /// Errors of the run; the learner takes no step within two minutes; the system does not report processor times of
-    /// threads.
+    /// The errors of the run; the learner takes no step within two minutes; the system does not report the processor
+    /// times of threads.
     pub fn measure(&self) -> Result<Costs> {
         CpuTimes::now()?;
         let run = self.run()?;
@@ -161,7 +162,7 @@ impl std::fmt::Debug for Probe<'_> {
     }
 }
 
-/// Any seed will do, as the run is never resumed.
+/// Any seed will do, because the run is never resumed.
 const SEED: u64 = 1;
 
 /// The size of an item in bytes, for each non-empty table.
@@ -263,7 +264,7 @@ fn item_bytes(client: &Client) -> Result<ItemBytes> {
     Ok(bytes.collect())
 }
 
-/// Publishes and fetches weights while the learner pauses and the worker waits for it.
+/// Publishes and fetches weights while the learner pauses and the worker waits for the learner.
 fn weight_times(client: &Client, address: &str) -> Result<WeightTimes> {
     std::thread::sleep(QUIET);
     let far = Client::connect_with(address, ClientOptions::default())?;

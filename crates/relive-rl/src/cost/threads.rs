@@ -30,7 +30,7 @@ impl CpuTimes {
     /// Reads the times; the calling thread counts as the learner's thread.
     ///
     /// # Errors
-    /// The system does not report them.
+    /// The system does not report the processor times of threads.
     pub(super) fn now() -> Result<CpuTimes> {
         let own = thread_id()?;
         let entries = std::fs::read_dir("/proc/self/task").map_err(|error| unknown(&error))?;
@@ -67,7 +67,7 @@ impl CpuTimes {
 /// Returns the processor time of the calling thread.
 ///
 /// # Errors
-/// The system does not report it.
+/// The system does not report the processor time of threads.
 pub(super) fn own() -> Result<Duration> {
     read("/proc/thread-self/schedstat").map(|(took, _)| took)
 }

@@ -54,7 +54,7 @@ pub trait Logger: Send {
     }
 }
 
-/// Several loggers as one, flushed about once a second. Cheap to clone; clones share the loggers.
+/// Several loggers as one, flushed about once a second. Clones are cheap and share the loggers.
 #[derive(Clone, Default)]
 pub struct Loggers(Arc<Mutex<All>>);
 
@@ -91,8 +91,8 @@ impl Loggers {
         with_files.map(|logger| logger.mark()).collect()
     }
 
-    /// Truncates the files of each logger to its mark: the first remaining mark of its kind. The files of a logger
-    /// without a mark are emptied.
+    /// Truncates the files of each logger to the logger's mark, which is the first remaining mark of its kind. The
+    /// files of a logger without a mark are emptied.
     pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
         for logger in &mut self.0.lock().loggers {
             let Some(kind) = logger.kind() else { continue };

@@ -1,4 +1,4 @@
-//! Lengths of log files at a checkpoint, and truncation to them.
+//! The lengths of log files at a checkpoint, to which the files can be truncated.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

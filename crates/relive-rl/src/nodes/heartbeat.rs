@@ -27,12 +27,12 @@ const IN_FLIGHT: usize = 16;
 
 const WHAT: &str = "a node's heartbeat";
 
-/// A heartbeat.
+/// A heartbeat of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NodeHeartbeat {
     /// Identifies the node, even among earlier nodes with the same name.
     pub(super) id: u64,
-    /// For people.
+    /// The node's name, for people.
     pub(super) name: String,
     pub(super) host: String,
     /// The address from which other nodes fetch weights; `None` if this node does not pass weights on.

@@ -30,7 +30,7 @@ const BEAT: Duration = Duration::from_secs(1);
 /// nodes.
 const UNLISTED: Duration = NODE_GONE.saturating_mul(2);
 
-/// How long a node waits for numbers before it logs that there are none.
+/// How long a node waits for numbers before it logs that none are available.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A node of a run.

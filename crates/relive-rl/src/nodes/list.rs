@@ -24,7 +24,7 @@ const WHAT: &str = "the list of nodes";
 /// The nodes of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct NodeList {
-    /// How many numbers exist for workers of nodes; `None` means that the number is unlimited.
+    /// How many numbers are available to workers of nodes; `None` means that there is no limit.
     pub(super) most: Option<u32>,
     pub(super) nodes: Vec<Assignment>,
 }

@@ -1,5 +1,5 @@
-//! Which nodes exist, and which node has which worker numbers: the driver's view, as a state machine driven
-//! by heartbeats and time.
+//! The driver's record of which nodes exist and which worker numbers each of them has, as a state machine driven by
+//! heartbeats and time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -72,7 +72,7 @@ pub(super) enum Change {
     Silent(String),
     Back(String),
     Left(String),
-    /// A node was silent for too long: its name and the numbers that it had.
+    /// A node was silent for too long. Contains its name and the numbers that it had.
     Gone(String, Vec<u32>),
 }
 
@@ -90,7 +90,7 @@ impl Membership {
         }
     }
 
-    /// Notes a heartbeat.
+    /// Records a heartbeat.
     pub(super) fn note(&mut self, heartbeat: NodeHeartbeat, now: Instant) -> Option<Change> {
         let name = heartbeat.name.clone();
         let index = self.nodes.iter().position(|node| node.heartbeat.id == heartbeat.id);

@@ -11,8 +11,8 @@
 //! | `fresh/0`, `fresh/1` | the driver | boxes with the newest weights, for the nodes that take them from the run's server |
 //!
 //! A node serves its own tables, which only contain weights: `weights`, `fresh/0` and `fresh/1` for other
-//! nodes, and `fresh/worker-N` for its workers. Weights therefore pass from the run's server to two nodes,
-//! from each of these to two others, and from each node to its workers.
+//! nodes, and `fresh/worker-N` for its workers. Weights therefore pass from the run's server to two nodes, from each of
+//! these to two other nodes, and from each node to its workers.
 //!
 //! | File | Content |
 //! |---|---|

@@ -30,7 +30,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) struct Registry {
     /// The number of workers that are started by the driver or manually, and the number of all actors.
     workers: (u32, u32),
-    /// Whether there was a previous driver, and nodes with numbers from it.
+    /// Whether there was a previous driver, from which nodes may still have numbers.
     follows: bool,
     is_fixed: AtomicBool,
     known: Mutex<Option<RegistryState>>,

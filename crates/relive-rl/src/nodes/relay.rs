@@ -16,8 +16,8 @@ use crate::{Result, RlError};
 /// How long one wait for weights lasts before the node checks its source of weights again.
 const SLICE: Duration = Duration::from_millis(250);
 
-/// How long a node may lag behind the run before it takes weights from the run's server. This is longer than weights
-/// need to pass through many nodes.
+/// How long a node may lag behind the run before it takes weights from the run's server. This is longer than the time
+/// that weights need to pass through many nodes.
 const LATE: Duration = Duration::from_secs(1);
 
 /// The timeout for weights from the run's server; it also delays the end of a node.
@@ -79,7 +79,7 @@ impl Relay {
         }
     }
 
-    /// Records which weights the run has.
+    /// Records the newest weights of the run.
     pub(super) fn note_newest(&self, newest: Option<Stamp>) {
         let mut state = self.shared.state.lock();
         state.newest = newest;
@@ -148,7 +148,7 @@ impl Fetcher {
         }
     }
 
-    /// Waits for newer weights from their source. Returns whether any arrived.
+    /// Waits for newer weights from the node's source. Returns whether any arrived.
     fn take(&mut self, source: &Source) -> Result<bool> {
         let Some(reader) = &source.reader else {
             std::thread::park_timeout(SLICE);
@@ -175,14 +175,14 @@ impl Fetcher {
         Ok(client)
     }
 
-    /// Takes the weights from the run's server if this node has lagged behind for too long, or if their
-    /// source fails.
+    /// Takes the weights from the run's server if this node has lagged behind for too long, or if its source of weights
+    /// fails.
     fn catch_up(&mut self, source: &Source, failed: Option<RlError>) {
         let (is_behind, is_late) = {
             let state = self.shared.state.lock();
             (state.held < state.newest, state.behind_since.is_some_and(|since| since.elapsed() >= LATE))
         };
-        // A box that was never read stays empty, so a node without weights must fetch its first ones itself.
+        // A box that was never read stays empty, so a node without weights must fetch its first weights itself.
         let has_none = self.shared.state.lock().held.is_none();
         if !is_behind || !(is_late || has_none || failed.is_some() || source.reader.is_none()) {
             return;

@@ -79,7 +79,7 @@ impl MakePolicy for Arc<dyn Agent> {
 
 /// Returns the fields of serializable settings, by name, as returned by [`Agent::settings`].
 pub fn settings_of(settings: &impl Serialize) -> Vec<(String, String)> {
-    // As text, a float32 has no more digits than necessary.
+    // In JSON text, a float32 has no more digits than necessary.
     let text = serde_json::to_string(settings).unwrap_or_default();
     match serde_json::from_str(&text) {
         Ok(serde_json::Value::Object(fields)) => {

@@ -23,7 +23,7 @@ use crate::{Learner, PolicyContext, Purpose, Result, RlError};
 const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
 
-/// The workers and the learner of a run, as seen by its plan. Cheap to clone.
+/// The workers and the learner of a run, as seen by its plan. Clones are cheap.
 #[derive(Clone)]
 pub struct Crew(Arc<CrewParts>);
 
@@ -184,8 +184,8 @@ impl Crew {
         Ok(shared)
     }
 
-    /// Saves state of a worker's unfinished episodes, together with the run. Workers in threads or processes are at a
-    /// different point when the run is saved, and therefore restart their episodes; so do environments that cannot be
+    /// Saves the state of a worker's unfinished episodes together with the run. Workers in threads or processes are at
+    /// a different point when the run is saved, and therefore restart their episodes; so do environments that cannot be
     /// saved.
     pub(super) fn keep_of_episodes(&self, name: &str, save_part: SavePart) {
         if self.acts_in_turn() && !self.0.begins_anew {
@@ -193,7 +193,7 @@ impl Crew {
         }
     }
 
-    /// Saves state that belongs to no worker, together with the run.
+    /// Saves state that does not belong to a worker, together with the run.
     pub(super) fn keep_of_run(&self, name: &str, save_part: SavePart) {
         self.0.parts.keep(name, save_part);
     }

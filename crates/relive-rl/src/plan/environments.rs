@@ -7,7 +7,7 @@ use relive_env::{BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
 
 use crate::Result;
 
-/// Creates the environments of a run. Cheap to clone.
+/// Creates the environments of a run. Clones are cheap.
 #[derive(Clone)]
 pub struct MakeEnvironment(Arc<dyn MakeRows>);
 
@@ -19,7 +19,7 @@ pub type MakeNamed<'a> = dyn Fn(&str) -> Result<MakeEnvironment> + 'a;
 pub struct Rows<'a> {
     /// The index of the first row among the rows of all workers.
     pub first: usize,
-    /// One seed per environment.
+    /// The seed of each environment.
     pub seeds: &'a [u64],
     /// How many times the run was resumed from a checkpoint. Environments that cannot be restored then begin different
     /// episodes than before.
@@ -29,7 +29,7 @@ pub struct Rows<'a> {
     pub is_exact: bool,
 }
 
-/// Creates environments that may only exist as a group.
+/// Creates environments, including those that only exist as a group.
 pub trait MakeRows: Send + Sync {
     /// Returns the spec of each environment.
     ///

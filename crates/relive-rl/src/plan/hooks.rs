@@ -49,8 +49,8 @@ pub struct Hooks {
 
 impl Hooks {
     /// Calls `look` with each rollout of each worker and the layout of its rows, before the rollout is stored or
-    /// learned from. The calls are never concurrent. Rejected for runs with processes as workers, since their steps do
-    /// not pass through this process.
+    /// learned from. The calls are never concurrent. A run with processes as workers rejects this hook, since the
+    /// workers' steps do not pass through this process.
     #[must_use]
     pub fn on_rollout(self, look: impl FnMut(&Rollout, &Layouts) -> Result<()> + Send + 'static) -> Hooks {
         Hooks { on_rollout: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }

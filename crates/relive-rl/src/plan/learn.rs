@@ -72,7 +72,7 @@ impl Batch for Vec<SampleBatch> {
     }
 }
 
-/// Learning from batches.
+/// An operator that learns from batches.
 pub trait Learn<B> {
     /// Learns from each batch and publishes the weights. The learner determines how often it uses a batch.
     fn learn<L: Learner<Batch = B> + 'static>(self, learner: SharedLearner<L>) -> Flow<Progress>;
@@ -108,7 +108,7 @@ fn received<B: Batch>(team: Arc<Team>, of_rollouts: fn(Rollout) -> B) -> Flow<B>
     Flow::from_iter("learner 0", rollouts).try_for_each(|batch| batch)
 }
 
-/// Updates priorities after learning.
+/// An operator that updates priorities after learning.
 pub trait UpdatePriorities {
     /// Writes the learner's priorities to a table of the run. Items that no longer exist are skipped.
     fn update_priorities(self, crew: &Crew, table: &'static str) -> Flow<Progress>;

@@ -12,7 +12,7 @@ const RATIO_TOLERANCE: f64 = 0.1;
 pub struct ReplayTable<'a> {
     /// The table's name.
     pub name: &'a str,
-    /// Items per batch.
+    /// The number of items per batch.
     pub batch_size: usize,
     /// How many times each item is sampled, on average.
     pub samples_per_insert: f64,
@@ -20,14 +20,15 @@ pub struct ReplayTable<'a> {
     pub min_size: usize,
     /// The maximum number of items.
     pub max_size: u64,
-    /// The number of items that one step may insert at once, as at the end of an episode of n-step transitions.
+    /// The number of items that one step may insert at once, for example at the end of an episode of n-step
+    /// transitions.
     pub burst: usize,
 }
 
 impl ReplayTable<'_> {
     /// Returns the table, with uniform sampling and first-in-first-out eviction. Its rate limiter tolerates deviations
-    /// from the ratio: a tenth of the samples that the smallest table allows, at least two batches, and enough that a
-    /// thread that alternates between acting and learning never deadlocks.
+    /// from the ratio. The tolerance is a tenth of the samples that the smallest table allows, but at least two
+    /// batches, and large enough that a thread that alternates between acting and learning never deadlocks.
     ///
     /// # Errors
     /// No table can maintain the ratio.

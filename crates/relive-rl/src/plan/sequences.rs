@@ -6,8 +6,8 @@ use relive_tensor::Nest;
 
 use crate::{Features, Result, RlError};
 
-/// Sequences from the items of a [`SequenceAdder`](crate::adders::SequenceAdder), in reused memory. They lie side by
-/// side in time-major order: row `time · batch + sequence`. Shorter sequences are padded with zeros.
+/// Sequences from the items of a [`SequenceAdder`](crate::adders::SequenceAdder), in reused memory. They are side by
+/// side, in time-major order: a step is in row `time · batch + sequence`. Shorter sequences are padded with zeros.
 #[derive(Debug)]
 pub struct Sequences {
     /// The number of sequences.
@@ -22,7 +22,7 @@ pub struct Sequences {
     pub rewards: Vec<f32>,
     /// The discounts of the next row's value, including the agent's own discount: `[rows · batch]`.
     pub discounts: Vec<f32>,
-    /// Whether an episode begins with the row: `[rows · batch]`.
+    /// Whether an episode begins with this row: `[rows · batch]`.
     pub starts: Vec<bool>,
     /// The policy's extras: `[rows · batch, width of the extras]`.
     pub extras: Vec<f32>,

@@ -11,7 +11,7 @@ use crate::remote::Team;
 use crate::times::{Lap, SharedTimes};
 use crate::{Learner, Learnt, Part, Result};
 
-/// The learner of a run, shared by the operators of its plan. It publishes its weights. Cheap to clone.
+/// The learner of a run, shared by the operators of its plan. It publishes its weights. Clones are cheap.
 pub struct SharedLearner<L> {
     learner: Arc<Mutex<L>>,
     weights: WeightStore,
@@ -45,12 +45,12 @@ impl<L> SharedLearner<L> {
         self.team.as_ref().map_or(1, |team| team.peers.count())
     }
 
-    /// Returns the learners of the run, if this one is the first of several.
+    /// Returns the learners of the run, if this learner is the first of several.
     pub(super) fn led_team(&self) -> Option<&Team> {
         self.team.as_deref().filter(|team| team.peers.rank() == 0)
     }
 
-    /// Returns the learners of the run, if this one is not learner 0.
+    /// Returns the learners of the run, if this learner is not learner 0.
     pub(super) fn followed(&self) -> Option<Arc<Team>> {
         self.team.clone().filter(|team| team.peers.rank() > 0)
     }

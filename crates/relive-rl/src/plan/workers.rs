@@ -130,8 +130,8 @@ const ACTED_AHEAD: usize = 1 << 20;
 const RESULTS_AHEAD: usize = 1;
 
 impl Workers<Rollout> {
-    /// Returns rollouts that each combine one rollout from every worker, side by side. All are produced with the same
-    /// weights, because no worker begins another rollout before the learner has used this one.
+    /// Returns rollouts that each combine one rollout from every worker, side by side. All of them are produced with
+    /// the same weights, because no worker begins another rollout before the learner has used this one.
     ///
     /// # Errors
     /// The rollouts do not fit in memory; the agent cannot act in the environment.

@@ -11,7 +11,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     written(path, &|place| std::fs::write(place, bytes)).map_err(|error| RlError::file(path, error))
 }
 
-/// Checks that [`write_whole`] could write there now.
+/// Checks that [`write_whole`] could currently write to this path.
 pub(super) fn expect_writable(path: &Path) -> Result<()> {
     // Anything other than a regular file may be a pipe, which blocks until it has a reader.
     let (_, Some(partial)) = place(path) else { return Ok(()) };
@@ -35,7 +35,8 @@ fn written(path: &Path, write: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<(
     let Some(partial) = partial else { return write(&path) };
     let moved = write(&partial).and_then(|()| std::fs::rename(&partial, &path));
     if moved.is_err() {
-        // A full disk has no room for a partial file. If the write failed early, the file does not exist.
+        // A partial file must not take up space on a full disk. If the write failed early, the file does not exist, and
+        // removing it fails.
         let _ = std::fs::remove_file(&partial);
     }
     moved

@@ -222,7 +222,8 @@ impl WorkSession {
             }
             match ends_at {
                 None if self.is_over() => {
-                    // Immediately: a table may block the thread for as long as the table exists.
+                    // The worker leaves immediately, because a table may block the thread for as long as the table
+                    // exists.
                     self.leave()?;
                     ends_at = Some(Instant::now() + GRACE);
                 }
@@ -346,8 +347,8 @@ impl WorkSession {
     }
 }
 
-/// Returns the next items that are produced within a short time: one, unless they are produced faster than they can be
-/// sent. The result is empty at the end.
+/// Returns the next items that are produced within a short time. This is one item, unless items are produced faster
+/// than they can be sent. The result is empty at the end.
 fn next_items(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     let (mut items, mut bytes) = (Vec::new(), 0);
     let until = Instant::now() + BATCHING_TIME;

@@ -56,7 +56,7 @@ pub(crate) struct Driver {
     failed: Mutex<Option<RlError>>,
 }
 
-/// Publishes until dropped.
+/// Publishes weights and heartbeats until dropped.
 pub(crate) struct Publishing {
     driver: Arc<Driver>,
     thread: Option<JoinHandle<Lease>>,
@@ -77,7 +77,7 @@ impl Driver {
     ) -> Result<Driver> {
         let follows = job::exists(client)?;
         let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
-        // Higher than the round numbers of all previous drivers, whose results may still arrive. This holds because
+        // The number is higher than the round numbers of all previous drivers, whose results may still arrive, because
         // rounds take longer than a nanosecond.
         let epoch = rounds_from().max(before + 1);
         let now = JobProgress { workers: workers as u64, checkpoints, epoch, ..JobProgress::default() };

@@ -32,7 +32,7 @@ pub(crate) struct Team {
     pub(crate) peers: Peers,
     /// The layouts of the run's rollouts.
     layouts: Layouts,
-    /// Present until all have joined.
+    /// Present until all learners have joined.
     meeting: Mutex<Option<(Meeting, Joining)>>,
     stop: Stop,
     /// The number of gradient steps in which this learner took part.

@@ -20,7 +20,7 @@ pub(crate) struct WorkerOutput {
 /// The counters of a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Worked {
-    /// Finished episodes.
+    /// The number of finished episodes.
     pub episodes: u64,
     /// The number of steps in the worker's environments.
     pub env_steps: u64,
@@ -71,7 +71,7 @@ impl WorkerOutput {
     }
 
     /// # Errors
-    /// The plan has no such stream.
+    /// The plan does not gather its workers, so there is no stream to send.
     pub(crate) fn take(&self) -> Result<Stream> {
         let none = RlError::Order { call: "a worker", needs: "a plan that gathers its workers" };
         self.stream.lock().take().ok_or(none)

@@ -54,7 +54,7 @@ impl Folder {
         let refused = |expected| RlError::setting(WHAT, options.folder.display(), expected);
         let location = options.folder.to_str().ok_or_else(|| refused("UTF-8"))?;
         if location.contains("://") {
-            // If it were used as a path, the URL would create a local folder.
+            // A URL that is used as a path would create a local folder.
             return Err(refused("the path of a folder: runs cannot be saved in buckets or at other URLs"));
         }
         if options.every == 0 {

@@ -15,7 +15,7 @@ use crate::tables::{learners, run};
 use crate::watching::{log_tables, plan_table, stop_table};
 use crate::{PolicyContext, Purpose, Result, remote, state};
 
-/// The place of a server's run, and the advice if it is another run, for error messages.
+/// For error messages: the place of a server's run, and the advice if that run is a different one.
 const PLACE: &str = "the server's table `run`";
 const ADVICE: &str =
     "request the same, use another server, or drop the tables of that run (relive table drop)";
@@ -24,7 +24,7 @@ const ADVICE: &str =
 pub(super) enum Tables {
     /// In this process; with the loaded snapshot if the run is resumed.
     Own(Option<Snapshot>),
-    /// On a server, leased by this driver; `state` is newer than the server's, if there is one.
+    /// On a server, leased by this driver. The `state`, if there is one, is newer than the server's.
     Server { client: Client, lease: Lease, state: Option<Vec<u8>> },
 }
 

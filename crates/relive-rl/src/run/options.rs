@@ -39,7 +39,7 @@ pub struct RunOptions {
     pub learners: Option<u32>,
     /// Runs the actors as processes that call [`work`](crate::processes::work); threads by default.
     pub processes: Option<Processes>,
-    /// Ends the run early.
+    /// Stops the run early.
     pub stop: Stop,
     /// When to evaluate the agent; never by default.
     pub evaluation: Option<Evaluation>,
@@ -128,6 +128,6 @@ impl fmt::Debug for Watch {
 pub struct Evaluation {
     /// The number of environment steps between two evaluations; another evaluation follows at the end of the run.
     pub every: u64,
-    /// Episodes per evaluation.
+    /// The number of episodes per evaluation.
     pub episodes: u64,
 }

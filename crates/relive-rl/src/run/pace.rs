@@ -8,7 +8,7 @@ const REPORT_EVERY: u64 = 100;
 /// The time after which a learner step is reported, regardless of the number of steps since the last report.
 const REPORT_AFTER: Duration = Duration::from_secs(1);
 
-/// Returns whether work that is due every `every` steps is due now, after the number of steps has advanced from
+/// Returns whether work that is scheduled every `every` steps is due, after the number of steps has advanced from
 /// `before` to `now`.
 pub(crate) fn is_due(every: u64, before: u64, now: u64) -> bool {
     every > 0 && before / every != now / every

@@ -170,7 +170,7 @@ impl Session {
         if self.engine.is_none() {
             self.count()?;
         }
-        // Must happen before the tables are closed, because the other learners sample from them.
+        // This must happen before the tables are closed, because the other learners sample from them.
         self.crew.team().into_iter().for_each(Team::leave);
         let is_own = self.engine.is_some();
         self.show(Phase::Over)?;
@@ -180,7 +180,7 @@ impl Session {
             self.plan = Flow::from_iter("nothing", std::iter::empty());
             let lease = publishing.end();
             driver.end(is_own)?;
-            // The next driver does not need to wait after a release.
+            // The lease is released so that the next driver does not need to wait.
             lease.map_or(Ok(()), Lease::release)?;
         }
         Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })

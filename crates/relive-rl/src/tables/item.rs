@@ -14,7 +14,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a server may initially take to confirm an item before the request is repeated.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The maximum of this timeout; a server that exceeds it counts as lost.
+/// The longest timeout for a confirmation, after repeated requests. A server that exceeds it counts as lost.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether a run continues; checked periodically during waits for its server.

@@ -1,5 +1,5 @@
-//! A lease that ensures a single driver per run: the only item of a table identifies the learner, which renews it while
-//! it is alive.
+//! A lease that ensures a single driver per run: the only item of a table identifies the learner, which renews the item
+//! while it is alive.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -78,7 +78,7 @@ pub(crate) fn table() -> TableConfig {
 }
 
 impl Lease {
-    /// Acquires the lease as soon as it is certain that there is no other learner.
+    /// Acquires the lease once it is certain that no other learner is active.
     ///
     /// # Errors
     /// [`OtherLearner`](RlError::OtherLearner) if there is one; the server is lost, or `stop` was set.

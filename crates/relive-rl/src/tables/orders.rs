@@ -10,7 +10,7 @@ use super::item::{self, ShouldContinue};
 use super::weights::Stamp;
 use crate::{Result, RlError};
 
-/// An order.
+/// An order for a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) round: u64,

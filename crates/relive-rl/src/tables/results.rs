@@ -43,7 +43,7 @@ pub(crate) enum WorkerEvent {
     /// Items of the worker's stream: one per round if the plan has rounds, otherwise those produced within a short
     /// time.
     Produced { round: u64, items: Vec<Vec<u8>> },
-    /// The worker has failed; the text is for people.
+    /// The worker has failed; the text is meant for people.
     Failed(String),
     /// The worker has noticed that the run is over.
     Left,

@@ -17,12 +17,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the server may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The silent process that is logged.
+/// The process whose silence is logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WatchTarget {
     /// The driver of the run; used by its workers.
     Driver,
-    /// Only the server.
+    /// Only the run's server.
     Server,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn watched<T>(client: &Client, target: WatchTarget, work: impl FnOnce
     })
 }
 
-/// What is silent.
+/// The process that is silent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum SilentParty {
     Server,

@@ -1,4 +1,4 @@
-//! Weights in tables: the newest of a run, and boxes in which readers wait for newer ones.
+//! Weights in tables: the newest weights of a run, and boxes in which readers wait for newer weights.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ pub(crate) fn fresh_name(reader: &str) -> String {
     format!("fresh/{reader}")
 }
 
-/// Identifies weights of a run: the stamps of later weights are greater. A driver that resumes from a checkpoint
-/// repeats versions, but in a new epoch.
+/// Identifies the weights of a run; later weights have greater stamps. A driver that resumes from a checkpoint repeats
+/// versions, but in a new epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp {
     /// The epoch of the driver.

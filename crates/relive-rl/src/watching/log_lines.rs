@@ -17,7 +17,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// The maximum size of a line; the rest is truncated.
 const MAX_LINE_BYTES: usize = 4 << 10;
 
-/// The newest log lines of a process. Cheap to clone; clones share the lines.
+/// The newest log lines of a process. Clones are cheap and share the lines.
 ///
 /// The buffer keeps at most 500 lines and 64 KiB, and drops the oldest lines: logging never waits for readers.
 #[derive(Debug, Clone, Default)]

@@ -28,7 +28,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// The graph of a plan, with the number of items of each operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// For people.
+    /// The graph as text, for people.
     pub text: String,
     /// The graph in the Mermaid language, which notebooks and GitHub render.
     pub mermaid: String,
@@ -61,7 +61,7 @@ pub(crate) struct PlanStateWriter {
 /// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It learns.
+    /// The run is learning.
     Running,
     /// The run has completed its steps, or was stopped.
     Over,
@@ -167,7 +167,7 @@ impl PlanStateWriter {
 ///
 /// * `agent` and `environment`.
 /// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means that the
-///   driver has failed; another driver may resume the run.
+///   driver has failed, and that another driver may resume the run.
 /// * `env_steps` and `learner_steps`.
 /// * `version_lag`: how many versions of the weights are newer than the last version with which workers acted.
 /// * `time_by_part`, as in [`Summary`](crate::run::Summary).

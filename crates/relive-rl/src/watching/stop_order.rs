@@ -31,7 +31,7 @@ pub fn order_stop(client: &Client, driver: u64) -> Result<()> {
     Ok(client.with_timeout(TIMEOUT).insert(&step, &[(TABLE, 1.0)])?)
 }
 
-/// The orders to one driver.
+/// Reads the orders to one driver.
 #[derive(Debug)]
 pub(crate) struct StopOrders {
     client: Client,
@@ -41,7 +41,7 @@ pub(crate) struct StopOrders {
 }
 
 impl StopOrders {
-    /// Creates the orders for this driver, with a unique id.
+    /// Creates the reader of orders to this driver, and assigns the driver a unique id.
     pub(crate) fn new(client: &Client) -> StopOrders {
         // The id must be exact as a float64, the type with which JavaScript and other languages read it from JSON.
         let id = RandomState::new().hash_one(std::process::id()) >> 11;

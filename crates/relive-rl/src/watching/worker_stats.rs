@@ -12,7 +12,7 @@ use crate::Acted;
 /// The maximum number of listed workers: their list takes a few hundred kilobytes.
 const MAX_LISTED: usize = 1_000;
 
-/// The statistics of each worker of a run. Cheap to clone; clones share the statistics.
+/// The statistics of each worker of a run. Clones are cheap and share the statistics.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkerStats(Arc<Mutex<BTreeMap<u32, WorkerCounters>>>);
 

@@ -88,7 +88,7 @@ impl Sender {
         self.structure_tracker.take_update(table).map(|structure| structure::of_items(structure.as_deref()))
     }
 
-    /// Gives up a piece of shared memory that the client keeps. Returns whether the client had it.
+    /// Abandons a piece of shared memory that the client keeps. Returns whether the client had it.
     pub(super) fn abandon(&mut self, slot: u32) -> bool {
         self.slots.as_mut().is_some_and(|slots| slots.abandon(slot))
     }

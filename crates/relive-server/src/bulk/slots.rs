@@ -16,7 +16,7 @@ pub(super) struct Slots {
     lent: HashMap<u32, SharedMemory>,
     next: u32,
     bytes: usize,
-    /// Dropped pieces of which the client has not been notified.
+    /// Dropped pieces that the client has not been notified about.
     dropped: Vec<u32>,
 }
 
@@ -84,7 +84,7 @@ impl Slots {
         had
     }
 
-    /// Gives up a piece that the client keeps permanently. Returns whether the client had it.
+    /// Abandons a piece that the client keeps permanently. Returns whether the client had it.
     pub(super) fn abandon(&mut self, number: u32) -> bool {
         let memory = self.lent.remove(&number);
         self.bytes -= memory.as_ref().map_or(0, SharedMemory::len);

@@ -255,7 +255,7 @@ fn taken_bytes(request: &SampleStreamRequest) -> usize {
     size_of::<SampleStreamRequest>() + request.encoded_len()
 }
 
-/// Returns the number of bytes of the chunks that the samples share.
+/// Returns the number of bytes in the chunks that the samples share.
 fn size_bytes(batch: &[Sampled]) -> u64 {
     batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }

@@ -16,7 +16,7 @@ pub(super) struct ConnectionSlots {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A counter of events. The least recently used slot has the smallest number.
+    /// A number that increases with each event. The least recently used slot has the smallest number.
     moment: u64,
     taken: HashMap<u64, SlotUse>,
 }

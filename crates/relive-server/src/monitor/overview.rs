@@ -1,4 +1,4 @@
-//! All monitored data at one moment.
+//! All monitored data at one point in time.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use super::state::Phase;
 use crate::services::Services;
 use crate::traffic::TrafficStatus;
 
-/// A server at one moment.
+/// A server at one point in time.
 pub(super) struct Overview {
     pub(super) at: SystemTime,
     pub(super) phase: Phase,

@@ -199,7 +199,7 @@ mod tests {
     use crate::access::Role;
     use crate::services::LocalSocket;
 
-    /// The number of bytes of the only item: more than a socket can buffer.
+    /// The number of bytes in the only item: more than a socket can buffer.
     const ITEM_BYTES: u32 = 4 << 20;
 
     fn engine() -> Engine {

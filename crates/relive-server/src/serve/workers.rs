@@ -40,7 +40,7 @@ impl Workers {
         Ok(Self { workers, connections: JoinSet::new() })
     }
 
-    /// Gives a connection to the thread with the fewest connections.
+    /// Assigns a connection to the thread with the fewest connections.
     pub(crate) fn serve(
         &mut self,
         incoming: IncomingConnection,

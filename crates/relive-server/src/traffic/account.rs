@@ -25,10 +25,10 @@ pub(crate) struct Traffic {
     waiting: AtomicU64,
     growing: AtomicU64,
     cut: AtomicU64,
-    /// When a waiting stream last checked for stalled clients.
+    /// The time at which a waiting stream last checked for stalled clients.
     checked_ms: AtomicU64,
     pub(super) windows: Arc<Windows>,
-    /// The origin of all times.
+    /// The moment from which all times are measured.
     began: Instant,
     state: Mutex<State>,
 }

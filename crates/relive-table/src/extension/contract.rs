@@ -43,7 +43,7 @@ pub trait Extension: Send {
 /// A measurement from an extension.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metric {
-    /// The name in snake case, ending with the unit, if there is one.
+    /// The name in snake case. It ends with the unit, if there is one.
     pub name: &'static str,
     /// Its value.
     pub value: f64,

@@ -7,8 +7,8 @@ use thiserror::Error;
 use crate::extension::{Context, Extension};
 use crate::item::{ItemData, ItemView};
 
-/// The largest number of neighbors on either side. Every insert and update can change that many priorities on either
-/// side while it holds the table's lock.
+/// The largest number of neighbors on each side. Every insert and update can change that many priorities on each side
+/// while it holds the table's lock.
 pub const MAX_DIFFUSION_NEIGHBORS: usize = 1024;
 
 /// When an item is inserted or updated, raises the priority of its n-th neighbor to at least `priority * decay^n`.
@@ -66,7 +66,7 @@ impl PriorityDiffusion {
     /// Creates a diffusion that reaches the `before` preceding and `after` following neighbors of each item.
     ///
     /// # Errors
-    /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBORS`] on a side.
+    /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBORS`] neighbors on one side.
     pub fn new(decay: f64, before: usize, after: usize) -> Result<Self, DiffusionError> {
         if !(0.0..=1.0).contains(&decay) {
             return Err(DiffusionError::Decay { actual: decay });

@@ -62,10 +62,10 @@ pub struct RateLimiterConfig {
     pub max_diff: f64,
 }
 
-/// How far the cursor of a sample-to-insert ratio may deviate.
+/// How far the cursor of a limiter with a target ratio may deviate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBuffer {
-    /// At most this far from `samples_per_insert * min_size_to_sample`, in either direction.
+    /// By at most this much from `samples_per_insert * min_size_to_sample`, in either direction.
     Around(f64),
     /// Between these two cursors.
     Between {

@@ -111,8 +111,8 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Returns the number of samples that, with the current ratio alone, gives the current cursor. It is used by
-    /// formats that store only this number, and equals [`samples`](Self::samples) unless the ratio was changed.
+    /// Returns the number of samples that would give the current cursor if the current ratio had always applied.
+    /// Formats that store only this number use it. It equals [`samples`](Self::samples) unless the ratio was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
@@ -174,7 +174,7 @@ impl RateLimiter {
         *self = Self { inserts: 0, samples: 0, deletes: 0, carried: 0.0, ..self.clone() };
     }
 
-    /// Returns a limiter with the same bounds and these counts.
+    /// Returns a limiter with the same bounds and the given counts.
     pub(crate) fn with_counters(&self, inserts: i64, samples: i64, deletes: i64) -> Self {
         Self { inserts, samples, deletes, carried: 0.0, ..self.clone() }
     }

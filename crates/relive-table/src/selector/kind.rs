@@ -10,7 +10,7 @@ use core::fmt;
 /// | [`Lifo`](Self::Lifo) | the newest item | 1 |
 /// | [`Uniform`](Self::Uniform) | any item | 1 / size |
 /// | [`WithoutReplacement`](Self::WithoutReplacement) | any item not yet chosen in this epoch | 1 / their number |
-/// | [`MinHeap`](Self::MinHeap), [`MaxHeap`](Self::MaxHeap) | the item of lowest, highest priority | 1 |
+/// | [`MinHeap`](Self::MinHeap), [`MaxHeap`](Self::MaxHeap) | the item with the lowest or highest priority | 1 |
 /// | [`Prioritized`](Self::Prioritized) | any item | priority^exponent / sum |
 ///
 /// # Example

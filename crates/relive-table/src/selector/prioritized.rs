@@ -29,7 +29,7 @@ pub struct Prioritized {
     weights: SumTree,
 }
 
-/// Returns the weight of a priority: finite and not negative.
+/// Returns the weight of a priority, which is finite and not negative.
 pub(super) fn weight_of(exponent: f64, priority: f64) -> Result<f64, PriorityError> {
     let selector = SelectorKind::Prioritized { exponent };
     if priority.is_nan() {

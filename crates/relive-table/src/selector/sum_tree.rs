@@ -9,7 +9,7 @@ use super::MAX_SIDE_BY_SIDE;
 /// The number of children per node: eight 64-bit sums fill one cache line.
 const ARITY: usize = 8;
 
-/// The number of groups in a level that the private caches of a core probably hold.
+/// The number of groups in a level that probably fits into the private caches of a core.
 const NEAR_GROUPS: usize = 1 << 12;
 
 /// Siblings, which fill one cache line.
@@ -17,9 +17,9 @@ const NEAR_GROUPS: usize = 1 << 12;
 #[repr(align(64))]
 struct Group([f64; ARITY]);
 
-/// An implicit 8-ary tree of sums over an array of weights; 9.2 bytes per weight.
+/// An implicit 8-ary tree of sums over an array of weights. It uses 9.2 bytes per weight.
 ///
-/// Every sum is recomputed from its children when one of them changes, never adjusted by a difference. Sums therefore
+/// When a sum's children change, the sum is recomputed from all of them, never adjusted by a difference. Sums therefore
 /// cannot drift: the tree's state depends only on its weights, not on the changes that led to them.
 ///
 /// The caller must keep the weights and their total finite and non-negative.
@@ -75,7 +75,7 @@ impl SumTree {
     /// Calls [`set`](Self::set) for each index and weight of `weights`. For a repeated index, the last weight counts.
     ///
     /// A sum to which several weights contribute is computed only once, and additions in the same level are
-    /// independent, whereas `set` computes one sum after the other.
+    /// independent, whereas repeated calls to `set` compute one sum after another.
     pub(crate) fn set_many(&mut self, weights: impl Iterator<Item = (usize, f64)>) {
         let mut changed: SmallVec<[usize; MAX_SIDE_BY_SIDE]> = SmallVec::new();
         let Some((leaves, above)) = self.levels.split_first_mut() else { return };
@@ -117,7 +117,7 @@ impl SumTree {
     pub(crate) fn find_all(&self, descents: &mut [Descent]) {
         for groups in self.levels.iter().rev() {
             if groups.len() > NEAR_GROUPS {
-                // A loop that does nothing else keeps more loads in flight.
+                // A loop that only loads keeps more loads in flight.
                 let groups = descents.iter().filter_map(|descent| groups.get(descent.index));
                 black_box(groups.fold(0, |seen, group| seen ^ group.0[0].to_bits()));
             }

@@ -1,4 +1,4 @@
-//! A capture: the content of a table at one moment, collected while the table stays in use.
+//! A capture: the content of a table at one point in time, collected while the table stays in use.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use super::episodes::{Episodes, SharedEpisodes};
 #[derive(Clone, Debug)]
 pub struct Common {
     pub(crate) ledger: Arc<Ledger>,
-    /// Each shard's part of the table's account.
+    /// The part of the table's account that belongs to each shard.
     accounts: Arc<[Arc<Account>]>,
     episodes: Arc<SharedEpisodes>,
     next_number: Arc<AtomicU64>,
@@ -48,7 +48,7 @@ impl Common {
         Self { accounts, episodes: Arc::default(), ..self.clone() }
     }
 
-    /// Returns the number of bytes of the chunks of all shards. Each chunk counts once.
+    /// Returns the number of bytes in the chunks of all shards. Each chunk is counted once.
     pub fn bytes(&self) -> AccountSnapshot {
         Account::snapshot_of(&self.accounts)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Contents {
     pub(crate) sampler: Selector,
     pub(crate) remover: Selector,
     pub(crate) episodes: Episodes,
-    /// The account of the items' chunks. Each chunk counts once.
+    /// The account of the items' chunks. Each chunk is counted once.
     pub(crate) account: Arc<Account>,
 }
 

@@ -1,4 +1,4 @@
-//! The number of references to each episode's chunks from a table's items.
+//! Counts the references from a table's items to the chunks of each episode.
 
 use core::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -96,7 +96,7 @@ impl SharedEpisodes {
 
     fn stripe(&self, episode: u64) -> MutexGuard<'_, References> {
         let [first, ..] = &self.stripes;
-        // The map in the stripe uses the other bits of the hash.
+        // The map in the stripe uses the remaining bits of the hash.
         let place = (self.hasher.hash_one(episode) >> 32) % STRIPES as u64;
         usize::try_from(place).ok().and_then(|place| self.stripes.get(place)).unwrap_or(first).lock()
     }

@@ -116,7 +116,7 @@ impl Items {
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_key.insert_unique(hash, slot, |&slot| match entries.get(slot as usize) {
             Some(CacheLine(Entry::Occupied(record))) => hasher.hash_one(record.key),
-            // `by_key` has no vacant slots, so any hash value would do.
+            // `by_key` has no vacant slots, so the hash value is arbitrary.
             Some(CacheLine(Entry::Vacant(_))) | None => 0,
         });
         slot

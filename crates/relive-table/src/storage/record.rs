@@ -43,7 +43,7 @@ struct KnownLayout {
 const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {
-    /// Returns the kind of rows with these columns.
+    /// Returns the kind of rows with the given columns.
     pub(crate) fn kind_of(&self, columns: &Arc<[ColumnLayout]>) -> Option<KindId> {
         let at = self.kinds.iter().position(|kind| Arc::ptr_eq(kind, columns) || kind == columns)?;
         u32::try_from(at).ok().map(KindId)
@@ -70,7 +70,7 @@ impl Layouts {
         Some((row, self.last))
     }
 
-    /// Records that a record was removed.
+    /// Updates the count of records with a layout after a record was removed.
     pub(crate) fn release(&mut self, record: &Record) {
         let known = record.row.as_ref().and_then(|_| self.known.get_mut(record.layout.0 as usize));
         if let Some(known) = known {

@@ -12,7 +12,7 @@ use crate::config::TableConfig;
 use crate::item::ItemView;
 use crate::limiter::RateLimiter;
 
-/// A table without its extensions, which read it while they run.
+/// A table without its extensions, so that they can read it while they run.
 pub(crate) struct State {
     pub(crate) config: Arc<TableConfig>,
     pub(crate) limiter: RateLimiter,

@@ -12,7 +12,7 @@ use crate::selector::Select;
 use crate::storage::Record;
 use crate::table::Table;
 
-/// A table's rules and counters at one moment. The counters start when the table is created or reset.
+/// A table's rules and counters at one point in time. The counters start when the table is created or reset.
 #[derive(Clone, Debug)]
 pub struct TableInfo {
     /// The rules.
@@ -51,18 +51,18 @@ impl Table {
         self.len() == 0
     }
 
-    /// Returns whether the table has an item with this key.
+    /// Returns whether the table has an item with the given key.
     pub fn contains(&self, key: u64) -> bool {
         self.state.contents.items.find(key).is_some()
     }
 
-    /// Returns the item with this key.
+    /// Returns the item with the given key.
     pub fn get(&self, key: u64) -> Option<ItemView<'_>> {
         self.state.get(key)
     }
 
-    /// Returns the number of bytes of the items' chunks, including those on disk and those shared with other tables of
-    /// the same ledger. Each chunk counts once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
+    /// Returns the number of bytes in the items' chunks, including those on disk and those shared with other tables of
+    /// the same ledger. Each chunk is counted once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
     pub fn bytes(&self) -> AccountSnapshot {
         self.state.contents.account.snapshot()
     }

@@ -29,8 +29,8 @@ impl Table {
     }
 
     /// Samples `count` items and copies each column to its place, sample by sample. This requires that the rate limiter
-    /// allows `count` samples, that all sampled items are rows with these columns, that there are no extensions, and
-    /// that no sample removes its item.
+    /// allows `count` samples, that all sampled items are rows with the given columns, that there are no extensions,
+    /// and that no sample removes its item.
     ///
     /// If these requirements are not met, `others` receives the samples, as from [`sample_many`](Self::sample_many),
     /// which may return fewer than `count`, and the returned value is empty.
@@ -54,7 +54,7 @@ impl Table {
         Vec::new()
     }
 
-    /// Returns the kind of the rows, if the table's items can be copied into places for such columns.
+    /// Returns the kind of the rows if the table's items can be copied to destinations for such columns.
     fn copied(&self, columns: &Arc<[ColumnLayout]>, count: usize, places: &[&mut [u8]]) -> Option<KindId> {
         let kind = self.state.contents.items.layouts().kind_of(columns)?;
         let fits = columns.len() == places.len()

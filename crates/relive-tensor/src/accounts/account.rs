@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use super::word::{Counted, Word};
 
-/// The chunks to which one holder's items refer. The holder is usually a table. Each chunk counts once.
+/// The chunks to which the items of one holder, usually a table, refer. Each chunk is counted once.
 ///
 /// Created by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and
 /// [`Chunk::release`](crate::Chunk::release) update it, with one call for each distinct chunk of each item.
 ///
-/// It has its own cache lines because the parts of an account are updated concurrently.
+/// Each part of an account has its own cache lines, because the parts are updated concurrently.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Account {
@@ -20,18 +20,18 @@ pub struct Account {
     raw_bytes: AtomicI64,
     shared_bytes: AtomicI64,
     spilled_bytes: AtomicI64,
-    /// The account of which this is a part. It holds the account's total counts.
+    /// The account to which this part belongs. It holds the account's total counts.
     whole: Option<Arc<Account>>,
 }
 
-/// The totals of an [`Account`], all read at about the same time. Each total is exact by itself.
+/// The totals of an [`Account`], all read at about the same time. Each individual total is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountSnapshot {
     /// The number of distinct chunks.
     pub chunks: u64,
-    /// The number of bytes of their frames.
+    /// The number of bytes in the frames of the chunks.
     pub encoded_bytes: u64,
-    /// The number of bytes of their content once decoded.
+    /// The number of bytes in the content of the chunks once decoded.
     pub raw_bytes: u64,
     /// The part of the encoded bytes that another account also holds.
     pub shared_bytes: u64,

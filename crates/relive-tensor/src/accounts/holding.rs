@@ -25,7 +25,7 @@ pub(crate) fn hold<'a>(
     }
 }
 
-/// Counts one item fewer in `account` that refers to this chunk.
+/// Counts one fewer item of `account` that refers to this chunk.
 pub(crate) fn release<'a>(
     state: &ChunkState,
     account: &Account,
@@ -42,8 +42,8 @@ pub(crate) fn release<'a>(
 }
 
 impl ChunkState {
-    /// Counts one more item of the account with this number, unless another account holds the chunk. Returns the
-    /// previous word, or `Err` if nothing changed.
+    /// Counts one more item of the account `number`, unless another account holds the chunk. Returns the previous word,
+    /// or `Err` if nothing changed.
     fn hold_alone(&self, number: u32) -> Result<Word, Word> {
         self.update_holder(|word| match word.holder() {
             0 => Some((number, 1)),
@@ -51,8 +51,8 @@ impl ChunkState {
         })
     }
 
-    /// Counts one item fewer, unless another account also holds the chunk. Returns the previous word, or `Err` if
-    /// nothing changed.
+    /// Counts one fewer item of the account `number`, unless another account also holds the chunk. Returns the previous
+    /// word, or `Err` if nothing changed.
     fn release_alone(&self, number: u32) -> Result<Word, Word> {
         let less = |word: Word| (word.holder() == number).then(|| (number, word.uses().saturating_sub(1)));
         self.update_holder(less)
@@ -60,8 +60,8 @@ impl ChunkState {
 }
 
 impl Counted<'_> {
-    /// The list, and whether there is one, change only under the list's lock. The state that was read before taking the
-    /// lock may have changed.
+    /// A chunk's list of holders is created, changed and removed only under the lock of the lists. The state that was
+    /// read before taking the lock may have changed.
     fn hold_among_several(&self, holders_ledger: &Ledger, account: &Account) {
         let mut lists = holders_ledger.lists();
         let Lists { open, several } = &mut *lists;

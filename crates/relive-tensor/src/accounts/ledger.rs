@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use super::account::Account;
 use super::word::SEVERAL;
 
-/// Frames shorter than this stay in memory: moving such a frame saves at most about a hundred bytes.
+/// Frames shorter than this stay in memory, because moving such a frame saves at most about a hundred bytes.
 pub const MIN_MOVABLE_BYTES: usize = 256;
 
 /// Totals of live chunks. A chunk counts from the time it is assigned to the ledger until it is dropped.
@@ -50,23 +50,23 @@ pub(super) struct Lists {
     pub(super) several: HashMap<usize, SmallVec<[(u32, u64); 4]>>,
 }
 
-/// The totals of a [`Ledger`], all read at about the same time. Each total is exact by itself.
+/// The totals of a [`Ledger`], all read at about the same time. Each individual total is exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LedgerSnapshot {
     /// Live chunks.
     pub chunks: u64,
-    /// The number of bytes of their frames.
+    /// The number of bytes in the frames of the chunks.
     pub encoded_bytes: u64,
-    /// The number of bytes of their content once decoded.
+    /// The number of bytes in the content of the chunks once decoded.
     pub raw_bytes: u64,
-    /// The number of bytes of the frames that are on disk and not in memory.
+    /// The number of bytes in the frames that are on disk and not in memory.
     pub spilled_bytes: u64,
-    /// The number of bytes of the frames that several accounts hold. Each such chunk counts once.
+    /// The number of bytes in the frames that several accounts hold. Each such chunk is counted once.
     pub shared_bytes: u64,
 }
 
 impl LedgerSnapshot {
-    /// Returns the number of bytes of frames in memory.
+    /// Returns the number of bytes in the frames that are in memory.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
         self.encoded_bytes.saturating_sub(self.spilled_bytes)

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 pub(crate) struct ChunkState(AtomicU64);
 
-/// The state of a chunk at one moment.
+/// The state of a chunk at one point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -108,9 +108,9 @@ pub(crate) struct Counted<'a> {
     pub(crate) state: &'a ChunkState,
     /// The chunk's address, which no client can choose, unlike the chunk's key.
     pub(crate) address: usize,
-    /// The number of bytes of its frame.
+    /// The number of bytes in the chunk's frame.
     pub(crate) encoded_bytes: u64,
-    /// The number of bytes of its content once decoded.
+    /// The number of bytes in the chunk's content once decoded.
     pub(crate) raw_bytes: u64,
 }
 

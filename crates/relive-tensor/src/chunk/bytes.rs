@@ -98,7 +98,7 @@ impl FrameStorage {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                // The frame is copied into `Bytes`, whose reference count shows whether other code uses it.
+                // The frame is copied into `Bytes`, whose reference count shows whether other code is using it.
                 let frames = Frames { in_memory: Some(Bytes::copy_from_slice(&frame)), stored: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
@@ -123,7 +123,7 @@ impl Movable {
         self.lock().in_memory.clone()
     }
 
-    /// Returns whether a reader uses the frame in memory.
+    /// Returns whether a reader is using the frame in memory.
     pub(super) fn is_frame_in_use(&self) -> bool {
         self.lock().in_memory.as_ref().is_some_and(|in_memory| !in_memory.is_unique())
     }
@@ -141,7 +141,8 @@ impl Movable {
         frames.in_memory.take_if(|in_memory| in_memory.is_unique())
     }
 
-    /// Returns the frame that is now in memory, and whether it is `bytes` because no frame was in memory before.
+    /// Returns the frame that is now in memory, and whether that frame is `bytes`, which means that no frame was in
+    /// memory before.
     pub(super) fn put_in_memory(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();
         let is_new = frames.in_memory.is_none();

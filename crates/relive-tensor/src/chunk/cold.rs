@@ -27,10 +27,9 @@ pub trait ColdStore: Send + Sync {
     /// A frame cannot be read, or differs from the data that was stored. Other frames may have been restored.
     fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError>;
 
-    /// Returns whether so much of the occupied space belonged to chunks that are now dropped that it is worth storing
-    /// the remaining chunks again.
+    /// Returns whether dropped chunks occupy so much space that it is worth storing the remaining chunks again.
     fn is_sparse(&self) -> bool;
 
-    /// Returns whether most of the space around a chunk's place belonged to chunks that are now dropped.
+    /// Returns whether dropped chunks occupy most of the space around a chunk's place.
     fn is_sparse_around(&self, chunk: &Chunk) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Encodes tensors to the parts of a chunk.
+//! Encodes tensors into the parts of a chunk.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ pub fn encode_chunk(
 /// A frame and its headers.
 pub(crate) type Encoded = (Arc<[u8]>, SmallVec<[ColumnHeader; 1]>);
 
-/// Encodes the payloads of columns with these types and shapes. `encode` appends the payload of a column and returns
-/// its codec.
+/// Encodes the payloads of columns with the given types and shapes. `encode` appends the payload of a column and
+/// returns its codec.
 pub(crate) fn encode_payloads<'a>(
     key: u64,
     columns: impl ExactSizeIterator<Item = (DType, &'a Shape)>,

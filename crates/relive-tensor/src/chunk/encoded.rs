@@ -66,15 +66,15 @@ impl<'a> EncodedTensor<'a> {
 }
 
 impl EncodedTensor<'_> {
-    /// Returns the number of bytes of the decoded elements, or `None` for strings and for sizes beyond 64 bits.
+    /// Returns the number of bytes in the decoded elements, or `None` for strings and for sizes beyond 64 bits.
     #[must_use]
     pub fn size_bytes(&self) -> Option<u64> {
         self.shape.num_elements()?.checked_mul(to_u64(self.dtype.size_bytes()?))
     }
 
-    /// Copies rows, starting with row number `first`, into all of `dst` if the elements are uncompressed, without
-    /// decoding other rows. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded
-    /// elements, rows that do not exist, and broken payloads.
+    /// Copies rows, starting with row number `first`, into all of `dst` if the elements are uncompressed. No other rows
+    /// are decoded. Returns `None` and leaves `dst` unchanged for strings, compressed or delta-encoded elements, rows
+    /// that do not exist, and broken payloads.
     ///
     /// # Errors
     /// [`ChunkFault`] if the bytes of a bool tensor are not valid bools.
@@ -98,7 +98,7 @@ impl EncodedTensor<'_> {
         plain.get(at(first)?..at(first.checked_add(rows)?)?)
     }
 
-    /// Returns the elements if they are uncompressed, and the number of bytes of a row.
+    /// Returns the elements if they are uncompressed, and the number of bytes in a row.
     fn plain<'p>(&self, payload: &'p [u8]) -> Option<(&'p [u8], usize)> {
         if self.delta_encoded && delta::applies(self.dtype, self.shape) {
             return None;

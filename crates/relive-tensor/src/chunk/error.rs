@@ -55,7 +55,7 @@ pub enum ChunkFault {
     /// The payload is broken.
     #[error(transparent)]
     Codec(#[from] CodecError),
-    /// The decoded bytes are not a tensor of the dtype.
+    /// The decoded bytes are not a valid tensor of the column's type.
     #[error(transparent)]
     Tensor(#[from] TensorError),
 }

@@ -52,8 +52,8 @@ impl ColumnHeader {
         self.dtype == other.dtype && are_same(self.cell_dims(), other.cell_dims())
     }
 
-    /// Returns whether the payload has the length of uncompressed elements. A payload with another length is compressed
-    /// or consists of several pieces.
+    /// Returns whether the payload has the length of uncompressed elements. A payload with a different length is
+    /// compressed or consists of several pieces.
     #[must_use]
     pub fn seems_plain(&self) -> bool {
         let len = u64::from(self.span.end.saturating_sub(self.span.start));
@@ -67,13 +67,13 @@ impl ColumnHeader {
         payload.zip(size).is_some_and(|(payload, size)| self.codec.plain(payload, size).is_some())
     }
 
-    /// Returns the number of bytes of the decoded elements, or `None` for strings and for sizes beyond 64 bits.
+    /// Returns the number of bytes in the decoded elements, or `None` for strings and for sizes beyond 64 bits.
     pub(crate) fn fixed_size(&self) -> Option<u64> {
         let size = u64::try_from(self.dtype.size_bytes()?).ok()?;
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Returns the number of bytes of one row. For strings, the characters are not counted, since slices of a chunk
+    /// Returns the number of bytes in one row. For strings, the characters are not counted, since slices of a chunk
     /// share them.
     pub(crate) fn row_size(&self) -> u64 {
         let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());

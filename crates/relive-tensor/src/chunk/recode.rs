@@ -1,4 +1,4 @@
-//! Recodes a chunk with another codec.
+//! Recodes a chunk with a different codec.
 
 use super::encode::{encode_bytes, encode_payloads};
 use super::{Chunk, ChunkError, ChunkFault, ChunkParts};

@@ -29,8 +29,8 @@ pub struct ChunkParts {
     pub delta_encoded: bool,
     /// The bytes to which the columns' spans refer.
     pub frame: Arc<[u8]>,
-    /// Whether `frame` is a client's message verbatim, to be forwarded unchanged. Otherwise, it contains only the
-    /// payloads.
+    /// Whether `frame` is a verbatim copy of a client's message, to be forwarded unchanged. Otherwise, it contains only
+    /// the payloads.
     pub verbatim: bool,
 }
 
@@ -171,7 +171,7 @@ impl Chunk {
         self.delta_encoded
     }
 
-    /// Returns whether all columns are uncompressed: each payload ends with its elements.
+    /// Returns whether all columns are uncompressed, so that each payload ends with its elements.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         self.plain
@@ -217,7 +217,7 @@ impl Chunk {
         self.state.set_store_tag(tag);
     }
 
-    /// Returns whether the frame is a client's message verbatim.
+    /// Returns whether the frame is a verbatim copy of a client's message.
     #[must_use]
     pub fn is_verbatim(&self) -> bool {
         self.verbatim
@@ -266,7 +266,7 @@ impl Chunk {
         accounts::hold(&self.state, account, || (self.counted(), self.holders_ledger()));
     }
 
-    /// Counts one item fewer in `account` that refers to this chunk.
+    /// Counts one fewer item of `account` that refers to this chunk.
     pub fn release(&self, account: &Account) {
         accounts::release(&self.state, account, || (self.counted(), self.holders_ledger()));
     }

@@ -62,7 +62,7 @@ impl CutColumn<'_> {
         self.rows
     }
 
-    /// Returns the number of bytes of the elements, or 0 for strings.
+    /// Returns the number of bytes in the elements, or 0 for strings.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         match self.data {

@@ -26,7 +26,7 @@ impl Open {
         self.steps > 0 && self.range.end == step
     }
 
-    /// Adds `rows` steps from number `first` on, and returns how many are new.
+    /// Adds `rows` steps, starting with number `first`, and returns how many of them are new.
     pub(super) fn add_steps(&mut self, first: i32, rows: u32) -> u32 {
         let is_same = self.continues(first);
         let follows = self.steps == 0 || is_same || self.range.end.checked_add(1) == Some(first);

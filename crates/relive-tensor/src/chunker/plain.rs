@@ -18,7 +18,7 @@ pub struct PlainCut<'a> {
     key: u64,
     range: SequenceRange,
     columns: SmallVec<[PlainColumn<'a>; 8]>,
-    /// The number of bytes of all payloads.
+    /// The number of bytes in all payloads.
     size: usize,
 }
 
@@ -116,13 +116,13 @@ impl PlainColumn<'_> {
         &self.shape
     }
 
-    /// Returns the number of bytes of the elements.
+    /// Returns the number of bytes in the elements.
     #[must_use]
     pub fn num_bytes(&self) -> usize {
         self.column.num_bytes()
     }
 
-    /// Returns the number of bytes of the payload.
+    /// Returns the number of bytes in the payload.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a column has rows")]
     pub fn len(&self) -> usize {

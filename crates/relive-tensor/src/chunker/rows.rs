@@ -101,7 +101,7 @@ impl<'a> Rows<'a> {
         self.rows
     }
 
-    /// Returns the number of bytes of one row, with strings counted as in [`Tensor::size_bytes`]. For several rows of
+    /// Returns the number of bytes in one row, with strings counted as in [`Tensor::size_bytes`]. For several rows of
     /// strings, this is the mean number.
     #[must_use]
     pub fn cell_bytes(&self) -> u64 {

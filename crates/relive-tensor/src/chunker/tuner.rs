@@ -24,7 +24,7 @@ pub struct ChunkStatistic {
     pub size_bytes: u64,
 }
 
-/// Finds the chunk length of a column with the lowest cost, like dm-reverb.
+/// Finds the chunk length with the lowest cost for a column, as dm-reverb does.
 ///
 /// The cost of a length is the number of bytes stored per step plus the weighted number of bytes sent per step of an
 /// item: longer chunks compress better, while shorter chunks contain fewer steps that an item does not need. The tuner

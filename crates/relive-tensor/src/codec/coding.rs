@@ -42,8 +42,8 @@ impl Codec {
         snappy::stored_head(len)
     }
 
-    /// Checks that `src` decodes to exactly `expected_len` bytes, without storing them. Snappy and LZ4 are walked tag
-    /// by tag without output; Zstandard is decoded through a small buffer.
+    /// Checks that `src` decodes to exactly `expected_len` bytes, without storing them. Snappy and LZ4 payloads are
+    /// walked tag by tag without output; Zstandard payloads are decoded through a small buffer.
     ///
     /// # Errors
     /// [`CodecError`] with the position and kind of the damage.

@@ -16,7 +16,7 @@
 use crate::dtype::DType;
 use crate::shape::Shape;
 
-/// Returns whether delta coding applies to tensors with this type and shape.
+/// Returns whether delta coding applies to tensors with the given type and shape.
 #[must_use]
 pub fn applies(dtype: DType, shape: &Shape) -> bool {
     dtype.delta_codable() && shape.rank() >= 2
@@ -55,17 +55,17 @@ pub fn decode(dtype: DType, shape: &Shape, data: &mut [u8]) {
 #[derive(Clone, Copy)]
 struct Rows {
     count: usize,
-    /// The number of bytes of a row, not 0.
+    /// The number of bytes in a row, which is not 0.
     len: usize,
 }
 
 impl Rows {
-    /// Applies `op` to each row except the first, and to its previous row, from the first row to the last.
+    /// Applies `op` to each row except the first, together with the previous row, from the first row to the last.
     fn forwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).for_each(|row| self.combine(data, row, &op));
     }
 
-    /// Applies `op` to each row except the first, and to its previous row, from the last row to the first.
+    /// Applies `op` to each row except the first, together with the previous row, from the last row to the first.
     fn backwards<const W: usize>(self, data: &mut [u8], op: impl Fn([u8; W], [u8; W]) -> [u8; W]) {
         (1..self.count).rev().for_each(|row| self.combine(data, row, &op));
     }

@@ -13,7 +13,7 @@ pub enum CodecError {
     /// The payload is truncated or damaged.
     #[error("{codec} payload is corrupt at byte {at}: {fault}")]
     Broken { codec: Codec, at: usize, fault: BlockFault },
-    /// A library's decoder refused the payload; contains its message.
+    /// A library's decoder refused the payload. The value is the library's message.
     #[error("{codec} payload is corrupt: {message}")]
     Library { codec: Codec, message: String },
     /// The data is too long for one payload.
@@ -48,7 +48,7 @@ pub enum BlockFault {
 }
 
 impl Codec {
-    /// Checks the number of bytes of a payload.
+    /// Checks the size of a payload in bytes.
     pub(super) fn check_len(self, found: usize, expected: usize) -> Result<(), CodecError> {
         if found == expected {
             return Ok(());

@@ -20,7 +20,7 @@ use std::fmt;
 pub enum Codec {
     /// Uncompressed.
     Raw,
-    /// One raw Snappy block: varint length, then elements; no framing, no checksum.
+    /// One raw Snappy block: a varint length followed by the elements, without framing or a checksum.
     Snappy,
     /// One raw LZ4 block, without a length.
     Lz4,
@@ -43,7 +43,7 @@ impl Codec {
         }
     }
 
-    /// Returns the codec with this [`name`](Self::name).
+    /// Returns the codec with the given [`name`](Self::name).
     ///
     /// ```
     /// use relive_tensor::Codec;

@@ -34,7 +34,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the sequences of the block and performs all checks of a decoder, without output.
+/// Walks the sequences of the block and performs all checks that a decoder performs, without producing output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let found = walk(src, expected_len).map_err(|(rest, fault)| CodecError::Broken {
         codec: Codec::Lz4,

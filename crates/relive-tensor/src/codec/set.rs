@@ -26,7 +26,7 @@ impl CodecSet {
     /// The codec that every peer supports, including dm-reverb: [`Codec::Snappy`].
     pub const REVERB: Self = Self::NONE.with(Codec::Snappy);
 
-    /// Returns a set with these codecs and `codec`.
+    /// Returns a set with the given codecs and `codec`.
     #[must_use]
     pub const fn with(self, codec: Codec) -> Self {
         Self(self.0 | 1 << codec as u8)

@@ -16,7 +16,7 @@ use super::strings::read_varint32;
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;
 
-/// The number of bytes of a block in addition to its only literal: the length (stored twice) and a tag.
+/// The number of bytes in a block in addition to its only literal: the length (stored twice) and a tag.
 const MAX_STORED_OVERHEAD: usize = 10;
 
 pub(super) fn encode(src: &[u8], out: &mut Vec<u8>) -> Result<(), CodecError> {
@@ -107,7 +107,7 @@ pub(super) fn decode_into(src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> 
     }
 }
 
-/// Walks the elements of the block and performs all checks of a decoder, without output.
+/// Walks the elements of the block and performs all checks that a decoder performs, without producing output.
 pub(super) fn validate(src: &[u8], expected_len: usize) -> Result<(), CodecError> {
     let broken = |(rest, fault): (&[u8], BlockFault)| CodecError::Broken {
         codec: Codec::Snappy,

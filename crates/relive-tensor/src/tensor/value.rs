@@ -167,7 +167,7 @@ impl Tensor {
     /// Returns a copy of the elements.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor has elements with another type.
+    /// [`TensorError::DType`] if the tensor has elements with a different type.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>, TensorError> {
         let bytes = self.typed_bytes::<T>()?;
         let mut values = vec![T::zeroed(); self.num_elements()];
@@ -178,8 +178,8 @@ impl Tensor {
     /// Returns the elements without a copy.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor has elements with another type; [`TensorError::Misaligned`] if the bytes
-    /// are not aligned for `T`, which happens for a part of a larger buffer.
+    /// [`TensorError::DType`] if the tensor has elements with a different type; [`TensorError::Misaligned`] if the
+    /// bytes are not aligned for `T`, which happens for a part of a larger buffer.
     pub fn as_slice<T: Element>(&self) -> Result<&[T], TensorError> {
         let bytes = self.typed_bytes::<T>()?;
         if bytes.is_empty() {
@@ -218,7 +218,7 @@ impl Tensor {
         Ok(Self { dtype: self.dtype, shape, data })
     }
 
-    /// Returns the same data with another shape, which must have the same number of elements.
+    /// Returns the same data with a different shape, which must have the same number of elements.
     pub(super) fn reshaped(&self, shape: Shape) -> Self {
         Self { dtype: self.dtype, shape, data: self.data.clone() }
     }
@@ -238,7 +238,8 @@ impl fmt::Debug for Tensor {
     }
 }
 
-/// Returns the units (bytes or strings) of the rows in `range`, where `rows` equal rows have `len` units.
+/// Returns the units (bytes or strings) of the rows in `range`, where `rows` rows of equal size have `len` units in
+/// total.
 fn row_span(len: usize, rows: u32, range: &Range<u32>) -> Range<usize> {
     let per_row = usize::try_from(rows).ok().and_then(|rows| len.checked_div(rows)).unwrap_or(0);
     let at = |row: u32| usize::try_from(row).map_or(len, |row| row * per_row);
@@ -253,7 +254,7 @@ fn element_count(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
     num_elements(shape.dims()).ok_or_else(|| TensorError::TooLarge { dtype, shape: shape.clone() })
 }
 
-/// Returns the number of bytes of a tensor of fixed-size elements.
+/// Returns the number of bytes in a tensor of fixed-size elements.
 fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
     let size = dtype.size_bytes().ok_or(TensorError::Strings)?;
     element_count(dtype, shape)?

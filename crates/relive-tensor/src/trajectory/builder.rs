@@ -11,8 +11,7 @@ use super::stored::{Columns, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
-/// The number of chunks above which their numbers are found by hash instead of a linear search, which is faster for
-/// fewer chunks.
+/// The number of chunks above which their numbers are found by hash. For fewer chunks, a linear search is faster.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
 /// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. A builder can be reused: its

@@ -142,7 +142,7 @@ impl<'a> Sources<'a> {
         tensor.rows(slice.offset..end).map_err(|source| TrajectoryError::Tensor { column, source })
     }
 
-    /// Returns the whole tensor of a slice.
+    /// Returns the whole tensor to which a slice refers.
     fn tensor(&mut self, slice: &Slice) -> Result<Tensor, ChunkError> {
         let chunk = self.chunk(slice).expect("the builder refuses slices of unknown chunks");
         let decode = || chunk.decode_column(to_usize(slice.index));

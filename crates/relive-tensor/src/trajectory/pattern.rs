@@ -92,7 +92,7 @@ pub(super) struct Patterns {
 }
 
 impl Patterns {
-    /// Returns the pattern with these columns and slices, whose offsets in the first chunk are relative to `first`.
+    /// Returns the pattern with the given columns and slices, whose offsets in the first chunk are relative to `first`.
     pub(super) fn of(&mut self, columns: &[ColumnSpan], slices: &[Slice], first: u32) -> Pattern {
         let relative = |slice: &Slice| Slice {
             offset: slice.offset.wrapping_sub(first_row(first, slice.chunk)),

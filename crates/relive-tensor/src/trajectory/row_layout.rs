@@ -80,7 +80,7 @@ impl RowLayout {
         self.columns.iter().map(|column| &column.layout)
     }
 
-    /// Returns the number of bytes of all columns.
+    /// Returns the number of bytes in all columns.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.columns.iter().map(|column| column.part.bytes as usize).sum()

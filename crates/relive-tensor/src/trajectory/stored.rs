@@ -196,17 +196,17 @@ impl<'a> Column<'a> {
         self.chunks.len()
     }
 
-    /// Returns the key of the chunk of a slice of this column, for messages.
+    /// Returns the key of the chunk that contains a slice of this column, for use in messages.
     pub(super) fn key_of(&self, slice: &Slice) -> u64 {
         self.chunk_of(slice).map_or(0, |chunk| chunk.key())
     }
 
-    /// Returns the header of the tensor of a slice of this column.
+    /// Returns the header of the tensor to which a slice of this column refers.
     pub(super) fn header_of(&self, slice: &Slice) -> Option<&'a ColumnHeader> {
         self.chunk_of(slice)?.column(usize::try_from(slice.index).ok()?)
     }
 
-    /// Returns the header of the first slice's tensor. All slices agree in the type and shape of a row.
+    /// Returns the header of the first slice's tensor. All slices have rows of the same type and shape.
     pub(super) fn header(&self) -> Option<&'a ColumnHeader> {
         self.header_of(&self.slices().next()?)
     }

@@ -45,7 +45,7 @@ fn check_column(index: usize, column: Column<'_>) -> Result<(u64, u64), Trajecto
     Ok((rows, first.row_size()))
 }
 
-/// Returns the header of the tensor of a slice, if it exists.
+/// Returns the header of the tensor to which a slice refers, if that tensor exists.
 fn header<'a>(index: usize, column: Column<'a>, slice: &Slice) -> Result<&'a ColumnHeader, TrajectoryError> {
     let Some(chunk) = column.chunk_of(slice) else {
         let (chunk, chunks) = (slice.chunk, column.num_chunks());

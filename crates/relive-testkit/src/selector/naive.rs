@@ -38,7 +38,7 @@ impl NaiveSelector {
         self.members.is_empty()
     }
 
-    /// Returns whether a member may have this priority, in place of `replaced` if it is already present.
+    /// Returns whether a member may have the given priority, in place of `replaced` if it is already present.
     pub fn accepts(&self, replaced: Option<u64>, priority: f64) -> bool {
         match self.kind {
             SelectorKind::Fifo

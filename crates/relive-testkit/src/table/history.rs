@@ -17,14 +17,14 @@ use crate::selector::kinds;
 /// One operation.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Inserts an item with these chunks; chunk n belongs to episode n / 3 and has 1 + n % 4 steps. Items with the same
-    /// numbers share chunks.
+    /// Inserts an item with the given chunks; chunk n belongs to episode n / 3 and has 1 + n % 4 steps. Items with the
+    /// same numbers share chunks.
     Insert {
         /// The item's key.
         key: u64,
         /// Its priority.
         priority: f64,
-        /// How often the item counts as sampled.
+        /// The number of times that the item counts as sampled.
         times_sampled: i32,
         /// Its chunks.
         chunks: Vec<u8>,
@@ -40,7 +40,7 @@ pub enum Op {
     },
     /// Changes priorities by key, in one call.
     UpdateMany(Vec<(u64, f64)>),
-    /// Deletes the item with this key.
+    /// Deletes the item with the given key.
     Delete(u64),
     /// Changes the rules.
     Change(TableChange),

@@ -61,7 +61,7 @@ impl NaiveTable {
         }
     }
 
-    /// Returns whether the rate limiter allows this many inserts.
+    /// Returns whether the rate limiter allows the given number of inserts.
     pub fn can_insert(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
         let cursor = self.weighted_inserts + float(count) * limits.samples_per_insert - float(self.samples);
@@ -69,7 +69,7 @@ impl NaiveTable {
         !self.paused.inserts && (fits || cursor <= limits.max_diff)
     }
 
-    /// Returns whether the rate limiter allows this many samples.
+    /// Returns whether the rate limiter allows the given number of samples.
     pub fn can_sample(&self, count: i64) -> bool {
         let limits = self.config.rate_limiter;
         let cursor = self.weighted_inserts - float(self.samples);
@@ -77,7 +77,7 @@ impl NaiveTable {
         !self.paused.samples && is_large && cursor - float(count) >= limits.min_diff
     }
 
-    /// Replays an insert with this outcome.
+    /// Replays an insert with the given outcome.
     ///
     /// # Panics
     /// If the outcome is wrong.
@@ -131,7 +131,7 @@ impl NaiveTable {
             || self.config.max_bytes.is_some_and(|limit| self.bytes() > limit)
     }
 
-    /// Returns the number of bytes of all chunks, each counted once.
+    /// Returns the number of bytes in all chunks, each counted once.
     fn bytes(&self) -> u64 {
         self.chunks().values().map(|(_, size)| size).sum()
     }
@@ -146,7 +146,7 @@ impl NaiveTable {
         self.items.iter_mut().filter(|item| item.key == key).for_each(|item| item.priority = priority);
     }
 
-    /// Replays a sample with this result.
+    /// Replays a sample with the given result.
     ///
     /// # Panics
     /// If the result is impossible.

@@ -135,7 +135,7 @@ impl ServerTls {
     /// Like [`new`](Self::new), but with the clients' authorities, if any, in a file.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new); also if the file cannot be read.
+    /// The errors of [`new`](Self::new). An error is also returned if the file cannot be read.
     pub fn with_files(identity: Identity, client_authorities: Option<&Path>) -> Result<Self, TlsError> {
         let Some(path) = client_authorities else { return Self::new(identity, None) };
         Self::new(identity, Some(&file(path)?)).map_err(in_file(path))
@@ -184,7 +184,7 @@ impl ClientTls {
     /// Like [`new`](Self::new), but with the authorities in a file.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new); also if the file cannot be read.
+    /// The errors of [`new`](Self::new). An error is also returned if the file cannot be read.
     pub fn with_files(authorities: Option<&Path>, identity: Option<Identity>) -> Result<Self, TlsError> {
         let Some(path) = authorities else { return Self::new(None, identity) };
         Self::new(Some(&file(path)?), identity).map_err(in_file(path))

@@ -14,7 +14,7 @@ use crate::{WireError, dtype};
 pub struct BatchView {
     /// The number of samples, at least one.
     pub samples: usize,
-    /// The number of bytes of the data.
+    /// The number of bytes in the data.
     pub data_bytes: usize,
     /// Its columns.
     pub columns: Vec<ColumnView>,
@@ -23,7 +23,7 @@ pub struct BatchView {
 /// A column of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnView {
-    /// Type and shape; without the number of rows if it differs between samples.
+    /// The type and shape. The number of rows is omitted if it differs between samples.
     pub layout: ColumnLayout,
     /// The range of the numbers of rows, as uint32, if they differ between samples.
     pub rows_at: Option<Range<usize>>,
@@ -97,8 +97,8 @@ impl ColumnView {
         Ok(view)
     }
 
-    /// Returns the number of rows of each sample, for a batch of `samples` with this data, or `None` if all samples
-    /// have the same number.
+    /// Returns the number of rows of each sample, for a batch of `samples` with the given data, or `None` if all
+    /// samples have the same number.
     ///
     /// # Errors
     /// [`WireError::Batch`] if the numbers do not match the size of the column.

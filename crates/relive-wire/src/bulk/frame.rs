@@ -59,7 +59,7 @@ pub struct FrameHeader {
     body_len: u64,
 }
 
-/// Why bytes are not a frame.
+/// Why bytes do not form a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// An unknown kind.
@@ -99,13 +99,13 @@ impl FrameHeader {
         Ok(Self { kind, head_len, body_len: body })
     }
 
-    /// Returns the number of bytes of the head.
+    /// Returns the number of bytes in the head.
     #[must_use]
     pub fn head_len(&self) -> usize {
         self.head_len as usize
     }
 
-    /// Returns the number of bytes of the body.
+    /// Returns the number of bytes in the body.
     #[must_use]
     pub fn body_len(&self) -> usize {
         usize::try_from(self.body_len).unwrap_or(usize::MAX)

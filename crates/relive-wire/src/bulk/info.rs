@@ -9,7 +9,7 @@ use super::aligned;
 pub struct BatchInfo {
     /// The item's key.
     pub key: u64,
-    /// The probability with which it was sampled.
+    /// The probability with which the item was sampled.
     pub probability: f64,
     /// Its priority.
     pub priority: f64,
@@ -17,7 +17,7 @@ pub struct BatchInfo {
     pub table_size: u64,
     /// When the item was inserted, in nanoseconds since 1970.
     pub inserted_at: i64,
-    /// How often the item has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
     /// Whether the rate limiter held the sample back.
     pub rate_limited: bool,
@@ -40,7 +40,7 @@ impl InfoLayout {
         Self { samples }
     }
 
-    /// Returns the number of bytes of all arrays, up to the beginning of the data.
+    /// Returns the number of bytes in all arrays, up to the beginning of the data.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         aligned(self.samples.saturating_mul(WIDE * 8 + 4 + 1))

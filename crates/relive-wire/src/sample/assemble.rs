@@ -27,7 +27,7 @@ struct Entry {
 }
 
 impl Assembler {
-    /// Creates an assembler for a stream whose items have this structure.
+    /// Creates an assembler for a stream whose items have the given structure.
     #[must_use]
     pub fn of_items_like(structure: Option<Arc<ItemStructure>>) -> Assembler {
         Assembler { begun: None, structure }

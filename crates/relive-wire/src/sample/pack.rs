@@ -55,7 +55,7 @@ struct Open {
     parts: VecDeque<Part>,
     tail: Writer,
     entries: usize,
-    /// The number of bytes of chunks, and of unusually large descriptions.
+    /// The number of bytes in chunks and in unusually large descriptions.
     counted_bytes: usize,
 }
 

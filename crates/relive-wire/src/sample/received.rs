@@ -27,9 +27,9 @@ pub struct ReceivedInfo {
     pub key: u64,
     /// Its priority.
     pub priority: f64,
-    /// How often the item has been sampled.
+    /// The number of times that the item has been sampled.
     pub times_sampled: i32,
-    /// The probability with which it was sampled.
+    /// The probability with which the item was sampled.
     pub probability: f64,
     /// The number of items in the table.
     pub table_size: i64,
@@ -116,7 +116,7 @@ impl ReceivedSample {
         })
     }
 
-    /// Returns the number of bytes of the chunks as received.
+    /// Returns the number of bytes in the chunks as received.
     #[must_use]
     pub fn encoded_size_bytes(&self) -> usize {
         self.chunks().map(<[u8]>::len).sum()

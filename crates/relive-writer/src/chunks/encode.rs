@@ -138,7 +138,7 @@ const MAX_PAUSE: u32 = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Compressibility {
     pause: u32,
-    /// The number of chunks that remain in the pause.
+    /// The number of chunks until the pause ends.
     left: u32,
     is_trying: bool,
 }

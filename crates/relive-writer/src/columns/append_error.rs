@@ -34,7 +34,7 @@ pub enum AppendFault {
         /// The element type of the first value.
         expected: DType,
     },
-    /// A different shape than before.
+    /// A shape that differs from the shape of the first value.
     #[error(
         "got shape {got}, but expected {expected} as in its first value; every step of a column must have the same dtype and shape"
     )]
@@ -56,7 +56,7 @@ pub enum AppendFault {
     /// More bytes than a chunk can hold.
     #[error("has {size_bytes} bytes in one step; the limit is {MAX_CELL_BYTES}")]
     Size {
-        /// The number of bytes of the value.
+        /// The number of bytes in the value.
         size_bytes: u64,
     },
     /// A sequence without a leading dimension.

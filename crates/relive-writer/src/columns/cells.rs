@@ -70,7 +70,7 @@ impl KeptCells {
         self.appended - self.kept
     }
 
-    /// Adds cells at the end: the rows of `chunk` from `offset` on.
+    /// Adds cells at the end: the rows of `chunk`, starting at `offset`.
     pub(crate) fn push(&mut self, start: u64, length: u32, chunk: &ChunkRef, offset: u32) {
         self.first.get_or_insert(start);
         self.kept += u64::from(length);

@@ -15,7 +15,7 @@ use crate::chunks::ChunkRef;
 pub(crate) struct ColumnState {
     name: ColumnName,
     spec: Option<Arc<CellSpec>>,
-    /// Known from the first value on.
+    /// Set once the first value has been appended.
     membership: Option<Membership>,
     length: ChunkLength,
     cells: KeptCells,
@@ -92,7 +92,7 @@ impl ColumnState {
         self.membership = Some(membership);
     }
 
-    /// Checks whether `rows` may be appended from `position` on, without changing anything.
+    /// Checks whether `rows` may be appended at `position`, without changing anything.
     pub(crate) fn check(&self, rows: &Rows<'_>, position: u64) -> Result<()> {
         if self.cells.newest() == Some(position) {
             return Err(self.name.error(AppendFault::SetTwice));

@@ -73,7 +73,7 @@ impl ChunkGroup {
         })
     }
 
-    /// Returns whether a column with this chunk length and values like `rows` belongs to this group.
+    /// Returns whether a column with the given chunk length and values like `rows` belongs to this group.
     pub(crate) fn takes(&self, length: ChunkLength, rows: &Rows<'_>) -> bool {
         let step_bytes = self.shared_bytes.map(|bytes| bytes + rows.cell_bytes());
         let fits = step_bytes.is_some_and(|bytes| bytes <= MAX_SHARED_STEP_BYTES);

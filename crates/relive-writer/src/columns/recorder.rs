@@ -113,7 +113,7 @@ impl Recorder {
         self.add_named_columns(names)
     }
 
-    /// Appends columns that callers identify by other numbers.
+    /// Appends columns that callers identify by their own numbers.
     pub(crate) fn add_named_columns(&mut self, names: impl Iterator<Item = ColumnName>) -> Result<()> {
         for name in names {
             let length = *self.configured.get(&*name.path).unwrap_or(&self.default_length);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::item::PendingItem;
 
-/// How many more gaps than items are kept. Closing gaps requires a pass over all items.
+/// How many more gaps than items may exist before the gaps are closed, which requires a pass over all items.
 const SPARE_GAPS: usize = 64;
 
 /// Items in the order in which they were sent. Confirmations from one table arrive in this order; those from several
@@ -32,7 +32,7 @@ impl InFlight {
         self.items.iter().flatten()
     }
 
-    /// Removes the item with this key.
+    /// Removes the item with the given key.
     pub(super) fn remove(&mut self, key: u64) -> Option<PendingItem> {
         let is_it = |item: &Option<PendingItem>| item.as_ref().is_some_and(|item| item.key == key);
         let behind = self.items.iter().skip(self.next).position(is_it).map(|at| self.next + at);

@@ -140,7 +140,7 @@ impl PendingItem {
         ITEM_OVERHEAD_BYTES + self.table.len() + SLICE_BYTES * self.slices.len()
     }
 
-    /// Returns the number of bytes of the item and of its cut chunks, whether or not these have been sent.
+    /// Returns the number of bytes in the item and in its cut chunks, whether or not these have been sent.
     pub(crate) fn encoded_bytes(&self) -> usize {
         self.message_bytes() + self.chunks.iter().map(|chunk| chunk.size_bytes()).sum::<usize>()
     }

@@ -48,8 +48,8 @@ impl Outbox {
         self.in_flight.len() > 0 || self.has_work()
     }
 
-    /// Returns the number of bytes in the chunks and messages of unconfirmed items. A chunk counts once, as soon as it
-    /// has been cut.
+    /// Returns the number of bytes in the chunks and messages of unconfirmed items. A chunk is counted once, as soon as
+    /// it has been cut.
     pub(crate) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }

@@ -28,7 +28,7 @@ impl ItemConnection {
         Ok(ItemConnection { frames, has_answered: false })
     }
 
-    /// Returns whether a server that supports this protocol has answered.
+    /// Returns whether a server has answered that supports this protocol.
     pub(crate) fn has_answered(&self) -> bool {
         self.has_answered
     }

@@ -60,7 +60,7 @@ struct Unsettled {
     queue: VecDeque<PendingItem>,
     /// Items whose inserts are waiting in their tables.
     deferred: HashMap<u64, PendingItem, BuildHasherDefault<KeyHasher>>,
-    /// The number of bytes of the chunks and messages of queued and deferred items. A chunk counts once.
+    /// The number of bytes in the chunks and messages of queued and deferred items. A chunk is counted once.
     pending_bytes: usize,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,

@@ -256,7 +256,7 @@ impl RemoteLink {
         cx: &Context<'_>,
     ) -> Poll<Option<R>> {
         let mut state = self.state.lock();
-        // Requests are only polled on an established connection.
+        // Requests are only polled while a connection is established.
         state.last_error = None;
         if state.outbox.stream() != stream || state.is_done() {
             return Poll::Ready(None);

@@ -47,7 +47,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long items wait before the reason is logged. The interval doubles after each message.
 const FIRST_NOTICE: Duration = Duration::from_secs(3);
 
-/// Opens streams until the writer is done or the server refuses permanently, and logs what items are waiting for.
+/// Opens streams until the writer is done or a permanent error occurs, and logs what items are waiting for.
 pub(crate) async fn run(
     link: Arc<RemoteLink>,
     destination: Destination,
@@ -85,7 +85,7 @@ async fn log_waiting(link: &RemoteLink, address: &str) {
     }
 }
 
-/// Opens streams until the writer is done or the server refuses permanently.
+/// Opens streams until the writer is done or a permanent error occurs.
 async fn keep_open(link: Arc<RemoteLink>, mut destination: Destination, codec: Option<Codec>) {
     let mut backoff = Backoff::default();
     let mut stream = link.next_stream();

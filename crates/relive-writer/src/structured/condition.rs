@@ -42,7 +42,7 @@ pub(crate) enum Operand {
     StepIndex,
     /// The number of steps since the pattern was last applied.
     StepsSinceApplied,
-    /// The number of steps in the history, at most the pattern's largest age.
+    /// The number of steps in the history, limited to the pattern's largest age.
     BufferLength,
     /// 1 at the end of the episode, otherwise 0.
     IsEndEpisode,
@@ -81,7 +81,7 @@ impl Condition {
         OperandBuilder(Operand::StepsSinceApplied)
     }
 
-    /// Compares the number of steps in the history, at most the pattern's largest age.
+    /// Compares the number of steps in the history, limited to the pattern's largest age.
     pub fn buffer_length() -> OperandBuilder {
         OperandBuilder(Operand::BufferLength)
     }
@@ -183,7 +183,7 @@ impl Comparison {
     }
 }
 
-/// The values that conditions compare, at one moment.
+/// The values that conditions compare, at one point in time.
 pub(crate) struct ConditionValues<'a> {
     pub(crate) step_index: i64,
     pub(crate) steps_since_applied: i64,

@@ -14,7 +14,7 @@ use crate::columns::{Column, IndexError, item_shape, resolve};
 use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
-/// The largest number of items that one call reports to the tuner of chunk lengths, evenly spread. The tuner only uses
+/// The largest number of items, evenly spread, that one call reports to the tuner of chunk lengths. The tuner only uses
 /// the newest ten.
 const TUNED_ITEMS_PER_CALL: usize = 16;
 
@@ -67,7 +67,7 @@ impl<'a> Windows<'a> {
         Windows { ends: steps, length: 1, squeeze: true, columns: None }
     }
 
-    /// Uses the columns with these numbers, in this order, instead of all columns.
+    /// Uses the columns with the given numbers, in this order, instead of all columns.
     #[must_use]
     pub fn columns(mut self, columns: &'a [usize]) -> Windows<'a> {
         self.columns = Some(columns);

@@ -168,7 +168,7 @@ impl KnownTable {
         self.names == Names::Unsupported
     }
 
-    /// Continues without names if there are too many or if they are nested too deeply; returns any other error.
+    /// Continues without names if there are too many or if they are nested too deeply, and returns any other error.
     fn note_naming_error(&mut self, error: Error) -> Result<()> {
         if error.kind() != ErrorKind::InvalidArgument {
             return Err(error);
@@ -178,7 +178,7 @@ impl KnownTable {
         Ok(())
     }
 
-    /// Checks that items with these columns match the table.
+    /// Checks that items with the given columns match the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
         let checked = self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())));
         match &self.signature {

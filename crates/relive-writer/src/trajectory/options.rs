@@ -113,8 +113,8 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets whether [checked](Self::validate_items) items must also have their table's column names: those of its
-    /// signature or, without a signature, of its first writer.
+    /// Sets whether [checked](Self::validate_items) items must also have their table's column names: the names in its
+    /// signature or, without a signature, the names that its first writer used.
     ///
     /// An item from a plain list of columns has no names; its columns are identified by their order. If names are not
     /// checked, readers receive the columns under the table's names, regardless of the writer's own names.
@@ -146,8 +146,8 @@ impl TrajectoryWriterOptions {
     /// are always stored raw.
     ///
     /// Every reader receives the same data. Relive's readers receive it in the codec in which it was written; for other
-    /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with another
-    /// server, the writer fails with `Unimplemented` before it sends anything.
+    /// readers, the server recodes each sample with Snappy. Codecs other than Snappy need a Relive server: with a
+    /// different server, the writer fails with `Unimplemented` before it sends anything.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> TrajectoryWriterOptions {
         self.codec = Some(codec);

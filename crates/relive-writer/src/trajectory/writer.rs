@@ -194,7 +194,7 @@ impl TrajectoryWriter {
         self.link.chunks_were_cut(&finished)
     }
 
-    /// Appends columns with these paths, for callers that map leaves to columns themselves and use
+    /// Appends columns with the given paths, for callers that map leaves to columns themselves and use
     /// [`append_cells`](Self::append_cells) instead of [`append`](Self::append).
     ///
     /// # Errors

@@ -27,7 +27,7 @@ class Step(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """The start, the reward and the end of several consecutive steps."""
+    """A transition over several consecutive steps: its start, its reward and its end."""
 
     observation: Any
     action: Any
@@ -55,7 +55,7 @@ class Adder(Protocol):
     """Writes an actor's steps."""
 
     def add_first(self, timestep: Any) -> None:
-        """Starts an episode with a FIRST."""
+        """Starts an episode; ``timestep`` is a FIRST."""
 
     def add(self, action: Any, next_timestep: Any, extras: Any = ()) -> None:
         """Adds an action and the resulting step; a LAST ends the episode."""
@@ -65,7 +65,7 @@ class Adder(Protocol):
 
 
 class EpisodeWriter:
-    """The rows of an episode in a writer, and their items.
+    """Writes the rows of an episode, and creates items from them.
 
     The row of the newest observation is open until its action follows.
     """
@@ -88,7 +88,7 @@ class EpisodeWriter:
         self.is_open = False
 
     def begin(self, timestep: Any) -> None:
-        """Opens the first row of an episode."""
+        """Starts an episode by opening its first row."""
         if not timestep.first():
             raise ValueError(f"an episode must start with FIRST, got step type {timestep.step_type!r}")
         self._open(timestep.observation, is_first=True)

@@ -23,7 +23,7 @@ class EndBehavior(enum.Enum):
     """
 
     ZERO_PAD = enum.auto()
-    """Adds rows of zeros until a sequence is complete; this sequence is the episode's last one."""
+    """Adds rows of zeros until a sequence is complete; that sequence is the episode's last one."""
     TRUNCATE = enum.auto()
     """Writes a shorter sequence with the rows of the incomplete sequence."""
     WRITE = enum.auto()
@@ -101,7 +101,7 @@ class SequenceAdder:
             rows = length if missing == 0 else 0
         elif self._end is EndBehavior.WRITE:
             rows = length if self._rows.rows >= length else 0
-        # If periods are longer than sequences, the next sequence may contain no row of the episode.
+        # If the period is longer than a sequence, the next sequence may not contain any row of the episode.
         elif self._end is EndBehavior.TRUNCATE:
             rows = max(0, length - missing)
         else:

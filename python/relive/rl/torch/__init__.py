@@ -1,4 +1,4 @@
-"""Custom agents in PyTorch: helpers for weights, states and batches; and DQN, PPO and SAC with replaceable parts."""
+"""Custom agents in PyTorch: helpers for weights, states and batches, and DQN, PPO and SAC with replaceable parts."""
 
 from relive.rl.torch._adam import Adam
 from relive.rl.torch._dqn import DQN, double_q_loss

@@ -122,7 +122,7 @@ def _num_actions(spec: EnvironmentSpec) -> int:
 
 
 class _Layers(Module):
-    """The values of all actions."""
+    """The default network, which returns the values of all actions."""
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Handles the functions that are passed to the PyTorch agents."""
+"""Checks and calls the functions that are passed to the PyTorch agents."""
 
 from __future__ import annotations
 

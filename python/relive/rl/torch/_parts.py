@@ -25,7 +25,7 @@ def load(module: torch.nn.Module, weights: Mapping[str, Any]) -> None:
 
 
 class _Shared:
-    """The memory of a read-only array in a form for PyTorch, which has no read-only tensors."""
+    """Exposes the memory of a read-only array to PyTorch, which has no read-only tensors."""
 
     def __init__(self, array: npt.NDArray[Any]) -> None:
         self._array = array
@@ -107,7 +107,7 @@ class Policy(Stateful):
     gradients."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        # In evaluation mode: without dropout, and with the learned batch statistics.
+        # The module is in evaluation mode: dropout is off, and batch statistics are the learned ones.
         self.module = module.eval()
 
     def __init_subclass__(cls, **arguments: Any) -> None:

@@ -174,7 +174,7 @@ class _Policy(Policy):
 
 
 def _network_output(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution, Tensor]:
-    """Checks the network's result."""
+    """Returns the network's output after checking it."""
     output = module(observations)
     kinds = [type(part).__name__ for part in output] if isinstance(output, tuple) else [type(output).__name__]
     if not isinstance(output, tuple) or len(output) != 2 or not isinstance(output[0], Distribution):

@@ -133,7 +133,7 @@ class _Normal(nn.Module):
 
 
 class _Critics(nn.Module):
-    """Two values for an action."""
+    """Two critics, each of which returns a value for an action."""
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()

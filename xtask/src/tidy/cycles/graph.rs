@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Edges from each node, each with one example of its origin.
 pub(super) type Graph<N> = BTreeMap<N, BTreeMap<N, String>>;
 
-/// Returns the sets of nodes that reach each other, without the nodes that are on no cycle.
+/// Returns the sets of nodes that can reach each other, without the nodes that are not on a cycle.
 pub(super) fn cycles<N: Ord + Clone>(graph: &Graph<N>) -> Vec<BTreeSet<N>> {
     let reached: BTreeMap<&N, BTreeSet<&N>> = graph.keys().map(|node| (node, reach(graph, node))).collect();
     let mut cycles = BTreeSet::new();

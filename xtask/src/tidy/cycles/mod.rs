@@ -1,4 +1,4 @@
-//! Modules must not depend on each other in a cycle, neither files nor folders.
+//! Checks that neither files nor folders of modules depend on each other in a cycle.
 
 mod check;
 mod graph;

@@ -106,7 +106,7 @@ impl File {
 
 struct Place {
     module: Module,
-    /// Otherwise, an item that the module defines.
+    /// Otherwise, the name is an item that the module defines.
     is_module: bool,
 }
 

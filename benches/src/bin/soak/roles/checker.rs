@@ -31,7 +31,7 @@ pub(crate) async fn run(world: Arc<World>, client: Client) -> Outcome {
     }
 }
 
-/// Reads every item, from the oldest on: its number and its key.
+/// Reads the number and the key of every item, oldest first.
 pub(crate) async fn look(world: &World, client: &Client) -> Outcome<Vec<(u64, u64)>> {
     let begun = world.model.now();
     let (mut items, mut from) = (Vec::new(), 0);

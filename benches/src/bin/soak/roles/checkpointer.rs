@@ -1,4 +1,4 @@
-//! Checkpoints.
+//! Makes the server write checkpoints.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

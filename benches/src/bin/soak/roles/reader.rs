@@ -19,7 +19,7 @@ const BATCHES: usize = 500;
 /// Pause between two reads, so that writers and readers share the machine.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Samples by calls, none of which may return an item that was deleted before the call.
+/// Samples with calls, none of which may return an item that was deleted before the call.
 pub(crate) async fn calls(world: Arc<World>, client: Client) -> Outcome {
     loop {
         let (begun, started) = (world.model.now(), Instant::now());

@@ -1,4 +1,4 @@
-//! All roles at once.
+//! Runs all roles at once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

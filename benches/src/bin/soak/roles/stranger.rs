@@ -1,4 +1,4 @@
-//! Connections that speak no protocol, or break off in the middle of it.
+//! Connections that do not follow the protocol, or stop in the middle of it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub(crate) async fn run(world: Arc<World>, mut rng: Xoshiro256PlusPlus) -> Outco
     }
 }
 
-/// Returns the beginning of a valid message, then random bytes.
+/// Returns the beginning of a valid message, followed by random bytes.
 fn message(rng: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     let mut noise = vec![0; usize::try_from(rng.next_u64() % 5_000).unwrap_or(0)];
     rng.fill_bytes(&mut noise);

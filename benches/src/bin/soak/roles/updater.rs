@@ -1,4 +1,4 @@
-//! Updates of priorities.
+//! Updates priorities.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Writers.
+//! Writes items.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

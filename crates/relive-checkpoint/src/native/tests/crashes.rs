@@ -12,8 +12,8 @@ fn saved_once() -> (SimulatedDisk, String) {
     (disk, describe(&first))
 }
 
-/// Loads, continues, and saves on a disk that fails from operation `at` of the save on. Returns whether the save
-/// succeeded, and the contents that were to be saved.
+/// Loads, continues, and saves on a disk on which operation `at` of the save and all later operations fail. Returns
+/// whether the save succeeded, and the contents that were to be saved.
 fn save_and_die(disk: &SimulatedDisk, keep: usize, at: usize) -> (bool, String) {
     let store = store(disk).unwrap().keep(keep);
     let before = load(&store).unwrap().snapshot;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// The size of the parts of an upload. All parts except the last have this size, because some services require equal
-/// sizes. S3 accepts 10,000 parts of at least 5 MiB each; with parts of this size, a file can have 80 GB.
+/// sizes. S3 accepts 10,000 parts of at least 5 MiB each; with parts of this size, a file can be as large as 80 GB.
 pub(super) const PART_BYTES: usize = 8 << 20;
 
 /// The maximum number of parts of an upload, which is S3's limit.
@@ -37,7 +37,7 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between retries.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// The time after the first attempt beyond which no retry starts.
+/// How long after the first attempt a retry may still start.
 pub(super) const RETRY_FOR: Duration = Duration::from_secs(60);
 
 /// How long a caller that aborts an upload waits for its parts to be removed: long enough for a healthy service.
@@ -49,10 +49,11 @@ pub(super) const MAX_NOTE_BYTES: u64 = 4096;
 /// The interval at which the owner of a lock rewrites it. The resulting 8,640 requests a day cost a few cents.
 pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 
-/// The time after which a lock that has not been written has lost its owner. The owner can miss three renewals. A
-/// server that was killed and restarted waits this long.
+/// The time after which a lock that has not been rewritten is considered to have lost its owner. The owner can miss
+/// three renewals. A server that was killed and restarted waits this long.
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
-/// The age after which a lock has no owner and is taken without waiting, provided that it has this age by both the
-/// service's clock and the local one. Services refuse requests from machines whose clocks are off by 15 minutes.
+/// The age after which a lock is considered to have no owner and is taken without waiting, provided that it has this
+/// age by both the service's clock and the local one. Services refuse requests from machines whose clocks are off by 15
+/// minutes.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -13,7 +13,7 @@ use super::tally::Tally;
 /// Batches in flight: one is written while the server confirms the previous one.
 const BATCHES_IN_FLIGHT: u32 = 2;
 
-/// Time after the measurement for batches in flight.
+/// The time after the measurement for batches in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Opens a writer, and sends an item to establish its connection.
@@ -29,7 +29,7 @@ pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter>
 pub(super) async fn run(mut writer: TrajectoryWriter, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
-    // The remaining items are not measured; a limiter may block them forever.
+    // The remaining items are not measured; a limiter may block them indefinitely.
     let _ = writer.close_with_timeout(GRACE).await;
     tally.errors.extend(result.unwrap_or(Ok(())).err());
     tally

@@ -9,13 +9,14 @@ use serde::Serialize;
 use crate::server::Target;
 use crate::units::parse_seconds;
 
-/// Maximum size of an item: far above any size in use, and small enough that one such item per client fits in memory.
+/// The maximum size of an item: far above any size in use, and small enough that one such item per client fits in
+/// memory.
 const MAX_ITEM_BYTES: i64 = 256 << 20;
 
-/// Maximum number of clients of one kind, each of which takes a thread and a connection.
+/// The maximum number of clients of one kind, each of which takes a thread and a connection.
 const MAX_CLIENTS: i64 = 1_000;
 
-/// Maximum number of items in a batch; all of them are in memory at once.
+/// The maximum number of items in a batch; all of them are in memory at once.
 const MAX_BATCH: i64 = 1_000_000;
 
 /// Options of `relive bench`.
@@ -52,7 +53,7 @@ pub(crate) struct Options {
     pub(super) json: bool,
 }
 
-/// The ways to a server.
+/// The ways to reach a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum TransportOption {
     /// Shared memory if the server is a process of this user on this machine, otherwise TCP

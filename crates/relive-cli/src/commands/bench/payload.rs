@@ -4,10 +4,10 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_client::{Nest, Tensor};
 
-/// Number of different steps that a client writes cyclically; a single step would stay in the caches.
+/// The number of different steps that a client writes cyclically; a single step would stay in the caches.
 const STEPS: u32 = 64;
 
-/// Memory limit for all steps together. A single step may exceed it.
+/// The memory limit for all steps together. A single step may exceed it.
 const POOL_BYTES: u32 = 16 << 20;
 
 /// Random steps, used cyclically.

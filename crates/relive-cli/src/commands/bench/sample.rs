@@ -51,7 +51,7 @@ fn decode(batch: &SampleBatch, columns: &mut Vec<Vec<u8>>) -> Result<u64> {
     Ok(sizes.iter().map(|size| *size as u64).sum())
 }
 
-/// Returns the number of bytes of each column, or `None` if one contains strings.
+/// Returns the number of bytes in each column, or `None` if one contains strings.
 fn sizes(layouts: &[ColumnLayout], samples: usize) -> Option<Vec<usize>> {
     layouts.iter().map(|layout| layout.size_bytes(samples)).collect()
 }

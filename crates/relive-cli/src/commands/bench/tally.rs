@@ -5,10 +5,10 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use relive_client::Error;
 
-/// Longest distinguishable latency, in microseconds: ten minutes.
+/// The longest distinguishable latency, in microseconds: ten minutes.
 const MAX_LATENCY_US: u64 = 600_000_000;
 
-/// Significant decimal digits of latencies.
+/// The number of significant decimal digits of latencies.
 const LATENCY_DIGITS: u8 = 3;
 
 /// The work of one client, or of several clients of one kind.

@@ -1,4 +1,4 @@
-//! Shared by the commands: locating checkpoints, interpreting errors, and printing documents.
+//! Code shared by the commands: locating checkpoints, interpreting errors, and printing documents.
 
 use relive_checkpoint::{Error, ErrorKind, Location};
 use serde::Serialize;

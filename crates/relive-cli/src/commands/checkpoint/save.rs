@@ -33,7 +33,7 @@ struct Document<'a> {
     longest_pause_s: Option<f64>,
 }
 
-/// Maximum duration of a checkpoint: `--timeout` applies to answers that should arrive at once. The server's status
+/// The maximum duration of a checkpoint: `--timeout` applies to answers that should arrive at once. The server's status
 /// shows whether the checkpoint is still being written.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 

@@ -22,7 +22,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// Maximum number of lines about the damage of one checkpoint.
+/// The maximum number of lines about the damage of one checkpoint.
 const SHOWN_LOSSES: usize = 20;
 
 /// A checkpoint, and the result of reading it.

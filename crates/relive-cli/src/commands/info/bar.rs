@@ -1,6 +1,6 @@
 //! Draws a limiter's cursor between its bounds.
 
-/// Number of positions of the cursor on the bar.
+/// The number of positions of the cursor on the bar.
 const WIDTH: usize = 24;
 
 /// Returns the cursor as a mark between its bounds. At the left end, samples wait; at the right end, inserts wait.

@@ -26,7 +26,7 @@ pub(crate) struct Options {
     watch: Option<Duration>,
 }
 
-/// Time between the two snapshots that rates are computed from.
+/// The time between the two snapshots that rates are computed from.
 const MOMENT: Duration = Duration::from_millis(250);
 
 /// Moves the cursor home and clears a terminal, as `clear` does.

@@ -8,7 +8,7 @@ use relive_client::{
 };
 use tokio::time::Instant;
 
-/// A server at one moment.
+/// A server at one point in time.
 #[derive(Debug)]
 pub(in crate::commands) struct Snapshot {
     pub(in crate::commands) taken_at: Instant,

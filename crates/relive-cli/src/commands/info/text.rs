@@ -11,10 +11,10 @@ use super::waiters::operation;
 use crate::rules::{bounds, selectors};
 use crate::units::{bytes, count, counted, number, plural, rate, time, utc};
 
-/// Maximum number of lines about the waiters of a table.
+/// The maximum number of lines about the waiters of a table.
 const SHOWN_GROUPS: usize = 10;
 
-/// Maximum number of lines about changes to tables in use.
+/// The maximum number of lines about changes to tables in use.
 const SHOWN_CHANGES: usize = 5;
 
 /// Returns the report: a paragraph for the server, and one for each table.

@@ -11,7 +11,7 @@ use super::plan::{Node, Phase};
 use crate::failure::{Failure, Result};
 use crate::output;
 
-/// Polling interval: as often as processes write their logs.
+/// The polling interval: as often as processes write their logs.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Options of `relive job logs`.

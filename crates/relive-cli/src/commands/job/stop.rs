@@ -11,7 +11,7 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::units::parse_seconds;
 
-/// Interval at which to check whether the run has ended.
+/// The interval at which to check whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// How long the system may take to end a killed process.

@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::output;
 use crate::units::{bytes, parse_seconds};
 
-/// Maximum number of workers that are shown individually.
+/// The maximum number of workers that are shown individually.
 const MAX_WORKERS: usize = 40;
 
 /// Options of `relive job top`.

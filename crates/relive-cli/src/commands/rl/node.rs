@@ -23,7 +23,7 @@ use crate::failure::{Failure, Kind, Result};
 use crate::output;
 use crate::signals;
 
-/// Maximum length of a node's name.
+/// The maximum length of a node's name.
 const MAX_NAME: usize = 63;
 
 /// Options of `relive rl node`.

@@ -20,7 +20,7 @@ use crate::output;
 use crate::signals;
 use crate::units::{bytes, count, parse_bytes, parse_seconds};
 
-/// Bytes per second of a 10 Gbit/s network.
+/// The bandwidth of a 10 Gbit/s network, in bytes per second.
 const NETWORK: &str = "1250000000";
 
 /// Options of `relive rl plan`.

@@ -49,7 +49,7 @@ impl Records {
 
     /// Records the description of the run; the loggers record its reports.
     ///
-    /// `may_go_on`: the folder may contain an earlier part of the same run.
+    /// `may_go_on` states whether the folder may contain an earlier part of the same run.
     pub(super) fn begin(&self, about: &About, may_go_on: bool) -> Result<Loggers> {
         match &self.log_dir {
             Some(folder) => {

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Kind, Result};
 /// The file that describes a run.
 pub(super) const ABOUT: &str = "run.json";
 
-/// Interval between lines on stderr.
+/// The interval between lines on stderr.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// The formats of a run's logs.

@@ -14,10 +14,10 @@ use relive_rl::run::{Begun, Stop};
 use crate::failure::{Failure, Kind, Result};
 use crate::security::ClientSecurity;
 
-/// Interval at which to check whether the run has ended.
+/// The interval at which to check whether the run has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Time for workers to end by themselves after the run has ended.
+/// The time for workers to end by themselves after the run has ended.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
 /// Like [`GRACE`], but for a run that has its tables in its own process. Workers that have joined have confirmed the
@@ -31,7 +31,7 @@ pub(super) const AFTER_SUCCESS: Duration = Duration::from_secs(4);
 /// The prefix of learners' tasks.
 const LEARNER: &str = "learner-";
 
-/// Time for the other learners to notice that one is gone, and to report details. They notice it only once they are
+/// The time for the other learners to notice that one is gone, and to report details. They notice it only once they are
 /// connected.
 const LEARNERS_REPORT_TIMEOUT: Duration = Duration::from_secs(3);
 

@@ -70,7 +70,7 @@ pub(crate) struct Options {
     http: Option<SocketAddr>,
 }
 
-/// Default number of steps of a run.
+/// The default number of steps of a run.
 const STEPS: u64 = 10_000;
 
 /// When a run ends.
@@ -167,7 +167,7 @@ struct OutputOptions {
 
 /// Trains, and prints the final figures.
 pub(crate) fn run(options: &Options) -> Result {
-    // Captures all lines from the first one on, for programs that observe the run from outside.
+    // Captures all lines, starting with the first, for programs that observe the run from outside.
     output::capture();
     options.executor.validate()?;
     options.expect_together()?;

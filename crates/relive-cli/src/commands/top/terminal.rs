@@ -35,7 +35,7 @@ pub(super) struct Keys {
     terminated: Signal,
 }
 
-/// Maximum number of queued keys; nobody types faster.
+/// The maximum number of queued keys; nobody types faster.
 const MAX_KEYS: usize = 16;
 
 impl Keys {

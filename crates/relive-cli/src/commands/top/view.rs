@@ -15,7 +15,7 @@ use crate::units::{bytes, count, counted, number, time};
 
 const KEYS: &str = "q quit  sort: n name  i inserts  s samples  m bytes  w waiters  r reverse  ↑↓ choose";
 
-/// Number of lines for the waiters of the selected table.
+/// The number of lines for the waiters of the selected table.
 const WAITER_LINES: u16 = 8;
 
 pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
@@ -143,8 +143,8 @@ fn name(table: &Table) -> String {
     }
 }
 
-/// Returns the cursor as a bar if it has two bounds, otherwise as a number; without bounds, the items beyond the
-/// minimum.
+/// Returns the cursor as a bar if it lies between two bounds, and otherwise as a number. Without bounds, returns how
+/// many items the table has beyond the minimum, or how many are missing.
 fn limiter(table: &Table) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {

@@ -5,7 +5,7 @@ use crate::error::{EnvError, Mismatch};
 
 const COLUMNS: [&str; 5] = ["steps", "episode", "total_return", "episode_len", "episode_return"];
 
-/// Returns the rows as text: a line of names, then one line per row. The names are those of the first row.
+/// Returns the rows as text: a line with the names of the first row's columns, followed by one line per row.
 #[must_use]
 pub fn write_csv(rows: &[LogRow]) -> String {
     let totals = rows.first().map_or(&[][..], |row| &row.totals);

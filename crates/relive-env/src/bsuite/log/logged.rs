@@ -13,7 +13,8 @@ use crate::timestep::TimeStep;
 /// The multiples of a power of ten at which episodes are logged, in tenths.
 const LOGGED_TENTHS: [u128; 14] = [10, 12, 14, 17, 20, 25, 30, 40, 50, 60, 70, 80, 90, 100];
 
-/// Returns whether bsuite logs after this episode: after 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4 … 10 times a power of ten.
+/// Returns whether bsuite logs after this episode. It logs after 1, 1.2, 1.4, 1.7, 2, 2.5, 3, 4, …, 10 times a power of
+/// ten.
 #[must_use]
 pub fn is_logged_episode(episode: u64) -> bool {
     let power = 10_u128.pow(episode.max(1).ilog10());
@@ -40,7 +41,8 @@ pub struct Logged<E> {
     environment: E,
     now: LogRow,
     rows: Vec<LogRow>,
-    /// The rows as text. A search saves and restores an environment many times per step, but few rows are added.
+    /// The rows, stored as text, because a search saves and restores an environment many times per step, but few rows
+    /// are added.
     text: Vec<u8>,
 }
 

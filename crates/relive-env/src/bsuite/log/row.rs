@@ -3,9 +3,9 @@
 /// The state of an agent after an episode.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LogRow {
-    /// Actions so far.
+    /// The number of actions so far.
     pub steps: u64,
-    /// Episodes so far.
+    /// The number of episodes so far.
     pub episode: u64,
     /// The sum of rewards so far.
     pub total_return: f64,

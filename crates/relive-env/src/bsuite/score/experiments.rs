@@ -1,4 +1,4 @@
-//! One score per experiment.
+//! The score of each experiment.
 
 use super::rules::{fraction, mean, mean_and_spread, per_episode_at_end, regret_score, solved};
 use super::run::{Point, Run, groups, points};

@@ -1,4 +1,5 @@
-//! Scores of agents by bsuite's rules: numbers in `[0, 1]` per experiment, and their means per tag.
+//! Scores of agents by bsuite's rules: a number in `[0, 1]` for each experiment, and the mean of these numbers for each
+//! tag.
 
 mod experiments;
 mod rules;

@@ -26,7 +26,7 @@ pub(super) fn mean_and_spread(scores: &[f64]) -> f64 {
     0.5 * (centre.clamp(0.0, 1.0) + (centre - deviation(scores)).clamp(0.0, 1.0))
 }
 
-/// Returns the mean per episode of a value, as of the last logged episode.
+/// Returns the mean of a value per episode, as of the last logged episode.
 pub(super) fn per_episode_at_end(
     points: &[Point<'_>],
     value: impl Fn(&Point<'_>) -> Result<f64, EnvError>,
@@ -37,7 +37,7 @@ pub(super) fn per_episode_at_end(
     Ok(mean(&values) / last.episodes())
 }
 
-/// Returns, as a score, how far an agent's regret is below that of a baseline.
+/// Returns, as a score, how far an agent's regret is below a baseline's.
 pub(super) fn regret_score(
     points: &[Point<'_>],
     baseline: f64,

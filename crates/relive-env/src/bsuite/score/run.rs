@@ -1,4 +1,4 @@
-//! Logs of an agent, as data points.
+//! The logs of an agent, as data points.
 
 use crate::bsuite::{BsuiteId, LogRow};
 use crate::error::{EnvError, Mismatch};

@@ -1,4 +1,4 @@
-//! From identifiers to environments.
+//! Creates environments from their identifiers.
 
 use super::{BsuiteId, Experiment};
 use crate::bsuite::{
@@ -16,7 +16,8 @@ const CHAIN_LENGTH: u32 = 20;
 
 /// Returns the environment of an identifier such as `catch/0`.
 ///
-/// `seed` replaces the seeds that bsuite leaves to chance or fixes. The seeds of mappings are part of the identifier.
+/// `seed` replaces all seeds that bsuite fixes or leaves to chance, except the seeds of mappings, which are part of the
+/// identifier.
 ///
 /// # Errors
 /// [`EnvError::Setting`] if the identifier does not exist.

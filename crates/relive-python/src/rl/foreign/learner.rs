@@ -36,7 +36,7 @@ pub(super) struct ForeignLearner<S> {
 pub(super) trait ToArrays: Send {
     type Batch;
 
-    /// Calls the learner's bridge with the batch; returns its result.
+    /// Calls the learner's bridge with the batch, and returns its result.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
     /// Returns the part of a batch for one of several learners, and the factor by which the number of its steps is

@@ -67,7 +67,7 @@ impl Raised {
         finalization::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
     }
 
-    /// Like [`call`](Self::call); during the call, [`waits`](Self::waits) lists it.
+    /// Like [`call`](Self::call), but [`waits`](Self::waits) lists the call while it is in progress.
     pub(in crate::rl) fn call_named<T>(
         &self,
         name: &Arc<str>,
@@ -77,7 +77,7 @@ impl Raised {
         self.call(code)
     }
 
-    /// Records that a call with the given name has begun; it ends when this is dropped.
+    /// Records that a call with the given name has begun. The call ends when the returned value is dropped.
     pub(super) fn begin_call(&self, name: &Arc<str>) -> CallInProgress<'_> {
         let call = (Arc::clone(name), Instant::now());
         self.calls.with(|calls| calls.push(call.clone()));

@@ -1,4 +1,4 @@
-//! Programs on relive-flow.
+//! Runs programs on relive-flow.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::program::{Flow, Function, Program, Shards, items, number, repeated};
 /// The seed of all random choices; results that depend on it are not compared.
 const SEED: u64 = 1;
 
-/// How many items copies may be ahead of each other.
+/// How many items a copy may be ahead of the other copies.
 const MAX_LEAD: usize = 1;
 
 /// Returns the items that the program yields.

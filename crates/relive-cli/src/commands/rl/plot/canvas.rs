@@ -13,7 +13,7 @@ use plotters::style::{FontStyle, RGBColor, register_font};
 
 use crate::failure::{Failure, Kind, Result};
 
-/// Size of a picture in pixels.
+/// The size of a picture in pixels.
 const SIZE: (u32, u32) = (960, 600);
 
 /// Colors that people with any kind of color vision can distinguish (Okabe and Ito 2008).

@@ -14,7 +14,7 @@ pub(super) struct Curves {
     pub(super) groups: Vec<Group>,
     pub(super) axis: Axis,
     pub(super) episodes_of: EpisodeSource,
-    /// The environment, if all runs have the same.
+    /// The environment, if it is the same for all runs.
     pub(super) environment: Option<String>,
 }
 

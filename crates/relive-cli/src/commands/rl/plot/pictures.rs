@@ -1,4 +1,4 @@
-//! Pictures of runs, also as SVG text for reports.
+//! Pictures of runs, in files or as SVG text for reports.
 
 use std::path::PathBuf;
 

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Kind, Result};
 /// The file that a sweep keeps locked.
 const LOCK: &str = "relive.lock";
 
-/// Maximum number of bytes to read from the note in this file.
+/// The maximum number of bytes to read from the note in this file.
 const MAX_NOTE_BYTES: u64 = 256;
 
 /// Locks a folder for this sweep until it is dropped, or the process ends.

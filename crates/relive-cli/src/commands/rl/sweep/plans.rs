@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) recipe: Recipe,
 }
 
-/// The inputs that define a run. A run with another recipe is a different run.
+/// The inputs that define a run. A run with a different recipe is a different run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Recipe {
     pub(super) settings: Vec<(String, String)>,

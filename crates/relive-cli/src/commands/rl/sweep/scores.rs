@@ -41,7 +41,7 @@ fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
     }
 }
 
-/// Returns the score by bsuite's rules for an experiment with this run alone.
+/// Returns the score by bsuite's rules for an experiment that consists of this run alone.
 fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     let path = plan.folder.join(id.csv_file_name());
     let failed =

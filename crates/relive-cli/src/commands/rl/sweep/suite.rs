@@ -46,8 +46,8 @@ const BSUITE: [(&str, u64); 20] = [
     ("umbrella_length/9", 10),
 ];
 
-/// Maximum number of steps of a bsuite task: episodes of a thousand steps would take hours, with little change at the
-/// end.
+/// The maximum number of steps of a bsuite task: episodes of a thousand steps would take hours, with little change at
+/// the end.
 const MOST_STEPS: u64 = 250_000;
 
 /// Tasks and their numbers of steps.

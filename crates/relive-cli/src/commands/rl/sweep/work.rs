@@ -25,7 +25,7 @@ use crate::signals;
 /// Executes all unfinished runs, several at a time, and prints a line for each. The first SIGINT or SIGTERM ends the
 /// runs in progress, which then remain unfinished, and no further runs are started.
 ///
-/// `finished`: the results of the finished runs.
+/// `finished` contains the results of the finished runs.
 ///
 /// # Errors
 /// The error of the first run that failed, after all other runs were executed. Errors of other runs are printed on

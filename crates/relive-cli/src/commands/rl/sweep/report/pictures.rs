@@ -40,8 +40,8 @@ pub(super) fn curves(all: &[Scored<'_>]) -> Result<Vec<Picture>> {
     distinct(all, |about| &about.environment).into_iter().map(picture).collect()
 }
 
-/// Returns the file of an environment's curves: agents that learn from data count other steps, so their curves are in a
-/// separate file.
+/// Returns the file of an environment's curves. Agents that learn from data count different steps, so their curves are
+/// in a separate file.
 pub(super) fn curves_name(environment: &str, from_data: bool) -> String {
     let kind = if from_data { "from-data-" } else { "" };
     format!("curves-{kind}{}.svg", environment.replace('/', "_"))

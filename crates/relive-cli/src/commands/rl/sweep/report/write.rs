@@ -10,7 +10,7 @@ use crate::failure::{Failure, Kind, Result};
 
 /// The folder of the report.
 const FOLDER: &str = "report";
-/// Writes the report on the finished runs; returns a message about it.
+/// Writes the report on the finished runs, and returns a message about it.
 pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let all = scores::of(plans)?;
     let (finished, runs) = (all.len(), plans.len());
