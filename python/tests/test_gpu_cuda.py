@@ -160,15 +160,22 @@ def test_a_gpu_reads_the_store_of_another_process() -> None:
         assert found.strip() == here.tobytes().hex()
 
 
-def test_what_a_gpu_cannot_collect_is_copied_from_the_host(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_a_gpu_cannot_collect_is_copied_from_the_host(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     if not has_gpu():
         return
+    from relive.gpu import _cuda
+
+    def refuse(*_: Any) -> None:
+        raise errors.UnavailableError("the driver cannot register the memory")
+
+    monkeypatch.setattr(_cuda.CudaBatches, "open", refuse)
     store = filled()
-    windows = {"count": gpu.Window(0, 2, dtype="float32")}
     with caplog.at_level(logging.WARNING, "relive"):
-        batch = store.collect([4], windows, framework="torch", device="cuda")
-    assert "does not convert int64 to float32" in caplog.text
-    same(store.collect([4], windows, framework="torch"), batch)
+        batch = store.collect([4], WINDOWS, framework="torch", device="cuda")
+    assert "the driver cannot register the memory" in caplog.text
+    same(store.collect([4], WINDOWS, framework="torch"), batch)
+    with pytest.raises(errors.InvalidArgumentError, match="cannot be cast from int64 to float32"):
+        store.collect([4], {"count": gpu.Window(0, 2, dtype="float32")}, framework="torch", device="cuda")
 
 
 def test_jax_gets_the_same_batches_on_a_gpu() -> None:

@@ -101,9 +101,9 @@ def views_of(
 
     data = [view(window.dtype, window.first, (rows, *window.shape)) for window in windows]
     numbers = len(windows) + 2
-    integers = [view(torch.int64, lists // 8 + number * rows, (rows,)) for number in range(numbers)]
-    floats = [view(torch.float32, lists // 4 + (2 * numbers + number) * rows, (rows,)) for number in range(2)]
-    return data, integers[:-2], [*integers[-2:], *floats]
+    integers = view(torch.int64, lists // 8, (numbers, rows)).unbind()
+    floats = view(torch.float32, lists // 4 + 2 * numbers * rows, (2, rows)).unbind()
+    return data, list(integers[:-2]), [*integers[-2:], *floats]
 
 
 def _torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:

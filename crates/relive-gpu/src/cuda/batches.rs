@@ -9,19 +9,22 @@ use super::collect::{Collector, Tail};
 use super::device::Device;
 use super::driver::{DevicePtr, Stream};
 use super::event::DeviceEvent;
-use super::plan::code;
 use super::store::DeviceStore;
-use crate::collect::{BatchPlan, Convert, Window};
+use crate::collect::{BatchPlan, Window};
 use crate::metrics::{Metrics, nanos};
 use crate::store::{Pinned, Reader, StorePlace};
 use crate::{Error, ErrorKind, Result};
+
+/// The number of bytes of a row from which copy engines are faster than the kernel: 54 instead of 50 GB/s on an H100.
+const COPY_ENGINE_FROM: u64 = 256 << 10;
 
 /// A batch that is being collected: until the event has passed, its trajectories stay pinned and its store registered.
 type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<DeviceStore>);
 
 /// Collects batches of a store into device memory of the caller, as part of the caller's streams.
 ///
-/// A batch consists of the columns of its [plan](Self::plan), and of a list of bytes after them.
+/// A batch consists of the columns of its [plan](Self::plan), and then of lists of 64-bit integers with a number for each
+/// row: the valid steps of each window, the lengths, and the current steps. After them, the caller's own bytes follow.
 #[derive(Debug)]
 pub struct DeviceBatches {
     store: Arc<DeviceStore>,
@@ -34,25 +37,12 @@ impl DeviceBatches {
     /// Registers the store with the device, if that has not been done yet, which takes about 0.1 s per GiB.
     ///
     /// # Errors
-    /// The errors of [`Collector::new`](crate::Collector::new); the reader reads several stores, or the kernels do not
-    /// support a window's cast, for both of which batches must be collected on the host; or the driver refuses the
-    /// store's memory.
+    /// The errors of [`Collector::new`](crate::Collector::new); the reader reads several stores, whose batches must be
+    /// collected on the host; or the driver refuses the store's memory.
     pub fn new(device: &Device, reader: &Reader, windows: &[Window], rows: u64) -> Result<Self> {
         let plan = BatchPlan::new(reader.segment(), windows, rows)?;
         if !matches!(reader.places(), [StorePlace::Local(_)]) {
             return Err(Error::invalid("a device collects from a single store; this reader reads several"));
-        }
-        for (column, window) in plan.columns.iter().zip(windows) {
-            if let Some(Convert { from, to, .. }) = column.convert
-                && (code(from).is_none() || code(to).is_none())
-            {
-                return Err(Error::invalid(format!(
-                    "a device does not convert {} to {} (column {:?})",
-                    from.numpy_name(),
-                    to.numpy_name(),
-                    window.column
-                )));
-            }
         }
         let (in_flight, begun) = mpsc::channel();
         // The thread ends when `in_flight` is dropped and all work is complete.
@@ -66,7 +56,7 @@ impl DeviceBatches {
         })?;
         Ok(Self {
             store: DeviceStore::shared(device, reader)?,
-            collector: Collector::new(device)?,
+            collector: Collector::new(device)?.with_copy_engine_from(COPY_ENGINE_FROM),
             plan,
             in_flight,
         })
@@ -78,12 +68,18 @@ impl DeviceBatches {
         &self.plan
     }
 
-    /// Collects pinned trajectories, at their steps, as part of a stream, and writes `list` behind the columns. Returns
+    /// Returns the number of bytes in the lists of a batch of `rows` rows.
+    #[must_use]
+    pub fn list_bytes(&self, rows: u64) -> u64 {
+        rows * (self.plan.columns.len() as u64 + 2) * 8
+    }
+
+    /// Collects pinned trajectories, at their steps, as part of a stream, and writes `rest` behind the lists. Returns
     /// an event that passes when the batch is complete. The trajectories stay pinned until then.
     ///
     /// # Safety
-    /// `out` must refer to device memory for the plan's bytes and the list, aligned to 256 bytes, which stays valid
-    /// until the stream has passed this point.
+    /// `out` must refer to device memory for the plan's bytes, the lists and the rest, aligned to 256 bytes, which stays
+    /// valid until the stream has passed this point.
     ///
     /// # Errors
     /// The trajectories belong to another store or exceed the rows of a batch, the numbers of steps and trajectories
@@ -92,13 +88,15 @@ impl DeviceBatches {
         &self,
         pinned: &Arc<Pinned>,
         steps: &[u64],
-        list: &[u8],
+        rest: &[u8],
         out: DevicePtr,
         stream: Stream,
     ) -> Result<Arc<DeviceEvent>> {
         let begin = Instant::now();
         let event = Arc::new(DeviceEvent::new(self.store.device())?);
-        let tail = Tail { bytes: list, to: out.at(self.plan.bytes) };
+        let (lists, bytes) = self.lists(pinned, steps);
+        let tail = [bytemuck::cast_slice(&lists), rest].concat();
+        let tail = Tail { bytes: &tail, to: out.at(self.plan.bytes) };
         // SAFETY: the caller's contract; the pins and the registration stay valid until `release` drops them.
         let enqueued =
             unsafe { self.store.enqueue(&self.collector, &self.plan, pinned, steps, (out, tail), stream) };
@@ -106,21 +104,26 @@ impl DeviceBatches {
         // After a failure, too, a part of the work may be in the stream. The thread ends only after this sender.
         drop(self.in_flight.send((Arc::clone(&event), Arc::clone(pinned), Arc::clone(&self.store))));
         enqueued?;
-        self.count(pinned, steps, begin);
-        Ok(event)
-    }
-
-    fn count(&self, pinned: &Pinned, steps: &[u64], begin: Instant) {
-        let bytes = self.plan.columns.iter().map(|column| {
-            let rows = pinned.rows().iter().zip(steps);
-            let valid: u64 = rows.map(|(row, step)| column.valid_steps(*step, row.length)).sum();
-            valid * column.output_step_bytes
-        });
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);
         Metrics::add(&metrics.collected_rows, steps.len() as u64);
-        Metrics::add(&metrics.collected_bytes, bytes.sum());
+        Metrics::add(&metrics.collected_bytes, bytes);
         Metrics::add(&metrics.collect_nanos, nanos(begin.elapsed()));
+        Ok(event)
+    }
+
+    /// Returns the lists of a batch, and the number of bytes that are not padding.
+    fn lists(&self, pinned: &Pinned, steps: &[u64]) -> (Vec<u64>, u64) {
+        let (rows, columns) = (pinned.rows(), &self.plan.columns);
+        let (mut lists, mut bytes) = (Vec::with_capacity(rows.len() * (columns.len() + 2)), 0);
+        for column in columns {
+            let begin = lists.len();
+            lists.extend(rows.iter().zip(steps).map(|(row, step)| column.valid_steps(*step, row.length)));
+            bytes += lists[begin..].iter().sum::<u64>() * column.output_step_bytes;
+        }
+        lists.extend(rows.iter().map(|row| row.length));
+        lists.extend_from_slice(steps);
+        (lists, bytes)
     }
 }
 

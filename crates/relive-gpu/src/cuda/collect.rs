@@ -164,10 +164,7 @@ impl Collector {
         tail: Tail<'_>,
         stream: Stream,
     ) -> Result<()> {
-        rows.check()?;
-        for column in columns {
-            column.check(&rows)?;
-        }
+        rows.check(columns)?;
         if rows.indices.is_empty() || columns.is_empty() {
             return Ok(());
         }

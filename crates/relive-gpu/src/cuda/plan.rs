@@ -56,11 +56,11 @@ impl ColumnPlan {
         span_from(i128::from(step) + i128::from(self.offset), available, self.length, self.pad)
     }
 
-    /// Checks that everything can be computed in 64 bits, and stays within the rows of the store.
+    /// Checks that everything about `rows` rows can be computed in 64 bits.
     ///
     /// # Errors
     /// A value is out of range; the error names it.
-    pub fn check(&self, rows: &Rows<'_>) -> Result<()> {
+    pub(super) fn check(&self, rows: u64) -> Result<()> {
         let Self { source, row_stride, step_bytes, offset, length, out, .. } = *self;
         let aligned = [source, row_stride, out].iter().all(|number| number.is_multiple_of(ALIGNMENT));
         let converts = self.convert.is_none_or(|Convert { from, to, scale }| {
@@ -69,7 +69,7 @@ impl ColumnPlan {
         });
         // The widest conversion turns one byte into 8.
         let all = i128::from(length) * i128::from(step_bytes) * 8;
-        let fits = all * i128::from(rows.indices.len() as u64 + 1) + i128::from(out) < 1 << 63;
+        let fits = all * (i128::from(rows) + 1) + i128::from(out) < 1 << 63;
         let store = i128::from(self.store_rows) * i128::from(row_stride) + i128::from(source) < 1 << 63;
         if !aligned
             || !converts
@@ -80,21 +80,16 @@ impl ColumnPlan {
             || offset.abs() >= MAX_STEP
         {
             return Err(Error::invalid(format!(
-                "{self:?} for {} rows: addresses and strides must be multiples of {ALIGNMENT}, steps and windows must not be \
-                 empty, steps must be whole elements of a conversion to floats, and all of it must fit in 63 bits",
-                rows.indices.len()
+                "{self:?} for {rows} rows: addresses and strides must be multiples of {ALIGNMENT}, steps and windows must not be \
+                 empty, steps must be whole elements of a conversion to floats, and all of it must fit in 63 bits"
             )));
         }
-        for (row, ((index, step), available)) in rows.iter().enumerate() {
-            let room = row_stride / step_bytes;
-            if *index >= self.store_rows || *available > room || step.abs() >= MAX_STEP {
-                return Err(Error::invalid(format!(
-                    "row {row} is index {index} at step {step} of {available}: the store has {} rows of at most {room} steps",
-                    self.store_rows
-                )));
-            }
-        }
         Ok(())
+    }
+
+    /// Returns the number of steps for which a row of the store has room.
+    fn room(&self) -> u64 {
+        self.row_stride / self.step_bytes
     }
 }
 
@@ -127,18 +122,31 @@ pub struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Checks that the lists have equal lengths.
+    /// Checks the columns, and that the rows stay within the rows of their stores.
     ///
     /// # Errors
-    /// The lengths differ.
-    pub fn check(&self) -> Result<()> {
+    /// The lists have different lengths, or a value is out of range; the error names it.
+    pub fn check(&self, columns: &[ColumnPlan]) -> Result<()> {
         let [indices, steps, lengths] = [self.indices.len(), self.steps.len(), self.lengths.len()];
-        if indices == steps && indices == lengths {
-            return Ok(());
+        if indices != steps || indices != lengths {
+            return Err(Error::invalid(format!(
+                "got {indices} indices, {steps} steps and {lengths} lengths; pass one of each for each row"
+            )));
         }
-        Err(Error::invalid(format!(
-            "got {indices} indices, {steps} steps and {lengths} lengths; pass one of each for each row"
-        )))
+        let (mut store_rows, mut room) = (u64::MAX, u64::MAX);
+        for column in columns {
+            column.check(indices as u64)?;
+            (store_rows, room) = (store_rows.min(column.store_rows), room.min(column.room()));
+        }
+        for (row, ((index, step), available)) in self.iter().enumerate() {
+            if *index >= store_rows || *available > room || step.abs() >= MAX_STEP {
+                return Err(Error::invalid(format!(
+                    "row {row} is index {index} at step {step} of {available}: the store has {store_rows} rows of at most \
+                     {room} steps"
+                )));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = ((&u64, &i64), &u64)> {

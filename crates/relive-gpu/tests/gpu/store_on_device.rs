@@ -75,18 +75,24 @@ proptest! {
         }
 
         let batches = batches.unwrap();
-        let (list, pinned) = ([3; 40], Arc::new(pinned));
-        let out = DeviceBuffer::new(&device, collector.plan().bytes + 40).unwrap();
+        let (rest, pinned) = ([3; 40], Arc::new(pinned));
+        let lists_at = collector.plan().bytes;
+        let rest_at = lists_at + batches.list_bytes(pinned.rows().len() as u64);
+        let out = DeviceBuffer::new(&device, rest_at + 40).unwrap();
         // SAFETY: the memory is large enough, and this waits for the event before it ends.
-        let complete = unsafe { batches.collect(&pinned, &steps, &list, out.address(), device.stream()) }.unwrap();
+        let complete = unsafe { batches.collect(&pinned, &steps, &rest, out.address(), device.stream()) }.unwrap();
         complete.finish().unwrap();
-        prop_assert_eq!(out.read::<u8>(collector.plan().bytes, 40).unwrap(), list);
+        prop_assert_eq!(out.read::<u8>(rest_at, 40).unwrap(), rest);
+        let lists: Vec<u64> = out.read(lists_at, (windows.len() + 2) * steps.len()).unwrap();
+        let mut lists = lists.chunks(steps.len());
         for (number, plan) in collector.plan().columns.iter().enumerate() {
             let column = batch.column(number).unwrap();
             prop_assert!(out.read::<u8>(plan.output_at, column.bytes.len()).unwrap() == column.bytes);
-            let valid = steps.iter().zip(pinned.rows()).map(|(step, row)| plan.valid_steps(*step, row.length));
-            prop_assert!(valid.eq(column.valid.iter().map(|steps| u64::from(*steps))));
+            let valid = column.valid.iter().map(|steps| u64::from(*steps)).collect::<Vec<u64>>();
+            prop_assert_eq!(lists.next().unwrap(), valid);
         }
+        let lengths: Vec<u64> = pinned.rows().iter().map(|row| row.length).collect();
+        prop_assert_eq!(lists.collect::<Vec<_>>(), [&lengths[..], &steps[..]]);
         drop(batches);
         let others = pinned.rows().iter().map(|row| row.index).collect::<Vec<u64>>();
         drop(pinned);

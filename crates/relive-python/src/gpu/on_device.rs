@@ -72,7 +72,8 @@ impl OnDevice {
             Ok((column.output_at, descr_of(py, column.dtype)?, shape))
         };
         let windows = plan.columns.iter().enumerate().map(window).collect::<PyResult<_>>()?;
-        let list_bytes = (plan.rows * (plan.columns.len() as u64 + 3) * 8).next_multiple_of(OUTPUT_ALIGNMENT);
+        let list_bytes =
+            (self.batches.list_bytes(plan.rows) + plan.rows * 8).next_multiple_of(OUTPUT_ALIGNMENT);
         Ok((plan.bytes, list_bytes, windows))
     }
 
@@ -80,11 +81,13 @@ impl OnDevice {
     pub(super) fn start(&self, py: Python<'_>, pinned: &Arc<Pinned>, drawn: &Drawn) -> PyResult<DeviceBatch> {
         let (memory, address, stream): (Py<PyAny>, u64, u64) = self.memory.bind(py).call0()?.extract()?;
         let collect = || -> relive_gpu::Result<Arc<DeviceEvent>> {
-            let list = self.list(pinned, drawn);
+            let floats = [&drawn.importance, &drawn.probabilities];
+            let [importance, probabilities] = floats.map(|values| bytemuck::cast_slice::<f32, u8>(values));
+            let rest = [importance, probabilities].concat();
             let stream = self.stream_after(Stream(stream))?;
             // SAFETY: Python allocates memory for the layout, aligned to 256 bytes. It is not used for anything else
             // before the consumer's stream has passed `complete`, or the host has, if the batch is dropped earlier.
-            unsafe { self.batches.collect(pinned, &drawn.steps, &list, DevicePtr(address), stream) }
+            unsafe { self.batches.collect(pinned, &drawn.steps, &rest, DevicePtr(address), stream) }
         };
         let complete = py.detach(collect).or_raise(py)?;
         Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec(), is_taken: false })
@@ -110,19 +113,5 @@ impl OnDevice {
         let generations = signed(py, batch.rows.iter().map(|row| row.generation))?;
         batch.is_taken = true;
         Ok((batch.memory.bind(py).clone(), indices, generations))
-    }
-
-    fn list(&self, pinned: &Pinned, drawn: &Drawn) -> Vec<u8> {
-        let columns = &self.batches.plan().columns;
-        let mut integers: Vec<u64> = Vec::with_capacity(drawn.steps.len() * (columns.len() + 2));
-        for column in columns {
-            let rows = pinned.rows().iter().zip(&drawn.steps);
-            integers.extend(rows.map(|(row, step)| column.valid_steps(*step, row.length)));
-        }
-        integers.extend(pinned.rows().iter().map(|row| row.length));
-        integers.extend(&drawn.steps);
-        let floats = [&drawn.importance, &drawn.probabilities];
-        let floats = floats.map(|values| bytemuck::cast_slice::<f32, u8>(values));
-        [bytemuck::cast_slice(&integers), floats[0], floats[1]].concat()
     }
 }
