@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from relive import _native
-from relive.errors import InvalidArgumentError
+from relive.errors import FailedPreconditionError, InvalidArgumentError
 from relive.gpu import _batch
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class CudaBatches:
 
     def allocate(self) -> tuple[tuple[torch.Tensor, int], int, int]:
         """Returns memory for a batch with the current stream, its address, and the current stream again."""
+        if self._torch.cuda.is_current_stream_capturing():
+            raise FailedPreconditionError("a batch cannot be collected while a CUDA graph is captured; call next() before the capture")
         memory = self._torch.empty(self._bytes, dtype=self._torch.uint8, device=self._device)
         stream = self._torch.cuda.current_stream(self._device).cuda_stream
         return (memory, stream), memory.data_ptr(), stream
@@ -90,19 +92,17 @@ def views_of(
     importance weights and probabilities. The lists begin at byte ``lists``."""
     import torch
 
-    typed: dict[torch.dtype, torch.Tensor] = {torch.uint8: memory}
+    storage, device = memory.untyped_storage(), memory.device
 
-    def view(dtype: torch.dtype, first: int, shape: tuple[int, ...]) -> torch.Tensor:
-        base = typed.get(dtype)
-        if base is None:
-            base = typed[dtype] = memory.view(dtype)
+    def tensor(dtype: torch.dtype, first: int, shape: tuple[int, ...]) -> torch.Tensor:
+        # Not a view: to autograd, a view shares its changes with all other views of the same memory.
         strides = [math.prod(shape[at + 1 :]) for at in range(len(shape))]
-        return torch.as_strided(base, shape, strides, first)
+        return torch.empty(0, dtype=dtype, device=device).set_(storage, first, shape, strides)
 
-    data = [view(window.dtype, window.first, (rows, *window.shape)) for window in windows]
+    data = [tensor(window.dtype, window.first, (rows, *window.shape)) for window in windows]
     numbers = len(windows) + 2
-    integers = view(torch.int64, lists // 8, (numbers, rows)).unbind()
-    floats = view(torch.float32, lists // 4 + 2 * numbers * rows, (2, rows)).unbind()
+    integers = tensor(torch.int64, lists // 8, (numbers, rows)).unbind()
+    floats = [tensor(torch.float32, lists // 4 + (2 * numbers + number) * rows, (rows,)) for number in range(2)]
     return data, list(integers[:-2]), [*integers[-2:], *floats]
 
 

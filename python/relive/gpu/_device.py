@@ -39,6 +39,15 @@ def conversion(framework: str, device: Any) -> Convert | None:
     return None
 
 
+def resolved(framework: str, device: Any) -> str:
+    """Returns the device's name. PyTorch's current CUDA device, ``"cuda"``, gets its number."""
+    if framework == "torch" and str(device) == "cuda" and unavailable() is None:
+        import torch
+
+        return f"cuda:{torch.cuda.current_device()}"
+    return str(device)
+
+
 def cuda_batches(framework: str, device: Any) -> CudaBatches | None:
     """Returns the memory for batches that a CUDA device collects itself, or ``None`` if the host collects: for other
     devices and for JAX. :func:`conversion` must have accepted the device."""

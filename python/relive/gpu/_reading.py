@@ -13,6 +13,7 @@ import numpy.typing as npt
 from relive import _native
 from relive.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks, _window
+from relive.gpu._device import resolved
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import LARGEST, Sampling
@@ -155,7 +156,7 @@ class Readable:
             raise InvalidArgumentError(f"steps is {steps!r}; give an array of steps, or 'last'")
         at = np.full(len(indices), -1) if last else self._steps(steps)
         _window.as_native(windows)
-        key = (tuple(windows.items()), str(device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
+        key = (tuple(windows.items()), resolved(framework, device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
         loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
         with log_long_wait(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
             batch = loader._collect(indices, at)

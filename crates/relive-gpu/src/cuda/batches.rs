@@ -18,8 +18,17 @@ use crate::{Error, ErrorKind, Result};
 /// The number of bytes of a row from which copy engines are faster than the kernel: 54 instead of 50 GB/s on an H100.
 const COPY_ENGINE_FROM: u64 = 256 << 10;
 
-/// A batch that is being collected: until the event has passed, its trajectories stay pinned and its store registered.
-type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<DeviceStore>);
+/// A batch that is being collected: until the event has passed, its trajectories stay pinned, and what collects it stays
+/// there.
+type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<Parts>);
+
+/// What a collection in flight uses.
+#[derive(Debug)]
+struct Parts {
+    // Fields are dropped in this order; the collector waits for its work.
+    collector: Collector,
+    store: Arc<DeviceStore>,
+}
 
 /// Collects batches of a store into device memory of the caller, as part of the caller's streams.
 ///
@@ -27,8 +36,7 @@ type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<DeviceStore>);
 /// row: the valid steps of each window, the lengths, and the current steps. After them, the caller's own bytes follow.
 #[derive(Debug)]
 pub struct DeviceBatches {
-    store: Arc<DeviceStore>,
-    collector: Collector,
+    parts: Arc<Parts>,
     plan: BatchPlan,
     in_flight: Sender<InFlight>,
 }
@@ -54,12 +62,9 @@ impl DeviceBatches {
                 format!("cannot start the thread that waits for collections: {error}"),
             )
         })?;
-        Ok(Self {
-            store: DeviceStore::shared(device, reader)?,
-            collector: Collector::new(device)?.with_copy_engine_from(COPY_ENGINE_FROM),
-            plan,
-            in_flight,
-        })
+        let collector = Collector::new(device)?.with_copy_engine_from(COPY_ENGINE_FROM);
+        let parts = Arc::new(Parts { collector, store: DeviceStore::shared(device, reader)? });
+        Ok(Self { parts, plan, in_flight })
     }
 
     /// Returns the plan of the batches.
@@ -93,17 +98,17 @@ impl DeviceBatches {
         stream: Stream,
     ) -> Result<Arc<DeviceEvent>> {
         let begin = Instant::now();
-        let event = Arc::new(DeviceEvent::new(self.store.device())?);
+        let Parts { collector, store } = &*self.parts;
+        let event = Arc::new(DeviceEvent::new(store.device())?);
         let (lists, bytes) = self.lists(pinned, steps);
         let tail = [bytemuck::cast_slice(&lists), rest].concat();
         let tail = Tail { bytes: &tail, to: out.at(self.plan.bytes) };
         // SAFETY: the caller's contract; the pins and the registration stay valid until `release` drops them.
-        let enqueued =
-            unsafe { self.store.enqueue(&self.collector, &self.plan, pinned, steps, (out, tail), stream) };
-        event.record(stream)?;
+        let enqueued = unsafe { store.enqueue(collector, &self.plan, pinned, steps, (out, tail), stream) };
+        let recorded = event.record(stream);
         // After a failure, too, a part of the work may be in the stream. The thread ends only after this sender.
-        drop(self.in_flight.send((Arc::clone(&event), Arc::clone(pinned), Arc::clone(&self.store))));
-        enqueued?;
+        drop(self.in_flight.send((Arc::clone(&event), Arc::clone(pinned), Arc::clone(&self.parts))));
+        enqueued.and(recorded)?;
         let metrics = pinned.counters();
         Metrics::add(&metrics.collects, 1);
         Metrics::add(&metrics.collected_rows, steps.len() as u64);
@@ -127,10 +132,10 @@ impl DeviceBatches {
     }
 }
 
-/// Drops pins once their trajectories have been read. If the device fails, nothing reads them any more.
+/// Drops pins once their trajectories have been read, however long this takes.
 fn release(begun: &Receiver<InFlight>) {
-    for (event, pinned, store) in begun {
-        drop(event.finish());
-        drop((pinned, store));
+    for (event, pinned, parts) in begun {
+        event.wait_for_end();
+        drop((pinned, parts));
     }
 }

@@ -28,9 +28,6 @@ const BYTES_PER_WARP: u64 = 2048;
 /// The number of bytes in flight that saturate the bus, with room for waits between rows.
 const BYTES_IN_FLIGHT: u64 = 256 << 10;
 
-/// The number of collections whose lists can be in flight at the same time.
-const SLOTS: usize = 4;
-
 /// Initial number of bytes for the lists of a collection.
 const LIST_BYTES: u64 = 1 << 16;
 
@@ -105,8 +102,8 @@ pub(super) struct Tail<'a> {
 #[derive(Debug)]
 pub struct Collector {
     device: Device,
-    slots: Vec<Mutex<Slot>>,
-    next: Mutex<usize>,
+    /// As many as there have been collections in flight at the same time. One that is being written is not among them.
+    slots: Mutex<Vec<Slot>>,
     /// `None` means as many as saturate the bus.
     blocks: Option<u32>,
     copy_engine_from: u64,
@@ -118,9 +115,8 @@ impl Collector {
     /// # Errors
     /// The device has no memory for the lists.
     pub fn new(device: &Device) -> Result<Self> {
-        let slots = (0..SLOTS).map(|_| Slot::new(device).map(Mutex::new)).collect::<Result<_>>()?;
-        let (next, copy_engine_from) = (Mutex::new(0), u64::MAX);
-        Ok(Self { device: device.clone(), slots, next, blocks: None, copy_engine_from })
+        let slots = Mutex::new(vec![Slot::new(device)?]);
+        Ok(Self { device: device.clone(), slots, blocks: None, copy_engine_from: u64::MAX })
     }
 
     /// Limits the number of blocks, each of which occupies a multiprocessor, which is then not available to training. By
@@ -165,7 +161,7 @@ impl Collector {
         stream: Stream,
     ) -> Result<()> {
         rows.check(columns)?;
-        if rows.indices.is_empty() || columns.is_empty() {
+        if (rows.indices.is_empty() || columns.is_empty()) && tail.bytes.is_empty() {
             return Ok(());
         }
         let by_engine = |column: &&ColumnPlan| {
@@ -195,9 +191,7 @@ impl Collector {
         let columns_bytes = size_of_val(table) as u64;
         let begins = [0, 1, 2, 3].map(|list| columns_bytes + list * count * 8);
         let [.., tail_at] = begins;
-        let mut slot = self.slot();
-        // An earlier collection, on any stream, may still use this slot.
-        slot.used.finish()?;
+        let mut slot = self.free_slot()?;
         slot.reserve(&self.device, tail_at + tail.bytes.len() as u64)?;
         slot.staged.write(0, table);
         slot.staged.write(begins[0], rows.indices);
@@ -206,8 +200,9 @@ impl Collector {
         slot.staged.write(tail_at, tail.bytes);
         // SAFETY: the caller's contract; the slot is not reused before the event.
         let launched = unsafe { self.launch_from(&slot, table, begins, tail, stream) };
-        slot.used.record(stream)?;
-        launched
+        let recorded = slot.used.record(stream);
+        self.all_slots().push(slot);
+        launched.and(recorded)
     }
 
     /// # Safety
@@ -228,11 +223,11 @@ impl Collector {
             // SAFETY: the caller's contract.
             unsafe { driver.copy(&[Copy { to, from, bytes: tail.bytes.len() as u64 }], stream)? };
         }
-        let Some(last) = table.last() else { return Ok(()) };
+        let rows = (begins[1] - begins[0]) / 8;
+        let Some(last) = table.last().filter(|_| rows > 0) else { return Ok(()) };
         let columns = slot.lists.address().0;
         // SAFETY: both buffers have this many bytes.
         unsafe { driver.copy(&[Copy { to: columns, from: slot.staged.address(), bytes: tail_at }], stream)? };
-        let rows = (begins[1] - begins[0]) / 8;
         let pieces = last.first_piece + last.pieces_per_row * rows;
         let [indices, steps, lengths, _] = begins.map(|begin| columns + begin);
         let column_count = table.len() as u64;
@@ -254,19 +249,25 @@ impl Collector {
         u32::try_from(blocks.clamp(*BLOCKS.start(), *BLOCKS.end())).unwrap_or(u32::MAX)
     }
 
-    fn slot(&self) -> MutexGuard<'_, Slot> {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        *next = (*next + 1) % SLOTS;
-        self.slots[*next].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Takes a slot that no earlier collection uses, on any stream.
+    fn free_slot(&self) -> Result<Slot> {
+        let mut slots = self.all_slots();
+        for position in 0..slots.len() {
+            if slots[position].used.has_passed()? {
+                return Ok(slots.swap_remove(position));
+            }
+        }
+        Slot::new(&self.device)
+    }
+
+    fn all_slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        for slot in &self.slots {
-            // The lists are freed even if the device has failed.
-            drop(slot.lock().unwrap_or_else(PoisonError::into_inner).used.finish());
-        }
+        self.all_slots().drain(..).for_each(|slot| slot.used.wait_for_end());
     }
 }
 

@@ -1,7 +1,7 @@
 //! A device with loaded kernels.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytemuck::NoUninit;
@@ -80,20 +80,18 @@ impl Device {
         real_available()
     }
 
-    /// Opens the GPU with the given number, counted from 0. While it is open, further calls return the same device.
+    /// Opens the GPU with the given number, counted from 0. It stays open: further calls return the same device.
     ///
     /// # Errors
     /// The GPU does not exist, or its kernels cannot be loaded.
     pub fn open(number: u32) -> Result<Self> {
-        static OPEN: Mutex<Vec<(u32, Weak<Inner>)>> = Mutex::new(Vec::new());
+        static OPEN: Mutex<Vec<(u32, Device)>> = Mutex::new(Vec::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(_, device)| device.strong_count() > 0);
-        let same = open.iter().filter(|(other, _)| *other == number);
-        if let Some(device) = same.filter_map(|(_, device)| device.upgrade()).next() {
-            return Ok(Self(device));
+        if let Some((_, device)) = open.iter().find(|(other, _)| *other == number) {
+            return Ok(device.clone());
         }
         let device = Self::with_driver(real_driver(number)?, image::cache_folder().as_deref())?;
-        open.push((number, Arc::downgrade(&device.0)));
+        open.push((number, device.clone()));
         Ok(device)
     }
 

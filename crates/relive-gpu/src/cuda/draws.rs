@@ -9,7 +9,10 @@ use super::device::{Device, Kernel};
 use super::driver::DevicePtr;
 use super::memory::DeviceBuffer;
 use super::weights::{Arrays, DeviceWeights};
-use crate::select::{Measure, Places, RankTotals, Selected, Selection, Selector, TILE, TILES_PER_SUPER};
+use crate::select::{
+    MAX_COUNT, Measure, Places, RankTotals, Selected, Selection, Selector, TILE, TILES_PER_SUPER,
+    WeightsConfig,
+};
 use crate::{Error, Result};
 
 /// A value above all units.
@@ -79,8 +82,11 @@ impl DeviceDraws {
     /// Allocates memory for up to `most` draws.
     ///
     /// # Errors
-    /// The device does not have enough memory.
+    /// `most` is above [`MAX_COUNT`], or the device does not have enough memory.
     pub fn new(device: &Device, most: u64) -> Result<Self> {
+        if most > MAX_COUNT {
+            return Err(Error::invalid(format!("memory for {most} draws; the limit is {MAX_COUNT}")));
+        }
         let memory = |bytes: u64| DeviceBuffer::new(device, most * bytes);
         Ok(Self {
             indices: memory(8)?,
@@ -145,7 +151,16 @@ impl DeviceWeights {
         count: u64,
         out: &mut DeviceDraws,
     ) -> Result<()> {
+        if self.config.total_capacity != self.config.capacity {
+            let WeightsConfig { capacity, total_capacity, .. } = self.config;
+            return Err(Error::invalid(format!(
+                "these weights are {capacity} of {total_capacity}; several ranks draw with `Selector::select_with`"
+            )));
+        }
         let (measure, places) = selector.draws(&*self.pool().0, selection, count)?;
+        if !out.indices.is_on(&self.device) {
+            return Err(Error::invalid("the memory for the draws is on another device"));
+        }
         if count > out.most {
             return Err(Error::invalid(format!("{count} draws into memory for {}", out.most)));
         }

@@ -147,8 +147,8 @@ pub trait Driver: Debug + Send + Sync {
     /// Makes later work of the stream wait for the event.
     fn wait(&self, stream: Stream, event: Event) -> Result<()>;
 
-    /// Waits until the stream has passed the event, for at most `patience`. An event that was never recorded has
-    /// passed.
+    /// Waits until the stream has passed the event. An event that was never recorded has passed. Fails with
+    /// [`ErrorKind::Unavailable`] if this takes longer than `patience`.
     fn finish(&self, event: Event, patience: Duration) -> Result<()>;
 
     /// Destroys an event.
@@ -161,8 +161,9 @@ pub trait Driver: Debug + Send + Sync {
     fn synchronize(&self, stream: Stream, patience: Duration) -> Result<()>;
 }
 
-/// Returns the error of a driver that is implemented outside this crate.
+/// Returns the error of a driver that is implemented outside this crate: [`ErrorKind::Unavailable`] if memory is
+/// insufficient or work has not been completed in time, and [`ErrorKind::System`] otherwise.
 #[must_use]
-pub fn driver_error(text: impl Into<String>) -> Error {
-    Error::new(ErrorKind::System, text)
+pub fn driver_error(kind: ErrorKind, text: impl Into<String>) -> Error {
+    Error::new(kind, text)
 }

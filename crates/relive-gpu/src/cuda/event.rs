@@ -1,8 +1,10 @@
 //! Streams, and points in them.
 
+use std::time::Duration;
+
 use super::device::{Device, PATIENCE};
 use super::driver::{Event, Stream};
-use crate::Result;
+use crate::{ErrorKind, Result};
 
 /// A point in a stream, for which other streams and the host can wait.
 #[derive(Debug)]
@@ -42,6 +44,27 @@ impl DeviceEvent {
     /// Earlier work failed, or takes too long.
     pub fn finish(&self) -> Result<()> {
         self.device.driver().finish(self.event, PATIENCE)
+    }
+
+    /// Returns whether the event has passed.
+    ///
+    /// # Errors
+    /// Earlier work failed.
+    pub fn has_passed(&self) -> Result<bool> {
+        match self.device.driver().finish(self.event, Duration::ZERO) {
+            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(false),
+            passed => passed.map(|()| true),
+        }
+    }
+
+    /// Waits on the host until the device no longer works on what precedes the event, however long this takes.
+    pub(super) fn wait_for_end(&self) {
+        while let Err(error) = self.finish() {
+            // Otherwise the device has failed, and works on nothing any more.
+            if error.kind() != ErrorKind::Unavailable {
+                return;
+            }
+        }
     }
 }
 

@@ -85,6 +85,10 @@ impl DeviceBuffer {
         self.device.synchronize(stream)
     }
 
+    pub(super) fn is_on(&self, device: &Device) -> bool {
+        self.device.is(device)
+    }
+
     /// Returns the address of the memory.
     #[must_use]
     pub fn address(&self) -> DevicePtr {

@@ -77,7 +77,7 @@ impl ColumnPlan {
             || !store
             || step_bytes == 0
             || length == 0
-            || offset.abs() >= MAX_STEP
+            || offset.unsigned_abs() >= MAX_STEP.unsigned_abs()
         {
             return Err(Error::invalid(format!(
                 "{self:?} for {rows} rows: addresses and strides must be multiples of {ALIGNMENT}, steps and windows must not be \
@@ -139,7 +139,7 @@ impl Rows<'_> {
             (store_rows, room) = (store_rows.min(column.store_rows), room.min(column.room()));
         }
         for (row, ((index, step), available)) in self.iter().enumerate() {
-            if *index >= store_rows || *available > room || step.abs() >= MAX_STEP {
+            if *index >= store_rows || *available > room || step.unsigned_abs() >= MAX_STEP.unsigned_abs() {
                 return Err(Error::invalid(format!(
                     "row {row} is index {index} at step {step} of {available}: the store has {store_rows} rows of at most \
                      {room} steps"

@@ -233,9 +233,11 @@ impl Driver for RealDriver {
 
     fn recover(&self) -> Result<()> {
         let _current = self.bind()?;
-        // The driver API keeps no last error; it keeps the error of earlier work, which the next call would report.
-        // SAFETY: no preconditions.
-        check("continue after an error", unsafe { sys::cuCtxSynchronize() })
+        // The driver API keeps no last error. If earlier work has broken the context, every call reports it, and this
+        // one does not wait for anything.
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the pointers are to our own numbers.
+        check("continue after an error", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })
     }
 
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
@@ -370,7 +372,7 @@ fn poll(patience: Duration, spin: Duration, what: &str, query: impl Fn() -> CUre
             return check(what, code);
         }
         let waited = begin.elapsed();
-        if waited > patience {
+        if waited >= patience {
             let text = format!("the GPU has not finished its work within {patience:?}; the device may hang");
             return Err(Error::new(ErrorKind::Unavailable, text));
         }

@@ -1,6 +1,6 @@
 //! Batches from a store, collected by a device: the CPU's plan, with addresses.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::collect::{Collector, Tail};
 use super::device::Device;
@@ -13,6 +13,20 @@ use crate::memory::segment::Segment;
 use crate::store::{Pinned, Reader};
 use crate::{Error, Result};
 
+/// The stores of this process that are registered, until their memory has been unregistered.
+static REGISTERED: Mutex<Vec<Registered>> = Mutex::new(Vec::new());
+static UNREGISTERED: Condvar = Condvar::new();
+
+#[derive(Debug)]
+struct Registered {
+    segment: usize,
+    store: Weak<DeviceStore>,
+}
+
+fn registered() -> MutexGuard<'static, Vec<Registered>> {
+    REGISTERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A store with columns that a device reads in place, over the bus.
 #[derive(Debug)]
 pub struct DeviceStore {
@@ -23,11 +37,34 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// Registers the columns of a store, which takes about 0.1 s per GiB.
+    /// Registers the columns of a store, which takes about 0.1 s per GiB, or returns the existing registration: memory can
+    /// only be registered once in a process.
     ///
     /// # Errors
-    /// The driver refuses the memory, for example because the limit on locked memory is too low.
-    pub fn new(device: &Device, reader: &Reader) -> Result<Self> {
+    /// The driver refuses the memory, for example because the limit on locked memory is too low; or the store is
+    /// registered with another device.
+    pub fn shared(device: &Device, reader: &Reader) -> Result<Arc<Self>> {
+        let segment = Arc::as_ptr(reader.segment()).addr();
+        let mut all = registered();
+        while let Some(store) = all.iter().find(|entry| entry.segment == segment) {
+            match store.store.upgrade() {
+                Some(store) if store.device.is(device) => return Ok(store),
+                Some(other) => {
+                    // Dropping the last one takes the lock.
+                    drop(all);
+                    drop(other);
+                    return Err(Error::unavailable("the store's memory is registered with another device"));
+                }
+                // It is being unregistered.
+                None => all = UNREGISTERED.wait(all).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+        let store = Arc::new(Self::register(device, reader)?);
+        all.push(Registered { segment, store: Arc::downgrade(&store) });
+        Ok(store)
+    }
+
+    fn register(device: &Device, reader: &Reader) -> Result<Self> {
         let segment = Arc::clone(reader.segment());
         let register = |column: usize| {
             let (table, start) = segment.table(column);
@@ -38,25 +75,6 @@ impl DeviceStore {
         };
         let columns = (0..segment.schema().columns().len()).map(register).collect::<Result<_>>()?;
         Ok(Self { device: device.clone(), segment, columns })
-    }
-
-    /// Like [`new`](Self::new), but returns the existing one if this process has already registered the store's columns
-    /// with the device. Memory can only be registered once.
-    ///
-    /// # Errors
-    /// Same as [`new`](Self::new).
-    pub fn shared(device: &Device, reader: &Reader) -> Result<Arc<Self>> {
-        static SHARED: Mutex<Vec<Weak<DeviceStore>>> = Mutex::new(Vec::new());
-        let mut all = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|store| store.strong_count() > 0);
-        let same =
-            |store: &Arc<Self>| store.device.is(device) && Arc::ptr_eq(&store.segment, reader.segment());
-        if let Some(found) = all.iter().filter_map(Weak::upgrade).find(same) {
-            return Ok(found);
-        }
-        let store = Arc::new(Self::new(device, reader)?);
-        all.push(Arc::downgrade(&store));
-        Ok(store)
     }
 
     /// Collects pinned trajectories by `plan`, at their steps, into device memory with the column layout of a CPU
@@ -137,5 +155,14 @@ impl DeviceStore {
             convert: plan.convert,
             out: out.at(plan.output_at).0,
         }
+    }
+}
+
+impl Drop for DeviceStore {
+    fn drop(&mut self) {
+        self.columns.clear();
+        let own: *const Self = self;
+        registered().retain(|entry| !std::ptr::eq(entry.store.as_ptr(), own));
+        UNREGISTERED.notify_all();
     }
 }

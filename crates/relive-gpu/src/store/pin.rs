@@ -57,7 +57,7 @@ impl Reader {
             let StorePlace::Local(owner) = place else { continue };
             let committed = owner.segment.committed().load(Ordering::Relaxed);
             owner.pin_rows(&self.positions_of(rank, indices)?, is_sample, |at, row| {
-                ages[age_class(committed.saturating_sub(row.inserted + 1))] += 1;
+                ages[age_class(committed.saturating_sub(row.inserted.saturating_add(1)))] += 1;
                 pinned.push(row);
                 rows[at] = Some(row);
             })?;

@@ -428,7 +428,7 @@ fn large_stores_are_addressed_in_64_bits() {
         unsafe { collector.collect(&[column], rows, Stream(6)).unwrap() };
     }
     let calls = std::mem::take(&mut *log.lock().unwrap());
-    assert!(calls.contains(&Call::Finish(event)), "the fifth collection waits for the first");
+    assert!(calls.contains(&Call::Finish(event)), "later collections look whether the first has passed");
 
     // The same collection by copy engine: one batch of copies, and no kernel launch if there is no padding.
     let collector = collector.with_copy_engine_from(1 << 20);

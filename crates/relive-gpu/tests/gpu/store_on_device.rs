@@ -3,10 +3,13 @@
 #![expect(unsafe_code, reason = "memory into which a device collects")]
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::support;
 use proptest::prelude::*;
-use relive_gpu::cuda::{Collector as DeviceCollector, DeviceBatches, DeviceBuffer, DeviceStore};
+use relive_gpu::cuda::{
+    Collector as DeviceCollector, DeviceBatches, DeviceBuffer, DevicePtr, DeviceStore, Stream,
+};
 use relive_gpu::{Cast, CollectOptions, Collector, Column, Pad, Schema, Store, StoreOptions, Window};
 use relive_tensor::DType;
 
@@ -64,7 +67,7 @@ proptest! {
         let pinned = store.pin(&picked.iter().map(|at| indices[*at]).collect::<Vec<u64>>()).unwrap();
         let batch = collector.collect(&pinned, &steps).unwrap();
 
-        let on_device = DeviceStore::new(&device, store.reader()).unwrap();
+        let on_device = DeviceStore::shared(&device, store.reader()).unwrap();
         let by_device = DeviceCollector::new(&device).unwrap().with_copy_engine_from(copy_engine_from);
         let out = DeviceBuffer::new(&device, collector.plan().bytes).unwrap();
         on_device.collect(&by_device, collector.plan(), &pinned, &steps, &out).unwrap();
@@ -100,5 +103,55 @@ proptest! {
         while others.iter().any(|index| store.status(*index).unwrap().pins > 0) {
             std::thread::yield_now();
         }
+    }
+}
+
+fn small_store() -> Store {
+    let schema = Schema::new(2, vec![Column::new("x", DType::UInt8, &[16])]).unwrap();
+    let options = StoreOptions { touch_threads: 0, ..StoreOptions::new(4) };
+    let store = Store::create(schema, options).unwrap();
+    for _ in 0..4 {
+        store.insert(&[&[1; 32]], 2, 1.0).unwrap();
+    }
+    store
+}
+
+/// A device may be late for any reason, for example because its stream waits for another machine.
+#[test]
+fn trajectories_stay_pinned_for_as_long_as_the_device_may_read_them() {
+    let (device, hangs) = support::hanging();
+    let store = small_store();
+    let pins = || (0..4).map(|index| store.status(index).unwrap().pins).sum::<u64>();
+    let batches = DeviceBatches::new(&device, store.reader(), &[Window::new("x", -1, 1)], 4).unwrap();
+    hangs.store(true, Ordering::SeqCst);
+    // More collections than lists exist at first.
+    for count in 1..8 {
+        let pinned = Arc::new(store.pin(&[0, 3]).unwrap());
+        // SAFETY: the driver neither reads nor writes.
+        unsafe { batches.collect(&pinned, &[2, 2], &[], DevicePtr(1 << 40), Stream(5)) }.unwrap();
+        drop(pinned);
+        assert_eq!(pins(), 2 * count);
+    }
+    drop(batches);
+    assert_eq!(pins(), 14);
+    hangs.store(false, Ordering::SeqCst);
+    while pins() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+/// The driver refuses memory that is still registered.
+#[test]
+fn a_store_is_registered_again_after_its_last_use() {
+    let (device, _) = support::hanging();
+    let store = small_store();
+    let windows = [Window::new("x", -1, 1)];
+    for _ in 0..200 {
+        let first = DeviceBatches::new(&device, store.reader(), &windows, 4).unwrap();
+        let second = DeviceBatches::new(&device, store.reader(), &windows, 4).unwrap();
+        let pinned = Arc::new(store.pin(&[0, 1]).unwrap());
+        // SAFETY: the driver neither reads nor writes.
+        unsafe { first.collect(&pinned, &[2, 2], &[], DevicePtr(1 << 40), Stream(5)) }.unwrap();
+        drop((first, second, pinned));
     }
 }

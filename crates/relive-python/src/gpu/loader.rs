@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_gpu::select::{Selection, Selector};
@@ -145,8 +146,8 @@ impl GpuLoader {
         let (indices, steps) = (keys(indices)?, crate::arrays::array::integers(steps)?);
         self.with(py, |work| {
             let (drawn, pinned) = work.given(py, indices, &steps)?;
-            let mut batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
-            OnDevice::finish(py, &mut batch, stream)
+            let batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
+            OnDevice::finish(py, &batch, stream)
         })
     }
 
@@ -286,12 +287,16 @@ impl Work {
         let Work { collecting: Collecting::Device(device), queue, .. } = self else {
             return Err(invalid(py, "this loader collects on the host".to_owned()));
         };
-        for (drawn, batch) in queue.iter_mut() {
-            if let PendingBatch::Pinned(pinned) = batch {
-                *batch = PendingBatch::OnDevice(device.start(py, pinned, drawn)?);
+        for (ahead, (drawn, batch)) in queue.iter_mut().enumerate() {
+            let PendingBatch::Pinned(pinned) = batch else { continue };
+            match device.start(py, pinned, drawn) {
+                Ok(started) => *batch = PendingBatch::OnDevice(started),
+                // A later call tries again. Until then, the first batch can be returned.
+                Err(error) if ahead > 0 && error.is_instance_of::<PyException>(py) => break,
+                Err(error) => return Err(error),
             }
         }
-        let Some((_, PendingBatch::OnDevice(batch))) = queue.front_mut() else {
+        let Some((_, PendingBatch::OnDevice(batch))) = queue.front() else {
             return Err(invalid(py, "no batch was drawn".to_owned()));
         };
         let parts = OnDevice::finish(py, batch, stream)?;

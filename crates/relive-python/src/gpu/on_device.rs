@@ -29,16 +29,14 @@ pub(super) struct DeviceBatch {
     memory: Py<PyAny>,
     complete: Arc<DeviceEvent>,
     rows: Vec<PinnedRow>,
-    /// Whether the consumer's stream waits for the batch.
-    is_taken: bool,
+    /// The stream in which the memory was allocated.
+    stream: Stream,
 }
 
 impl Drop for DeviceBatch {
     fn drop(&mut self) {
-        if !self.is_taken {
-            // The framework reuses the memory without waiting for the stream that writes to it.
-            drop(self.complete.finish());
-        }
+        // The framework reuses the memory in this stream, which may not be the one that writes to it.
+        drop(self.complete.hold_back(self.stream));
     }
 }
 
@@ -80,17 +78,26 @@ impl OnDevice {
     /// Starts the collection of a batch, into new memory.
     pub(super) fn start(&self, py: Python<'_>, pinned: &Arc<Pinned>, drawn: &Drawn) -> PyResult<DeviceBatch> {
         let (memory, address, stream): (Py<PyAny>, u64, u64) = self.memory.bind(py).call0()?.extract()?;
+        let consumer = Stream(stream);
         let collect = || -> relive_gpu::Result<Arc<DeviceEvent>> {
             let floats = [&drawn.importance, &drawn.probabilities];
             let [importance, probabilities] = floats.map(|values| bytemuck::cast_slice::<f32, u8>(values));
             let rest = [importance, probabilities].concat();
-            let stream = self.stream_after(Stream(stream))?;
-            // SAFETY: Python allocates memory for the layout, aligned to 256 bytes. It is not used for anything else
-            // before the consumer's stream has passed `complete`, or the host has, if the batch is dropped earlier.
-            unsafe { self.batches.collect(pinned, &drawn.steps, &rest, DevicePtr(address), stream) }
+            let stream = self.stream_after(consumer)?;
+            // SAFETY: Python allocates memory for the layout, aligned to 256 bytes. It is used for nothing else before
+            // the consumer's stream has passed `complete`.
+            let begun =
+                unsafe { self.batches.collect(pinned, &drawn.steps, &rest, DevicePtr(address), stream) };
+            if begun.is_err() {
+                // Parts of the work may be in the stream.
+                let end = DeviceEvent::new(&self.device)?;
+                end.record(stream)?;
+                end.hold_back(consumer)?;
+            }
+            begun
         };
         let complete = py.detach(collect).or_raise(py)?;
-        Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec(), is_taken: false })
+        Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec(), stream: consumer })
     }
 
     /// Returns the stream for a collection into memory that is free once the consumer's stream has passed this point.
@@ -105,13 +112,12 @@ impl OnDevice {
     /// Returns a batch that work in the given stream may use from now on.
     pub(super) fn finish<'py>(
         py: Python<'py>,
-        batch: &mut DeviceBatch,
+        batch: &DeviceBatch,
         stream: u64,
     ) -> PyResult<DeviceParts<'py>> {
         batch.complete.hold_back(Stream(stream)).or_raise(py)?;
         let indices = signed(py, batch.rows.iter().map(|row| row.index))?;
         let generations = signed(py, batch.rows.iter().map(|row| row.generation))?;
-        batch.is_taken = true;
         Ok((batch.memory.bind(py).clone(), indices, generations))
     }
 }

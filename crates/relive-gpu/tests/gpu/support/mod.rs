@@ -11,17 +11,18 @@
 pub(crate) mod numbers;
 
 use std::alloc::Layout;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use libloading::Library;
-use relive_gpu::Result;
 use relive_gpu::cuda::{
     Copy, Device, DevicePtr, Driver, Event, Function, Module, SOURCES, Shape, Stream, driver_error,
 };
+use relive_gpu::{ErrorKind, Result};
 
 /// A recorded call to the driver.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +68,9 @@ pub(crate) struct TestDriver {
     memory: Mutex<HashMap<u64, Layout>>,
     names: Mutex<Vec<&'static str>>,
     next: Mutex<u64>,
+    registered: Mutex<HashSet<u64>>,
+    /// While set, no event passes.
+    hangs: Arc<AtomicBool>,
 }
 
 /// Returns the kernels compiled for this CPU, or the reason why there are none.
@@ -107,6 +111,13 @@ pub(crate) fn emulated() -> Option<(Device, Log)> {
             None
         }
     }
+}
+
+/// Returns a device that does nothing, and whose events do not pass while the flag is set.
+pub(crate) fn hanging() -> (Device, Arc<AtomicBool>) {
+    let driver = TestDriver::default();
+    let hangs = Arc::clone(&driver.hangs);
+    (Device::with_driver(Box::new(driver), None).unwrap(), hangs)
 }
 
 /// Returns a device that only records calls.
@@ -183,13 +194,19 @@ impl Driver for TestDriver {
     unsafe fn register(&self, host: u64, bytes: u64) -> Result<DevicePtr> {
         self.record_call(Call::Register { at: host, bytes });
         match self.fault {
-            Fault::Registration(from) if host >= from => Err(driver_error("the driver registers no more")),
+            _ if !self.registered.lock().unwrap().insert(host) => {
+                Err(driver_error(ErrorKind::System, "the memory is already registered"))
+            }
+            Fault::Registration(from) if host >= from => {
+                Err(driver_error(ErrorKind::System, "the driver registers no more"))
+            }
             _ => Ok(DevicePtr(host)),
         }
     }
 
     unsafe fn unregister(&self, host: u64) -> Result<()> {
         self.record_call(Call::Unregister(host));
+        self.registered.lock().unwrap().remove(&host);
         Ok(())
     }
 
@@ -227,7 +244,7 @@ impl Driver for TestDriver {
         self.record_call(Call::Load);
         let old = matches!(self.fault, Fault::OldDriver | Fault::OldDriverWithoutCompiler);
         if old && ptx != "compiled here" {
-            return Err(driver_error("the driver is older than the PTX"));
+            return Err(driver_error(ErrorKind::System, "the driver is older than the PTX"));
         }
         Ok(Module(self.number()))
     }
@@ -279,6 +296,9 @@ impl Driver for TestDriver {
     }
 
     fn finish(&self, event: Event, _patience: Duration) -> Result<()> {
+        if self.hangs.load(Ordering::SeqCst) {
+            return Err(driver_error(ErrorKind::Unavailable, "the event has not passed"));
+        }
         self.record_call(Call::Finish(event));
         Ok(())
     }
