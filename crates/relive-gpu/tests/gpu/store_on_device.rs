@@ -1,6 +1,7 @@
 //! Checks that the CPU and the kernels collect the same bytes from a store.
 
 #![expect(unsafe_code, reason = "memory into which a device collects")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
