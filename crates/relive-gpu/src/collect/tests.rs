@@ -159,7 +159,8 @@ fn invalid_collect_requests_are_refused() {
     assert!(collector.collect(&many, &[0; 3]).unwrap_err().to_string().contains("at most 2 rows"));
 }
 
-/// Defects 22 and 23: a store of 6 GiB, almost untouched, from its last byte to a checkpoint and back.
+/// Defects 22 and 23: the last byte of a store of 6 GiB, most of which is untouched, is saved to a checkpoint and
+/// loaded again.
 #[test]
 fn rows_beyond_4_gib_are_addressed_correctly() {
     const STEPS: u64 = 16_384;

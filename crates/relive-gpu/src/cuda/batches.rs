@@ -21,7 +21,7 @@ type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<DeviceStore>);
 
 /// Collects batches of a store into device memory of the caller, as part of the caller's streams.
 ///
-/// A batch consists of the columns of its [plan](Self::plan), and of a list of bytes after them.
+/// A batch consists of the columns of its [plan](Self::plan), followed by a list of bytes.
 #[derive(Debug)]
 pub struct DeviceBatches {
     store: Arc<DeviceStore>,
@@ -31,11 +31,11 @@ pub struct DeviceBatches {
 }
 
 impl DeviceBatches {
-    /// Registers the store with the device, if that has not been done yet, which takes about 0.1 s per GiB.
+    /// Registers the store with the device if it is not registered yet. Registration takes about 0.1 s per GiB.
     ///
     /// # Errors
     /// The errors of [`Collector::new`](crate::Collector::new); the reader reads several stores, or the kernels do not
-    /// support a window's cast, for both of which batches must be collected on the host; or the driver refuses the
+    /// support a window's cast (in both cases, batches must be collected on the host); or the driver refuses the
     /// store's memory.
     pub fn new(device: &Device, reader: &Reader, windows: &[Window], rows: u64) -> Result<Self> {
         let plan = BatchPlan::new(reader.segment(), windows, rows)?;
@@ -78,7 +78,7 @@ impl DeviceBatches {
         &self.plan
     }
 
-    /// Collects pinned trajectories, at their steps, as part of a stream, and writes `list` behind the columns. Returns
+    /// Collects pinned trajectories, at their steps, as part of a stream, and writes `list` after the columns. Returns
     /// an event that passes when the batch is complete. The trajectories stay pinned until then.
     ///
     /// # Safety
@@ -103,7 +103,8 @@ impl DeviceBatches {
         let enqueued =
             unsafe { self.store.enqueue(&self.collector, &self.plan, pinned, steps, (out, tail), stream) };
         event.record(stream)?;
-        // After a failure, too, a part of the work may be in the stream. The thread ends only after this sender.
+        // Even after a failure, part of the work may be in the stream. Sending cannot fail, because the thread ends
+        // only after this sender is dropped.
         drop(self.in_flight.send((Arc::clone(&event), Arc::clone(pinned), Arc::clone(&self.store))));
         enqueued?;
         self.count(pinned, steps, begin);

@@ -51,12 +51,12 @@ impl ColumnPlan {
         self.out_step_bytes() * self.length
     }
 
-    /// Returns the existing steps for a row at `step` of a trajectory with `available` steps.
+    /// Returns the steps that exist in the window of a row at `step` of a trajectory with `available` steps.
     pub(super) fn span(&self, step: i64, available: u64) -> Span {
         span_from(i128::from(step) + i128::from(self.offset), available, self.length, self.pad)
     }
 
-    /// Checks that everything can be computed in 64 bits, and stays within the rows of the store.
+    /// Checks that no computation exceeds 64 bits, and that all accesses stay within the rows of the store.
     ///
     /// # Errors
     /// A value is out of range; the error names it.

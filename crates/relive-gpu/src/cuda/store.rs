@@ -23,7 +23,7 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// Registers the columns of a store, which takes about 0.1 s per GiB.
+    /// Registers the columns of a store. Registration takes about 0.1 s per GiB.
     ///
     /// # Errors
     /// The driver refuses the memory, for example because the limit on locked memory is too low.

@@ -15,8 +15,8 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long the link tries to send a release of rows to a store. If the store accepts no data for longer, the link
-/// closes the connection, which also releases the rows.
+/// How long the link tries to tell a store that rows are released. If the store accepts no data during this time, the
+/// link closes the connection, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// The number of bytes that are read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;

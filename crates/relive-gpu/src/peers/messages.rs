@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 40;
 /// The number of encoded bytes of a requested row.
 const WANTED_BYTES: usize = 24;
 
-/// A store's description of itself for a new connection.
+/// A store's description of itself, sent at the start of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) schema: Schema,

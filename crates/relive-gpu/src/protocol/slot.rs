@@ -46,7 +46,7 @@ impl Slot {
         !self.writers_turn()
     }
 
-    /// Returns the values written by the other side. Only for the side that has the turn.
+    /// Returns the values written by the other side. Must only be called by the side that has the turn.
     pub(crate) fn contents(&self) -> SlotContents {
         SlotContents {
             flags: self.flags.load(Ordering::Relaxed),
@@ -80,8 +80,8 @@ impl Slot {
 
     /// Ends the caller's turn. All of the caller's writes happen before the other side's next turn.
     pub(crate) fn hand_over(&self) {
-        // Sequentially consistent, which is stronger than the data needs. It ensures that this side sees that the other
-        // one sleeps, or that the other one sees this change before it sleeps.
+        // Sequential consistency is stronger than the data needs. It ensures that either this side sees that the other
+        // one is sleeping, or the other one sees this change before it sleeps.
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 
