@@ -18,7 +18,7 @@ pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
 
 /// Makes this thread block, instead of being ended, once the interpreter is being finalized.
 pub(crate) fn park_when_finalized() {
-    // A thread with destroyed thread-local variables is about to end anyway.
+    // A thread whose thread-local variables have been destroyed is about to end anyway.
     let _ = glibc::PARK_ON_UNWIND.try_with(|_| ());
 }
 
@@ -53,7 +53,7 @@ mod glibc {
     }
 
     thread_local! {
-        /// Lives as long as the thread.
+        /// This value lives as long as the thread.
         pub(super) static PARK_ON_UNWIND: ParkOnUnwind = ParkOnUnwind::begin();
     }
 
