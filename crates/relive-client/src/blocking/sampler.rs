@@ -20,7 +20,7 @@ impl BatchSampler {
         BatchSampler { inner, runtime }
     }
 
-    /// Returns the next batch, with a timeout for this call. With `None`, waits indefinitely.
+    /// Returns the next batch, with a timeout for this call. If it is `None`, waits indefinitely.
     ///
     /// # Errors
     /// The errors of [`crate::BatchSampler::next`].
