@@ -29,8 +29,8 @@ class _View(NamedTuple):
 class CudaBatches:
     """The memory of a loader's batches on a CUDA device.
 
-    PyTorch allocates it, so that it can be freed and reused like any other tensor's. The device reads the trajectories
-    over the bus.
+    PyTorch allocates it, so that it can be freed and reused like the memory of any other tensor. The device reads the
+    trajectories over the bus.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -46,7 +46,7 @@ class CudaBatches:
         """Returns the extension's loader for these batches.
 
         Raises:
-          ReverbError: the device cannot collect them, because of the settings or for its own reasons.
+          ReverbError: the device cannot collect these batches; the error gives the reason.
         """
         native: _native.GpuLoader = source.loader({**settings, "device": (self._device.index, self.allocate)})
         self._lists, list_bytes, windows = native.layout()
@@ -55,7 +55,7 @@ class CudaBatches:
         return native
 
     def allocate(self) -> tuple[tuple[torch.Tensor, int], int, int]:
-        """Returns memory for a batch with the current stream, its address, and the current stream again."""
+        """Returns a batch's memory paired with the current stream, the memory's address, and the current stream."""
         memory = self._torch.empty(self._bytes, dtype=self._torch.uint8, device=self._device)
         stream = self._torch.cuda.current_stream(self._device).cuda_stream
         return (memory, stream), memory.data_ptr(), stream
@@ -73,7 +73,7 @@ class CudaBatches:
     def _batch(self, names: Sequence[str], parts: Any, current: torch.cuda.Stream) -> _batch.Batch:
         (memory, stream), indices, generations = parts
         if stream != current.cuda_stream:
-            # The caller has changed the stream since the memory was allocated.
+            # The current stream has changed since the memory was allocated.
             memory.record_stream(current)
         data, valid, others = views_of(memory, self._views, self._lists, len(indices))
         lengths, steps, weights, probabilities = others

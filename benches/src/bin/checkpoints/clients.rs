@@ -201,7 +201,7 @@ impl<'a> Timer<'a> {
 }
 
 /// Returns a thread that only reads the clock, a thousand times a second, so that its delays are caused by the machine.
-/// Returns its longest delays without and with a checkpoint.
+/// The thread returns its longest delays without and with a checkpoint.
 pub(crate) fn watch(clock: &Arc<Clock>) -> JoinHandle<[Calls; 2]> {
     let clock = Arc::clone(clock);
     std::thread::spawn(move || {
