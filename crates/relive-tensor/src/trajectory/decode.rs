@@ -45,7 +45,7 @@ struct Sources<'a> {
     trajectory: &'a Trajectory,
     /// The index in `tensors` of each chunk's first tensor. Chunks are few and numbered, so this replaces a map.
     first: SmallVec<[usize; 8]>,
-    /// Empty if no tensor is needed twice.
+    /// The list is empty if no tensor is needed twice.
     tensors: Vec<Source>,
 }
 

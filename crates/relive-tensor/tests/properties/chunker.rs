@@ -28,7 +28,7 @@ struct ChunkerOutput {
     keys: u64,
     placed: Vec<PlacedRows>,
     chunks: BTreeMap<u64, (SequenceRange, Vec<Tensor>, Chunk)>,
-    /// Each chunk's key, and how many rows had been placed when it was cut.
+    /// For each chunk, its key and the number of rows that had been placed when it was cut.
     cuts: Vec<(u64, usize)>,
 }
 
@@ -369,7 +369,7 @@ fn the_length_never_leaves_its_bounds() {
     assert!(tuned_lengths(4, 500, |_| 50).iter().all(|&length| (1..=4).contains(&length)));
 }
 
-/// Feeds a whole score of chunks of `rows` rows and `size_bytes` bytes.
+/// Records as many chunks of `rows` rows and `size_bytes` bytes as one score requires.
 fn score(tuner: &mut AutoTuner, next_key: &mut u64, rows: u32, size_bytes: u64) -> u32 {
     for _ in 0..10 {
         *next_key += 1;
@@ -411,7 +411,7 @@ fn an_unchanged_length_keeps_the_old_score() {
 fn the_same_chunk_counts_once() {
     let mut tuner = AutoTuner::new(8, 1.0);
     let chunk = |key| ChunkStatistic { key, rows: 1, size_bytes: 10 };
-    // Many items, but only four distinct chunks: no score yet.
+    // There are many items, but only four distinct chunks, so there is no score yet.
     (0..40).for_each(|i| tuner.record_item(1, &[chunk(i % 4)]));
     assert_eq!(tuner.max_chunk_length(), 1);
     tuner.record_item(1, &[chunk(4)]);
