@@ -21,7 +21,7 @@ pub enum BatchError {
         /// The property of this item.
         got: String,
     },
-    /// A column exceeds the address space.
+    /// A column does not fit in the address space.
     #[error("column {column} of the batch exceeds the address space")]
     TooLarge {
         /// The column.
