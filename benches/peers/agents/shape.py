@@ -17,7 +17,7 @@ POOL = 500
 `PERIOD` and `PREPARED`."""
 _SHORTEST = 20
 LONGEST = 200
-"""Steps of an episode."""
+"""The shortest and the longest episode, in steps."""
 _SEED = 1
 
 _FLOAT = np.dtype(np.float32)

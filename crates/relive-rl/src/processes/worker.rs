@@ -362,7 +362,7 @@ fn next_items(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     Ok(items)
 }
 
-/// The merged reports since the last one was sent.
+/// The merged reports since the last report was sent.
 #[derive(Default)]
 struct ActedSum(Vec<Acted>);
 
