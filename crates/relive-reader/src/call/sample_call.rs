@@ -91,7 +91,7 @@ impl SampleCall {
     /// The same errors as `Client::sample`. The `SampleCall` is complete once it has returned an error or samples.
     ///
     /// # Panics
-    /// If called inside a task of a Tokio runtime.
+    /// If it is called inside a task of a Tokio runtime.
     pub fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
         match &mut self.inner {
             Inner::Remote(call) => call.wait(at_most),
