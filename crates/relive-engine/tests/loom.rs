@@ -148,7 +148,7 @@ fn shards() -> (Engine, relive_engine::TableHandle) {
     common::engine(TableConfig::new("t").shards(2).rate_limiter(limiter))
 }
 
-/// Keys that are in different shards if there are two.
+/// Two keys that are in different shards if there are two shards.
 const APART: [u64; 2] = [1, 2];
 
 fn bounded(test: impl Fn() + Sync + Send + 'static) {

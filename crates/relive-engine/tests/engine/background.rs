@@ -1,4 +1,4 @@
-//! Checkpoints in the background: which callers share one, when they are due, and how they are reported.
+//! Tests checkpoints in the background: which callers share one, when they are due, and how they are reported.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
