@@ -1,4 +1,4 @@
-//! `relive serve --http`: metrics, health, and the dashboard's files and events.
+//! Tests `relive serve --http`: metrics, health, and the dashboard's files and events.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

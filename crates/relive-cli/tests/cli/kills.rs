@@ -98,7 +98,7 @@ impl KilledServer {
         self.next += items;
     }
 
-    /// Checks that the items are those that the table held at one moment, which is not earlier than the last confirmed
+    /// Checks that the items are those that the table held at a single moment, no earlier than the last confirmed
     /// checkpoint.
     async fn check(&mut self, client: &Client) {
         let listed = client.items("t", 0, 1_000).await.unwrap().items;

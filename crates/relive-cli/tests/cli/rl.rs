@@ -176,8 +176,8 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Returns the lines of a log without the parts that depend on the machine's speed: times, and reports that are made
-/// once a second.
+/// Returns the lines of a log without the parts that depend on the speed of the machine: times, and reports that are
+/// made once a second.
 fn without_times(path: &Path) -> Vec<Value> {
     let lines = lines(path).into_iter().map(|line| {
         let mut line: Value = serde_json::from_str(&line).unwrap();
