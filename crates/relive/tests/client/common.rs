@@ -75,8 +75,8 @@ pub(crate) fn client_by(way: TransportChoice, address: SocketAddr, timeout: Dura
     Client::connect_with(address, options).unwrap()
 }
 
-/// Forwards connections; `cut` closes the open ones, and `cut_after` closes them after the given number of bytes has
-/// been sent to the server.
+/// Forwards connections. `cut` closes the open connections, and `cut_after` closes them after the given number of bytes
+/// has been sent to the server.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     generation: watch::Sender<usize>,
