@@ -73,8 +73,8 @@ mod glibc {
 
     impl Drop for ParkOnUnwind {
         fn drop(&mut self) {
-            // SAFETY: this thread pushed the buffer. The thread is about to end, so the calls that pushed later handlers
-            // have returned, and this handler is the innermost.
+            // SAFETY: this thread pushed the buffer. The thread is about to end, so the calls that pushed later
+            // handlers have returned, and this handler is the innermost.
             let buffer = unsafe {
                 _pthread_cleanup_pop(self.0, 0);
                 Box::from_raw(self.0)
