@@ -12,7 +12,7 @@ pub(crate) fn age_class(age: u64) -> usize {
     (64 - age.leading_zeros()) as usize
 }
 
-/// Why a trajectory was evicted.
+/// The reason why a trajectory was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Eviction {

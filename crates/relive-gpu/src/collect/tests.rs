@@ -72,7 +72,7 @@ proptest! {
         let indices: Vec<u64> = picks.iter().map(|&pick| inserted[pick].index).collect();
         let steps: Vec<u64> = picks.iter().map(|&pick| rows[pick].1.min(rows[pick].0)).collect();
         let pinned = store.pin(&indices).unwrap();
-        // Twice, so that the second run reuses the memory of the first.
+        // The collection runs twice, so that the second run reuses the memory of the first.
         drop(collector.collect(&pinned, &steps).unwrap());
         let batch = collector.collect(&pinned, &steps).unwrap();
         for (number, window) in windows.iter().enumerate() {

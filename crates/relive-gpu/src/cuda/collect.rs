@@ -72,7 +72,7 @@ struct Collect {
 struct Slot {
     staged: HostBuffer,
     lists: DeviceBuffer,
-    /// Passed when neither buffer is in use.
+    /// An event that has passed when neither buffer is in use.
     used: DeviceEvent,
 }
 

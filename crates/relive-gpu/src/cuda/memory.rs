@@ -22,7 +22,7 @@ impl DeviceBuffer {
     /// # Errors
     /// The device does not have enough memory.
     pub fn new(device: &Device, bytes: u64) -> Result<Self> {
-        // Empty buffers also get their own address.
+        // Even empty buffers have their own address.
         let memory = device.driver().allocate(bytes.max(1))?;
         Ok(Self { device: device.clone(), memory, bytes })
     }

@@ -5,7 +5,7 @@ use relive_tensor::DType;
 use crate::collect::{Convert, Pad, Span, span_from};
 use crate::{Error, Result};
 
-/// Rows start at multiples of this, so that whole vectors can be read.
+/// Rows start at multiples of this number, so that whole vectors can be read.
 pub const ALIGNMENT: u64 = 16;
 
 /// The maximum absolute value of steps and offsets, chosen so that no sum of them overflows.

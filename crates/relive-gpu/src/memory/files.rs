@@ -86,7 +86,7 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
 
 fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let identity = Identity::current()?;
-    // Written in one call, so that other processes see either an empty file or both values.
+    // The values are written in one call, so that other processes see either an empty file or both values.
     let mut first = MAKING_MAGIC.to_vec();
     first.resize(narrow(identity_at), 0);
     first.extend_from_slice(&identity.word().to_le_bytes());

@@ -78,7 +78,7 @@ impl Link {
         let id = self.leases.fetch_add(1, Ordering::Relaxed);
         let body: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         let head = PinHead { lease: id, is_sample }.encode();
-        // Created before the request is sent, so that pins of an abandoned request are released.
+        // The lease is created before the request is sent, so that the pins of an abandoned request are released.
         let lease = Lease { link: Arc::clone(self), id };
         Ok((self.ask(FrameKind::PinRows, &head, &body).await?, lease))
     }

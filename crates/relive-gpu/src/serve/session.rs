@@ -32,7 +32,7 @@ const PINS_AT_ONCE: usize = 1 << 14;
 /// The maximum number of rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 enum End {
     /// The connection broke, or the other side closed it.
     Broken,

@@ -104,7 +104,7 @@ fn collected(
     let pinned = reader.pin(indices).unwrap();
     let steps: Vec<u64> =
         pinned.rows().iter().zip(steps).map(|(row, step)| step % (row.length + 1)).collect();
-    // Twice, so that the second run reuses the memory of the first.
+    // The collection runs twice, so that the second run reuses the memory of the first.
     drop(collector.collect(&pinned, &steps).unwrap());
     let batch = collector.collect(&pinned, &steps).unwrap();
     let column = |window| batch.column(window).map(|column| (column.bytes.to_vec(), column.valid.to_vec()));

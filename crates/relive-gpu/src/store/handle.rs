@@ -291,7 +291,7 @@ impl Store {
         let segment = &self.inner.segment;
         let row = self.inner.shard.local(index)?;
         let at = narrow(row);
-        // Under the lock, so that no partial change is visible.
+        // The status is read under the lock, so that no partial change is visible.
         let _state = self.inner.state.lock();
         let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
         let pins = controller::pins(segment, row);

@@ -160,7 +160,7 @@ impl Store {
                 "got {bytes} bytes for a step of column {name:?}, which needs {expected}"
             )));
         }
-        // Held until the end, so that no other thread gives the slot back in the meantime.
+        // The lock is held until the end, so that no other thread gives the slot back in the meantime.
         let writers = self.inner.writers.lock();
         let remembered = writers.slots.get(slot).filter(|slot| slot.reported);
         let place = remembered.and_then(|slot| slot.place).ok_or_else(|| no_request(slot))?;

@@ -131,7 +131,8 @@ fn draws_that_stay_on_the_device_match_those_of_the_cpu() {
     draw_everywhere(&device, 70_001, 0.6, 1_000);
 }
 
-/// Few selectable indices in four super-tiles, so that many draws fall at the very start of tiles and super-tiles.
+/// There are few selectable indices in four super-tiles, so that many draws fall at the very start of tiles and
+/// super-tiles.
 #[test]
 fn kernels_find_the_starts_of_tiles() {
     let Some((device, _)) = emulated() else { return };
@@ -150,7 +151,7 @@ fn kernels_find_the_starts_of_tiles() {
     }
 }
 
-/// So many equal keys that ties must also be broken by index.
+/// There are so many equal keys that ties must also be broken by index.
 #[test]
 fn equal_keys_are_selected_by_lower_index() {
     let Some((device, _)) = emulated() else { return };
