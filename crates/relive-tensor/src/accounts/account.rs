@@ -7,8 +7,8 @@ use super::word::{Counted, Word};
 
 /// The chunks to which the items of one holder, usually a table, refer. Each chunk is counted once.
 ///
-/// Created by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and
-/// [`Chunk::release`](crate::Chunk::release) update it, with one call for each distinct chunk of each item.
+/// Accounts are created by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold)
+/// and [`Chunk::release`](crate::Chunk::release) update them, with one call for each distinct chunk of each item.
 ///
 /// Each part of an account has its own cache lines, because the parts are updated concurrently.
 #[derive(Debug)]

@@ -125,7 +125,7 @@ impl<'a> Sources<'a> {
                 .map_err(|source| TrajectoryError::Chunk { column, source });
         }
         let rows = self.rows(column, slice)?;
-        // Always true: `place` has the length of the slice's rows.
+        // This is always true, because `place` has the length of the slice's rows.
         if let Some(bytes) = rows.bytes().filter(|bytes| bytes.len() == place.len()) {
             place.copy_from_slice(bytes);
         }
