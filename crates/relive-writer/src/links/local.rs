@@ -67,7 +67,7 @@ struct Unsettled {
     closed: bool,
     /// The table to which items were most recently written.
     table: Option<TableHandle>,
-    /// Kept to reuse its memory.
+    /// Confirmed keys; the list is kept to reuse its memory.
     confirmed: Vec<u64>,
     /// Reuses state from earlier items.
     builder: TrajectoryBuilder,
