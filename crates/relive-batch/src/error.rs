@@ -1,8 +1,8 @@
-//! Why samples cannot form a batch.
+//! The error for samples that cannot form a batch.
 
 use relive_tensor::ChunkFault;
 
-/// Why samples cannot form a batch.
+/// The reason why samples cannot form a batch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
