@@ -109,8 +109,8 @@ fn a_stream_that_waits_for_a_confirmation_is_woken() {
     });
 }
 
-/// Each caller's checkpoint contains the items that the caller had written, no matter which callers share a checkpoint,
-/// and no caller waits indefinitely.
+/// Each caller's checkpoint contains the items that the caller had written, whichever callers share a checkpoint, and
+/// no caller waits indefinitely.
 #[test]
 fn a_checkpoint_contains_everything_written_before_the_request() {
     let mut model = loom::model::Builder::new();

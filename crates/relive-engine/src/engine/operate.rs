@@ -18,8 +18,8 @@ impl Engine {
     /// Makes either all of the changes or none of them. The rate limiter's cursor stays unchanged.
     ///
     /// If bounds shrink, the remover evicts the excess items before this function returns. It takes the lock once per
-    /// thousand items, so that other operations can run in between. The log and [`changes`](Self::changes) name `who`
-    /// as the author of the change.
+    /// thousand items, so that other operations can run between these portions. The log and [`changes`](Self::changes)
+    /// name `who` as the author of the change.
     ///
     /// ```
     /// use relive_engine::Engine;

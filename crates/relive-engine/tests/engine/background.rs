@@ -14,7 +14,7 @@ use relive_table::{
     TableConfig,
 };
 
-/// Longer than any operation in these tests takes.
+/// This is longer than any operation in these tests takes.
 const DUE: Duration = Duration::from_secs(60);
 
 type Saved = Result<SavedCheckpoint, EngineError>;

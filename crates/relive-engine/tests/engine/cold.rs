@@ -18,7 +18,7 @@ use relive_tensor::{
 
 const ROW_BYTES: usize = 64 << 10;
 
-/// Longer than any operation in these tests takes.
+/// This is longer than any operation in these tests takes.
 const LONG: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
