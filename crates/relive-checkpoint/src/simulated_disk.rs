@@ -51,7 +51,7 @@ pub(crate) enum DiskFailure {
     Full(usize),
 }
 
-/// What happens to non-durable data in a crash.
+/// The effect of a crash on data that is not durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crash {
     /// All of it is lost.

@@ -30,7 +30,7 @@ pub struct Store {
     fallback: Option<PathBuf>,
     keep: usize,
     disk: Box<dyn Disk>,
-    /// Held while a checkpoint is written.
+    /// The lock that is held while a checkpoint is written.
     writing: Mutex<()>,
 }
 
