@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::checkpoint_support::{folder, text};
 use crate::support::{Served, command, file};
 
-/// Longer than any operation takes unless it hangs.
+/// This is longer than any operation takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The variable that sets the number of kills, for longer runs than in the test suite.

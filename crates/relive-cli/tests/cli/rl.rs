@@ -144,8 +144,8 @@ fn killed_and_resumed(what: &[&str]) {
         let args = run(folder);
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         for before in 0..times {
-            // Read before the run starts, because the run may have written a checkpoint by the time this thread
-            // continues.
+            // The file is read before the run starts, because the run may have written a checkpoint by the time this
+            // thread continues.
             let first = newest_checkpoint(folder);
             assert_eq!(first.is_some(), before > 0);
             let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
