@@ -134,7 +134,7 @@ impl GpuWriter {
     }
 }
 
-/// Waits in slices and runs signal handlers in between.
+/// Waits in slices, and runs signal handlers between them.
 fn wait(
     py: Python<'_>,
     timeout: f64,
