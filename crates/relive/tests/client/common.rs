@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Longer than any call in these tests takes; a test that reaches it has failed.
+/// This is longer than any call in these tests takes; a test that reaches it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestServer {
