@@ -144,7 +144,7 @@ fn killed_and_resumed(what: &[&str]) {
         let args = run(folder);
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         for before in 0..times {
-            // The file is read before the run starts, because the run may have written a checkpoint by the time this
+            // This is determined before the run starts, because the run may have written a checkpoint by the time this
             // thread continues.
             let first = newest_checkpoint(folder);
             assert_eq!(first.is_some(), before > 0);
