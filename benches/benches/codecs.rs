@@ -56,7 +56,7 @@ fn payload(codec: Codec, data: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Each name also states the compressed share of the data.
+/// Each name also states the compressed size as a share of the original size.
 fn codecs(c: &mut Criterion) {
     for (name, data) in cases() {
         let mut group = c.benchmark_group(format!("codec/{name}"));

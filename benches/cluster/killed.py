@@ -1,11 +1,11 @@
-"""Measures how long a worker's place produces no items after the worker is killed during a run.
+"""Kills a worker during a run, and measures how long it takes until a replacement produces items in its place.
 
     target/cluster/bin/python benches/cluster/killed.py processes --relive target/debug/relive --rounds 10
     target/cluster/bin/python benches/cluster/killed.py ray --rounds 3
 
-`processes` measures the time from `kill -9` of a worker of `relive rl train` until the next items of its place are in
+`processes` measures the time from `kill -9` of a worker of `relive rl train` until the next items from its place are in
 the run's tables; for PPO, until the next rounds, to which every worker contributes. `ray` measures the time from the
-kill of a worker's node until the next step of its place, compared with the time until an ordinary Ray actor on the same
+kill of a worker's node until the next step in its place, compared with the time until an ordinary Ray actor on the same
 node answers from another node.
 """
 
@@ -32,8 +32,8 @@ sys.path.insert(0, str(HERE.parent / "peers"))
 from machine import machine  # noqa: E402
 
 PATIENCE = 120.0
-# The table whose new items show that the worker's place is working again, and the number of items from before the kill
-# that may still arrive after it.
+# The table whose new items show that a worker is acting in the place again, and the number of items from before the
+# kill that may still arrive after it.
 TABLES = {"ppo": ("weights", 2), "impala": ("results", 1), "dqn": ("results", 1)}
 
 

@@ -1,4 +1,4 @@
-"""Measures batches on a GPU beside PyTorch and, if it is installed, torchrl, on the same data in the same run.
+"""Compares batches on a GPU with PyTorch and, if it is installed, torchrl, on the same data in the same run.
 
     python benches/gpu/device.py --gib 16
 
@@ -32,7 +32,7 @@ def report(name: str, work: Callable[[], object], size: int) -> None:
     while time.perf_counter() < begin + SECONDS:
         work()
         count += 1
-        # No case may run ahead of the GPU without limit.
+        # Limits how far a case can run ahead of the GPU.
         if count % 16 == 0:
             torch.cuda.synchronize()
     torch.cuda.synchronize()
@@ -129,7 +129,7 @@ def torchrl(data: dict[str, torch.Tensor], trajectories: int, batch: int, size: 
 
 
 def interference() -> None:
-    """A matrix product beside a loader, and the loader beside it."""
+    """Measures matrix products while a loader runs, and the loader while the products run."""
     store = gpu.Store({"x": ("uint8", (256,))}, capacity=2048, max_steps=4096)
     for _ in range(2048):
         store.insert({"x": np.ones((4096, 256), np.uint8)})

@@ -6,8 +6,8 @@
     cargo xtask bench --peers -- --only "sample.*400 B" --contender "relive|cpprb"
 
 Each round measures every case with every contender in turn, each in a fresh process, so that changes in the machine's
-speed affect all. Figures are medians over the rounds. Each item is one step, a float32 array of random, incompressible
-values.
+speed affect all of them. Figures are medians over the rounds. Each item is one step, a float32 array of random,
+incompressible values.
 """
 
 from __future__ import annotations

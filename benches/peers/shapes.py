@@ -6,8 +6,8 @@
 
 Transitions of five columns, with observations of four floats and of stacked frames; sequences of 20 steps with eight
 columns, including a recurrent state; episodes of different lengths. Each round measures every shape with every
-contender in turn, each in a fresh process, so that changes in the machine's speed affect all. Figures are medians over
-the rounds. Before and after the timed part, a contender's batches are compared with the added data.
+contender in turn, each in a fresh process, so that changes in the machine's speed affect all of them. Figures are
+medians over the rounds. Before and after the timed part, a contender's batches are compared with the added data.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def move(cell, action):
 
 
 def run_episode(q, exploration, rng, writer):
-    """Acts by q with some exploration, and writes every transition as an item. Returns the number of steps."""
+    """Acts according to q, with exploration, and writes each transition as an item. Returns the number of steps."""
     cell = 0
     for step in range(1, MAX_STEPS + 1):
         action = int(rng.integers(2)) if rng.random() < exploration else int(q[cell].argmax())

@@ -1,4 +1,4 @@
-"""Shorthands over the dm-reverb client."""
+"""Shorthands for calls of the dm-reverb client."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class NStep:
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Takes one step of all environments, which the leading dimension of each column indexes. Returns the number of
-        transitions that this step completes, and their columns.
+        """Takes one step of all environments; the leading dimension of each column indexes the environments. Returns
+        the number of transitions that this step completes, and their columns.
 
         Raises:
           ValueError: a column is missing or unexpected, has another data type or shape than before, or the number of

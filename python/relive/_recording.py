@@ -204,7 +204,7 @@ class SequenceRows(_StepRows):
         num_steps = self._num_rows - 1
         covered = self._next_start - self._period + self._length if self._next_start else 0
         if self._pad and covered < num_steps:
-            # The last of these rows completes a window, by `_after_row`.
+            # For the last of these rows, `_after_row` completes a window.
             for _ in range(self._next_start + self._length - self._num_rows):
                 self._end_row(self._blank)
 

@@ -43,7 +43,7 @@ class Transitions:
 
 @dataclasses.dataclass(frozen=True)
 class Sequences:
-    """One item per ``period`` steps: ``length`` rows, one for each step.
+    """One item per ``period`` steps, which consists of ``length`` rows, one for each step.
 
     ==================  =========================  ===============================================================
     column              shape, type                content of row t

@@ -424,9 +424,9 @@ class Client:
         """Changes rules of ``table`` while it is in use. Either all of the given rules change, or none of them; omitted
         rules keep their values.
 
-        Waiting calls that the new rules allow proceed. If a bound shrinks, the remover evicts the excess items before
-        this call returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The server
-        logs the change and lists it in ``changes`` of :meth:`status`.
+        Waiting calls proceed if the new rules allow them. If a bound shrinks, the remover evicts the excess items
+        before this call returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The
+        server logs the change and lists it in ``changes`` of :meth:`status`.
 
         Args:
           table: the table's name.

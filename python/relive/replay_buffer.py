@@ -37,7 +37,7 @@ class ReplayBuffer:
 
     Args:
       capacity: the number of transitions that are kept; the oldest are evicted.
-      batch_size: the number of transitions in a batch, unless given to :meth:`sample`.
+      batch_size: the number of transitions in a batch, unless :meth:`sample` is called with another number.
       prioritized: the exponent α of prioritized replay (Schaul et al., 2016): transitions are sampled in proportion to
         priority^α, and new transitions get the highest priority so far. ``None``: uniform sampling.
       beta: the exponent β of the importance weights; the attribute may be changed at any time.

@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 def calls(ring: rl.AllReduce) -> Any:
-    """Returns each call once."""
+    """Makes each call once, and returns the results."""
     own = np.full((2, 3), ring.rank + 1, np.float32)
     ring.mean(own)
     parts = [np.full(2, ring.rank, np.float32), np.zeros((3, 4), np.float32)[:, ::2]]

@@ -19,7 +19,7 @@ import pytest
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 
-# Becomes the browser, which reads descriptor 3 and writes 4.
+# This program becomes the browser, which reads from descriptor 3 and writes to descriptor 4.
 _TAKE_PIPES = """
 import fcntl, os, sys
 pipes = [fcntl.fcntl(int(pipe), fcntl.F_DUPFD, 20) for pipe in sys.argv[1:3]]
@@ -28,7 +28,7 @@ os.dup2(pipes[1], 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
-# Longer than any operation that does not hang.
+# Longer than any operation takes unless it hangs.
 _PATIENCE_S = 60.0
 
 

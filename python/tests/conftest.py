@@ -8,7 +8,7 @@ import pytest
 
 import relive
 
-# Longer than any operation that does not hang.
+# Longer than any operation takes unless it hangs.
 PATIENCE_S = 30.0
 
 TRANSPORTS = ("in-process", "tcp", "unix", "shm")

@@ -17,8 +17,8 @@ Connect = Callable[..., relive.Client]
 
 @pytest.fixture
 def dead_port() -> int:
-    """Returns a port that no server uses or has used: the system assigned ports of 32768 or above to the servers of
-    earlier tests."""
+    """Returns a port that no server uses or has used. It is below 32768, the lowest port that the system assigns to the
+    servers of tests."""
     for port in range(20_000, 32_000):
         with socket.socket() as listener:
             try:

@@ -136,7 +136,7 @@ def test_trajectories_are_released_when_a_gpu_has_read_them() -> None:
     with store.loader(8, {"count": gpu.Window(-20, 20)}, framework="torch", device="cuda", prefetch=0) as loader:
         for number in range(50):
             next(loader)
-            # All rows are of the last batch; one must become free.
+            # The last batch uses all rows, so one of them must become free first.
             store.insert({name: np.zeros((2, *shape), dtype) for name, (dtype, shape) in _with_shapes().items()}, weight=1 + number, timeout=10.0)
 
 

@@ -43,7 +43,7 @@ def test_a_too_large_weight_is_reported_until_it_is_removed(prefetch: int, attac
                 next(loader)
         store.update_weights([0], [0.0])
         for _ in range(prefetch):
-            # Drawn before the change.
+            # This batch was drawn before the change.
             assert set(next(loader).indices.tolist()) == {0, 1, 2, 3}
         assert set(next(loader).indices.tolist()) == {2}
 

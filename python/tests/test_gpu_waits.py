@@ -43,7 +43,7 @@ class Told(logging.Handler):
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[Told]:
-    """Provides the log, with waits counted as long after 50 ms."""
+    """Provides the log; waits are logged after 50 ms."""
     monkeypatch.setattr(_waits, "_FIRST_S", 0.05)
     monkeypatch.setattr(_waits, "_watch", _waits._Watch())
     handler = Told()

@@ -53,7 +53,7 @@ def test_can_be_iterated_again_and_abandoned_early() -> None:
 def test_configs_are_not_changed() -> None:
     before = PAIRS.SerializeToString()
     list(dataset())
-    # dm-reverb adds a condition to them.
+    # dm-reverb adds a condition to the configurations.
     assert PAIRS.SerializeToString() == before
 
 

@@ -79,7 +79,7 @@ peak_kib = re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1
 print(taken, int(peak_kib) / 1024, sorted(heavy))
 """
     measured = []
-    # The best of three: the machine may be busy.
+    # The best of three measurements, because the machine may be busy.
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         taken, resident_mib, heavy = done.stdout.split(maxsplit=2)
@@ -98,7 +98,7 @@ print(taken, int(peak_kib) / 1024, sorted(heavy))
     ],
 )
 def test_modules_are_imported_on_access(imports: str, name: str, module: str) -> None:
-    # Runs in a separate process, because this process has imported them.
+    # Runs in a separate process, because this process has already imported the modules.
     program = f"""
 import sys
 {imports}

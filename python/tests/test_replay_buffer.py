@@ -151,8 +151,7 @@ def test_steps_of_many_environments_are_added_at_once() -> None:
 
 
 def windows(returns: list[float], terminates: bool, n_step: int, discount: float) -> list[tuple[int, float, int, float]]:
-    """Returns first step, return, following step and bootstrap discount of an episode's transitions, computed
-    naively."""
+    """Computes naively, for each transition of an episode: first step, return, following step, bootstrap discount."""
     found = []
     for first in range(len(returns)):
         end = min(first + n_step, len(returns))

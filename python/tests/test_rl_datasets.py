@@ -51,7 +51,7 @@ class Storage:
 
 
 class Dataset:
-    """The used parts of a Minari data set."""
+    """The parts of a Minari data set that are used."""
 
     storage = Storage()
 

@@ -150,7 +150,7 @@ def test_a_hanging_environment_is_reported() -> None:
 
 
 class Gated(gymnasium.Env[Any, Any]):
-    """An environment whose action 1 takes until someone writes to a pipe. It shows its seed, then its actions plus 10."""
+    """An environment whose action 1 blocks until a pipe is written to. It shows its seed, then its actions plus 10."""
 
     observation_space, action_space = Box(0, 100, (1,), np.float32), Discrete(5)
 

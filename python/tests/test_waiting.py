@@ -51,7 +51,7 @@ def blocked(request: pytest.FixtureRequest) -> Call:
 
 
 def waits(client: relive.Client, call: Call) -> tuple[threading.Thread, list[BaseException]]:
-    """Returns a thread that is waiting in `call`, as the server confirms, and the call's exception."""
+    """Returns a thread that the server reports to be waiting in `call`, and a list for the call's exception."""
     raised: list[BaseException] = []
 
     def run() -> None:

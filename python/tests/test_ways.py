@@ -123,8 +123,8 @@ def sockets(process: int) -> set[str]:
 
 
 def connections(process: int, port: int) -> int:
-    """Returns the open connections of a server's process: its ends of TCP connections, and of Unix connections by the
-    listener's name."""
+    """Returns the number of open connections of a server's process: TCP connections on `port`, and Unix connections,
+    which are recognized by the name of the listening socket."""
     tcp = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     tcp += [line.split() for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]]
     held = {row[9] for row in tcp if int(row[1].rsplit(":")[-1], 16) == port and row[3] != "0A"}

@@ -143,7 +143,7 @@ class Unclosable(Odd):
 
 def test_a_run_closes_its_environments_and_logs_failures(caplog: pytest.LogCaptureFixture) -> None:
     def told() -> list[str]:
-        # Other threads, for example of waiting calls, also write to the log.
+        # Other threads, such as those of waiting calls, also write to the log.
         return [text for text in (record.getMessage() for record in caplog.records) if "close()" in text]
 
     with caplog.at_level(logging.WARNING, "relive"):

@@ -23,13 +23,13 @@ pub(crate) struct Environment {
     preparing: Mutex<()>,
 }
 
-/// dm-reverb with its TensorFlow: for the interop suite and the peer benchmarks.
+/// dm-reverb with its TensorFlow, for the interop suite and the peer benchmarks.
 pub(crate) static INTEROP: Environment = Environment::new(".venv", "interop/requirements.txt", "2.5 GB");
 
-/// Ray, with whose iterators flows are compared.
+/// Ray, for comparing flows with its iterators.
 pub(crate) static RAY: Environment = Environment::new(".venv-ray", "interop/flow/requirements.txt", "300 MB");
 
-/// The build requirements of the Python package: for comparisons.
+/// The build requirements of the Python package, for comparisons.
 pub(crate) static PACKAGE: Environment =
     Environment::new(".venv-package", "python/requirements.txt", "150 MB");
 

@@ -15,7 +15,7 @@ SETTINGS = ("a ring for each column, column[indices]; with out= np.take(..., out
 
 
 class Ring(Base):
-    """Structure of arrays. Sequences and episodes are windows of the steps, so that no step is stored twice."""
+    """A structure of arrays. Sequences and episodes are windows of the steps, so that no step is stored twice."""
 
     def __init__(self, shape: Shape, pool: Pool) -> None:
         super().__init__(shape, pool)

@@ -9,15 +9,15 @@ import numpy as np
 Columns = dict[str, np.ndarray]
 
 PERIOD = 10
-"""Steps from the beginning of a sequence to the beginning of the next."""
+"""The number of steps from the beginning of a sequence to the beginning of the next."""
 PREPARED = 100
-"""Steps of one call that adds several steps."""
+"""The number of steps in a call that adds several steps."""
 POOL = 500
 """The number of different steps, which are added in turn so that caches do not contain only one step: a multiple of
 `PERIOD` and `PREPARED`."""
 _SHORTEST = 20
 LONGEST = 200
-"""Steps of an episode."""
+"""The shortest and the longest episode, in steps."""
 _SEED = 1
 
 _FLOAT = np.dtype(np.float32)

@@ -12,9 +12,9 @@ import importlib
 import numpy as np
 
 BATCH = 256
-"""Items of a sampled batch."""
+"""The number of items in a sampled batch."""
 BLOCK = 1_000
-"""Steps of one call that adds many steps; fewer if the steps are large."""
+"""The number of steps in a call that adds many steps; smaller if the steps are large."""
 BLOCK_BYTES = 16 << 20
 
 PRIORITY_EXPONENT = 0.6

@@ -12,7 +12,7 @@ from buffers import PRIORITY_EXPONENT, Base
 
 TABLE = "t"
 FLUSH_EVERY = 200
-"""Single steps between two waits for their confirmation."""
+"""The number of single steps between two waits for their confirmation."""
 
 
 class ReplayServer(Base):

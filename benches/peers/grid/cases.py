@@ -77,7 +77,7 @@ def quick() -> Plan:
 
 
 def full() -> Plan:
-    """Returns all cases, those for the targets first, so that a run that ends early has them."""
+    """Returns all cases, those for the targets first, so that a run that ends early includes them."""
     local = [Case(operation, "uniform", nbytes) for operation in ("sample", "add", "add-many") for nbytes in SIZES]
     local += [Case("update", "prioritized", nbytes) for nbytes in (400, 40_000)]
     local += [Case("mixed", "uniform", nbytes) for nbytes in (400, 40_000)]

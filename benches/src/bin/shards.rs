@@ -25,7 +25,7 @@ use rustix::time::{ClockId, clock_gettime};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Default number of items of the full table.
+/// The default number of items in the full table.
 const ITEMS: u64 = 100_000;
 
 /// The number of items of each thread in a round.

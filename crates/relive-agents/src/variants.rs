@@ -77,8 +77,8 @@ impl ApexConfig {
         if known == DqnConfig::default() {
             return ApexConfig(apex);
         }
-        // The tuned settings explore little: with few actors, the strong exploration of the first actor would spoil the
-        // experience.
+        // The tuned settings explore little, because with few actors, the strong exploration of the first actor would
+        // spoil the experience.
         ApexConfig(DqnConfig { epsilon: 0.02, epsilon_alpha: 3.0, ..known })
     }
 }

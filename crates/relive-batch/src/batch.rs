@@ -6,7 +6,7 @@ use relive_tensor::{Column, ColumnLayout, DType, Shape};
 use super::BatchError;
 use super::kind::{Kind, Piece, STAGE, touch};
 
-/// Sampled items as columns `[samples, rows, ..cell]`; data is decoded only on request.
+/// Sampled items as columns `[samples, rows, ..cell]`. Data is decoded only on request.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(super) samples: Vec<Sampled>,
@@ -16,7 +16,7 @@ pub struct Batch {
     kind_of: Vec<u32>,
 }
 
-/// The common layout of all samples in a column, and the number of rows of each.
+/// The common layout of all samples in a column, and the number of rows of each sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchColumn {
     /// The type and shape of the column. If samples differ in their number of rows, the shape contains the largest
@@ -127,7 +127,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Records the number of rows of each sample for columns in which it differs.
+    /// Records the number of rows of each sample, for columns in which this number differs between samples.
     fn note_lengths(&mut self, samples: usize) {
         for (at, column) in self.columns.iter_mut().enumerate() {
             let rows = |kind: &Kind| kind.rows(at);

@@ -1,8 +1,8 @@
-//! Why samples cannot form a batch.
+//! The error for samples that cannot form a batch.
 
 use relive_tensor::ChunkFault;
 
-/// Why samples cannot form a batch.
+/// The reason why samples cannot form a batch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
@@ -21,7 +21,7 @@ pub enum BatchError {
         /// The property of this item.
         got: String,
     },
-    /// A column exceeds the address space.
+    /// A column does not fit in the address space.
     #[error("column {column} of the batch exceeds the address space")]
     TooLarge {
         /// The column.

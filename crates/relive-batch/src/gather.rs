@@ -1,7 +1,7 @@
 //! Decodes columns into the caller's memory.
 //!
 //! Pieces that are whole tensors or rows stored verbatim are written directly to their destinations, column by column.
-//! Other tensors are decoded once for all pieces that need their rows. Large batches are split over threads.
+//! Other tensors are decoded once for all pieces that need their rows. Large batches are divided among threads.
 
 use std::ops::Range;
 

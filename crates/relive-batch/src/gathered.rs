@@ -20,7 +20,7 @@ pub struct Gathered {
     /// The insertion time of each item.
     inserted_at: Vec<Timestamp>,
     columns: Arc<[GatheredColumn]>,
-    /// For each column whose samples differ in length, the number of rows before each sample.
+    /// For each column whose samples differ in length, the number of rows that precede each sample.
     rows_before: Vec<Vec<usize>>,
     memory: Arc<BatchMemory>,
 }
@@ -125,7 +125,7 @@ impl Gathered {
         let tensors = (0..self.columns.len()).map(|column| self.tensor(sample, column, true));
         let tensors = tensors.collect::<Result<Vec<_>, _>>()?;
         let steps = tensors.iter().filter_map(|tensor| tensor.shape().rows()).max().unwrap_or(1);
-        // A batch does not record the origin of the steps.
+        // A batch does not record which episode and steps its rows came from.
         let end = i32::try_from(steps).unwrap_or(i32::MAX) - 1;
         let range = SequenceRange { episode_id: 0, start: 0, end, sparse: false };
         let parts = encode_chunk(0, range, &tensors, false, Codec::Raw).map_err(unreadable)?;

@@ -11,11 +11,11 @@ pub struct SampleInfo {
     /// probability is over all of them: the probability on the item's server times the probability with which that
     /// server was drawn.
     ///
-    /// A server is drawn in proportion to the number of items of its table or, if its sampler is prioritized, to the
-    /// sum of its priorities raised to their exponent. Both are taken from the newest sample from that server.
+    /// A server is drawn in proportion to the number of items in its table or, if the table's sampler is prioritized,
+    /// to the sum of its priorities raised to their exponent. Both are taken from the newest sample from that server.
     pub probability: f64,
-    /// The number of items in the table, including this one. With several servers, the number in the tables of all
-    /// participating servers.
+    /// The number of items in the table, including this one. With several servers, this is the number of items in the
+    /// tables of all participating servers.
     pub table_size: u64,
     /// The item's priority.
     pub priority: f64,

@@ -1,6 +1,7 @@
-//! Kinds: samples that are cut from chunks in the same way share the pieces of their columns.
+//! Kinds of samples. Samples that are cut from chunks in the same way are of the same kind, and share the pieces of
+//! their columns.
 //!
-//! Items, the chunks to which they refer, and the chunks' bytes are scattered in memory. Each of these references is
+//! Items, the chunks to which they refer, and the chunks' bytes are scattered in memory. References between them are
 //! followed for several items at once, in tight loops, so that as many loads as possible are in flight.
 
 use std::hint::black_box;
@@ -14,7 +15,7 @@ use super::part::Part;
 /// A kind of samples.
 #[derive(Debug)]
 pub(crate) struct Kind {
-    /// The number of the first sample of the kind, and its slicing.
+    /// The number of the kind's first sample, and the slicing of that sample.
     first: usize,
     cut_hash: u64,
     pieces: Vec<Piece>,
@@ -134,8 +135,8 @@ impl Piece {
     }
 }
 
-/// The number of samples processed side by side. Each run waits for memory once, and the data of this many samples
-/// still fits the L2 cache of a core.
+/// The number of samples processed side by side. Each group of samples waits for memory only once, and the data of this
+/// many samples still fits the L2 cache of a core.
 pub(crate) const STAGE: usize = 256;
 
 /// The number of chunks that are prefetched for each item. With more, chunks of other items would leave the cache

@@ -16,7 +16,7 @@ struct CacheLine([u8; ALIGNMENT]);
 /// The alignment of each column, in bytes.
 pub const ALIGNMENT: usize = 64;
 
-/// The maximum number of idle blocks that are kept for reuse: more than a pipeline uses at once.
+/// The maximum number of idle blocks that are kept for reuse, which is more than a pipeline uses at once.
 const MAX_IDLE_BLOCKS: usize = 32;
 
 /// The maximum number of idle bytes that are kept for reuse.
@@ -176,8 +176,8 @@ impl ColumnMemory {
     }
 
     /// Returns the start of the bytes, for callers that expose them as a writable array: no other code writes them, and
-    /// a server does not read them again. The pointer is valid as long as this value or a clone of it exists; no other
-    /// reference to the bytes may be in use in the meantime.
+    /// a server does not read them again. The pointer is valid as long as this value or a clone of it exists; while the
+    /// pointer is in use, no other reference to the bytes may be in use.
     #[must_use]
     pub fn as_mut_ptr(&self) -> *mut u8 {
         let start = match &self.memory.0 {

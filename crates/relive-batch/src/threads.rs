@@ -44,7 +44,7 @@ pub(crate) fn on_threads<T: Send>(
     })
 }
 
-/// Cached, because determining it requires reading files.
+/// Returns the number of threads that can run in parallel. It is cached, because determining it requires reading files.
 fn available_threads() -> usize {
     static THREADS: LazyLock<usize> =
         LazyLock::new(|| thread::available_parallelism().map_or(1, NonZero::get));

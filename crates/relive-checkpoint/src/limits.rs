@@ -16,7 +16,7 @@ pub(crate) const MAX_ITEM_RECORD_BYTES: u64 = 64 << 20;
 pub(crate) const MAX_OPEN_FILES: u64 = 4_096;
 
 /// How long to wait for another process's lock on a folder. A killed process keeps its locks until the system has freed
-/// its memory, and a supervisor starts the next process before that.
+/// its memory, and a supervisor may start the next process before that.
 pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The interval at which a locked folder is checked again.

@@ -26,7 +26,8 @@ pub struct LoadOptions {
 const MAX_THREADS: usize = 16;
 
 impl LoadOptions {
-    /// Creates the default options: as many threads as there are processors, at most 16, and damage is an error.
+    /// Creates the default options: as many threads as there are processors, up to 16, and an error if the checkpoint
+    /// is damaged.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -55,8 +56,8 @@ impl LoadOptions {
     }
 
     /// Sets a disk tier, and how many bytes of chunks may stay in memory. The chunks are then in a [ledger of movable
-    /// chunks](relive_tensor::Ledger::of_movable_chunks). Those beyond `budget_bytes` move to the tier while others are
-    /// still being read.
+    /// chunks](relive_tensor::Ledger::of_movable_chunks). Chunks beyond `budget_bytes` move to the tier while others
+    /// are still being read.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>, budget_bytes: u64) -> Self {
         self.tier = Some((tier, budget_bytes));

@@ -1,4 +1,4 @@
-//! Summarizes losses in a few lines, regardless of their number.
+//! Summarizes losses in a few lines, however many there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn many_losses_are_summarized_with_totals_and_the_first_ones() {
         let mut losses: Vec<Loss> = (0..1_000).map(|at| loss("a", at, Some("t"), 2)).collect();
-        // Damage at one place can lose items of two tables.
+        // Damage at one place can cause the loss of items of two tables.
         losses.extend((0..7).map(|at| loss("a", at, Some("s"), 1)));
         losses.extend((0..8).map(|number| loss(&format!("b{number}"), 0, None, 0)));
         let lines = summary_of_losses(&losses);

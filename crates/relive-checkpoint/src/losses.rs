@@ -5,7 +5,7 @@ use std::io;
 
 use crate::{Error, Loss};
 
-/// Handles damage: either the first damage is an error, or all damage is collected.
+/// Handles damage: either returns an error for the first damaged part, or collects all losses.
 #[derive(Debug)]
 pub(crate) struct Losses {
     salvage: bool,
@@ -24,7 +24,7 @@ impl Losses {
     /// Records damage. Returns the number assigned to it.
     ///
     /// # Errors
-    /// The damage itself, unless all damage is being collected.
+    /// The given loss, unless all losses are being collected.
     pub(crate) fn note(&mut self, loss: Loss) -> Result<usize, Error> {
         if !self.salvage {
             return Err(Error::lost(&loss));
@@ -43,8 +43,8 @@ impl Losses {
         self.note(Loss::of(file, offset, reason))
     }
 
-    /// Like [`note`](Self::note), but for a part that could not be read. A missing part counts as damage, while other
-    /// errors are not the fault of the file. The losses are collected in either case.
+    /// Like [`note`](Self::note), but for a part that could not be read. A missing part counts as damage, whereas other
+    /// errors are not the fault of the file. If losses are being collected, both kinds are.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),
@@ -73,7 +73,7 @@ impl Losses {
         self.found.iter().filter(|loss| loss.table.as_deref() == Some(table)).map(|loss| loss.items).sum()
     }
 
-    /// Returns the place of the first damage.
+    /// Returns the place of the first damaged part.
     pub(crate) fn first_offset(&self) -> Option<u64> {
         self.found.first().map(|loss| loss.offset)
     }
@@ -84,7 +84,7 @@ impl Losses {
 }
 
 impl Loss {
-    /// Damage to which no lost items are attributed so far.
+    /// Returns a loss to which no lost items are attributed so far.
     pub(crate) fn of(file: &str, offset: u64, reason: impl fmt::Display) -> Self {
         Self { file: file.to_owned(), offset, table: None, items: 0, reason: reason.to_string() }
     }

@@ -51,15 +51,15 @@ pub(crate) enum DiskFailure {
     Full(usize),
 }
 
-/// What happens to non-durable data in a crash.
+/// The effect of a crash on data that is not durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Crash {
     /// All of it is lost.
     Loses,
     /// All of it is kept.
     Keeps,
-    /// A part of it is kept, determined by this seed: some names, and some bytes of files. Other bytes are 0 or
-    /// missing.
+    /// A part of it is kept, which is determined by this seed: some names, and some bytes of files. Other bytes are 0
+    /// or missing.
     Mixes(u64),
 }
 
@@ -128,7 +128,8 @@ impl SimulatedDisk {
 enum Durability {
     Lost,
     Kept,
-    /// Keeps this many thousandths of the new bytes; the flag specifies whether zeros replace the rest.
+    /// The given number of thousandths of the new bytes is kept; the flag specifies whether the rest is replaced by
+    /// zeros.
     Partly(u64, bool),
 }
 

@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Token(token::Options),
 }
 
-/// Parses the command line. Help and version are printed here and end the process successfully.
+/// Parses the command line. If it requests the help or the version, prints that, and the process ends successfully.
 pub(crate) fn parse() -> Result<Args> {
     let line = std::env::args_os().collect::<Vec<_>>();
     Args::try_parse_from(&line).map_err(|error| match error.kind() {
@@ -62,7 +62,7 @@ pub(crate) fn parse() -> Result<Args> {
     })
 }
 
-/// The process then ends, whether or not the output was read.
+/// Prints the help. The process then ends, whether or not the output was read.
 fn show(help: &clap::Error) -> Failure {
     match output::line(help.render().to_string().trim_end()) {
         Ok(()) => Failure::OutputClosed,
@@ -70,7 +70,7 @@ fn show(help: &clap::Error) -> Failure {
     }
 }
 
-/// Describes the error in a command line, and names the help to read.
+/// Describes the error in a command line, and names the relevant help.
 fn usage_error(error: &clap::Error, line: &[OsString]) -> String {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return "no command given; see `relive --help`".to_owned();

@@ -98,7 +98,7 @@ impl From<relive_host::Error> for Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// For errors of writing results; other uses add context.
+    /// Converts an error of writing results. Other code adds context to errors.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::OutputClosed,
@@ -107,7 +107,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// clap's message, without the usage, which the help shows.
+/// Returns clap's message without the usage, which the help shows.
 pub(crate) fn usage_reason(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -116,7 +116,7 @@ pub(crate) fn usage_reason(error: &clap::Error) -> String {
     what.trim().replace("\n\n  tip: ", "; ").replace("\n  tip: ", "; ")
 }
 
-/// Joins lines, because errors of parsers span several lines, but a log with one line per error is easier to search.
+/// Joins lines. Errors of parsers span several lines, but a log with one line per error is easier to search.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

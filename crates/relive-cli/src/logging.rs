@@ -29,7 +29,7 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
         (None, Some(text)) => (VARIABLE, text),
         (None, None) => ("default", default.to_owned()),
     };
-    // A misspelled level without `=` would be taken as the name of a target, and silence everything else.
+    // A misspelled level without `=` would be taken as the name of a target, and would silence everything else.
     let is_complete = |part: &str| part.contains('=') || part.trim().parse::<LevelFilter>().is_ok();
     let filter =
         EnvFilter::try_new(&text).ok().filter(|_| asked.is_none() || text.split(',').all(is_complete));

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use relive_rl::watching::LogLines;
 
-/// A copy of stderr, if it is also read elsewhere.
+/// A copy of stderr, if other code also reads it.
 static CAPTURED: OnceLock<LogLines> = OnceLock::new();
 
 /// Copies everything that is written to stderr from now on, including panics, to the returned lines.
@@ -29,7 +29,7 @@ impl Write for Stderr {
         if let Some(lines) = CAPTURED.get() {
             lines.push(&String::from_utf8_lossy(bytes));
         }
-        // The copied bytes must not be written again.
+        // Writes all bytes at once, because those that have been copied must not be written again.
         io::stderr().write_all(bytes).map(|()| bytes.len())
     }
 

@@ -28,7 +28,7 @@ impl Bar {
     /// Draws it.
     pub(crate) fn draw(&self, counts: CheckpointCounts) {
         let CheckpointCounts { items_total, items_done, bytes_total, bytes_done } = counts;
-        // Progress is measured in bytes, if there are any.
+        // Progress is measured in bytes if there are any bytes to process.
         let (total, done) =
             if bytes_total > 0 { (bytes_total, bytes_done) } else { (items_total, items_done) };
         self.0.set_length(total);

@@ -9,7 +9,8 @@ use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, tok
 use crate::failure::{Failure, Kind, Result};
 use crate::logging;
 
-/// Threads for blocking work: the maximum number of clients of `relive bench`, and some to spare.
+/// The maximum number of threads for blocking work: enough for the maximum number of clients of `relive bench`, and
+/// some to spare.
 const MAX_THREADS: usize = 2_100;
 
 /// Runs the command to its end.
@@ -26,7 +27,8 @@ pub(crate) fn run(args: Args) -> Result {
         // A run ends in the middle of episodes, which would make writers log warnings, and it reports waits for a
         // server itself.
         Command::Rl(_) => "warn,relive_rl=info,relive::writer=error",
-        // A bench closes its writers at the end of its time without waiting, which would make the client log a warning.
+        // When its time has passed, a bench closes its writers without waiting, which would make the client log a
+        // warning.
         Command::Bench(_) => "error",
     };
     logging::start(args.log_level.as_deref(), default_level, args.log_format)?;

@@ -72,7 +72,7 @@ fn bytes_of_entry<'de, D: serde::Deserializer<'de>>(entry: D) -> std::result::Re
 }
 
 impl ServerSecurity {
-    /// Returns the values given here; missing ones are taken from `config`.
+    /// Returns the values given here; missing values are taken from `config`.
     ///
     /// # Errors
     /// A value is given without another that it requires.
@@ -125,7 +125,7 @@ impl ServerSecurity {
         }
     }
 
-    /// Warns the operator about open access.
+    /// Warns the operator if anyone can access the server.
     pub(crate) fn warn(&self, address: SocketAddr) {
         let is_open = self.token_file.is_none() && self.tls_client_ca.is_none();
         if is_open && !address.ip().is_loopback() {

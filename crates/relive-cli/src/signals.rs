@@ -15,8 +15,8 @@ impl Signals {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ends the process at the first signal. Without this, the first process of a container would not receive the
-    /// signals, since it receives only those that it catches.
+    /// Ends the process at the first signal. Without this, a process that is the first one in a container would not
+    /// receive the signals, because such a process receives only the signals that it catches.
     pub(crate) async fn exit_on_signal(mut self) {
         let first = self.next().await;
         tracing::warn!(signal = first.name, "stopped before the server was ready");

@@ -129,7 +129,8 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Returns a rate per second: a whole number if it is at least 100, otherwise a number with one decimal digit.
+/// Returns a rate per second: a whole number if the rate is at least 100, and otherwise a number with one decimal
+/// digit.
 pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 {
         return format!("{per_second:.1}/s");

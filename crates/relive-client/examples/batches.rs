@@ -5,10 +5,10 @@
 //! $ cargo run --release -p relive-client --example batches -- localhost:8000 400 256 3 uniform
 //! ```
 //!
-//! Arguments: `local` (a table in this process) or an address, bytes per item, items per batch, seconds, and for a
-//! server the table, which must already hold items of that size, and the transport (`auto`, `tcp`, `unix`, `shm`).
-//! Items are one step of one `f32` column with random values. The local table holds 100,000 items, or as many as fit in
-//! 400 MB.
+//! Arguments: `local` (a table in this process) or an address; bytes per item; items per batch; seconds; and for a
+//! server, the table, which must already hold items of that size, and the transport (`auto`, `tcp`, `unix`, `shm`).
+//! Each item is one step of a single `f32` column with random values. The local table holds 100,000 items, or as many
+//! as fit in 400 MB.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -4,10 +4,10 @@
 //! $ cargo run --release -p relive-client --example throughput -- localhost:8000 insert 400 5 uniform tcp
 //! ```
 //!
-//! Arguments: address, `insert`, `insert-many` (steps and items by the thousand, 64 steps to a chunk) or `sample`,
-//! bytes per item, seconds, table, the transport (`auto`, `tcp`, `unix`, `shm`), and for `sample` the samples in
-//! flight. Items are one step of one `f32` column with random values. Inserts count when they are confirmed; samples
-//! when they are decoded.
+//! Arguments: address; `insert`, `insert-many` (a thousand steps and items per call, 64 steps per chunk) or `sample`;
+//! bytes per item; seconds; table; the transport (`auto`, `tcp`, `unix`, `shm`); and for `sample`, the number of
+//! samples in flight. Each item is one step of a single `f32` column with random values. Inserts are counted when they
+//! are confirmed, and samples when they are decoded.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use relive_client::{
     Windows,
 };
 
-/// Steps are not freed on the thread that allocated them.
+/// Uses mimalloc, because steps are not freed on the thread that allocated them.
 #[global_allocator]
 static GLOBAL: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -63,7 +63,7 @@ pub(crate) fn is_unanswered(status: &Status) -> bool {
     is_unavailable || (kind_of(status) == ErrorKind::Unavailable && is_connection_lost(status))
 }
 
-/// Returns whether a call that ended with `status` was never sent, because there was no connection.
+/// Returns whether a call that ended with `status` was never sent because there was no connection.
 pub(crate) fn is_unsent(status: &Status) -> bool {
     let first = status.source();
     let is_connecting =
@@ -105,7 +105,8 @@ fn kind_of(status: &Status) -> ErrorKind {
     }
 }
 
-/// Returns whether the connection of a stream broke, which tonic and gRPC report with several codes.
+/// Returns whether the status means that the connection of a stream broke. tonic and gRPC report this with several
+/// codes.
 fn is_broken_stream(status: &Status) -> bool {
     match status.code() {
         Code::Unknown => status.message() == STREAM_REMOVED_TEXT || is_transport(status),
@@ -115,7 +116,7 @@ fn is_broken_stream(status: &Status) -> bool {
     }
 }
 
-/// Returns whether the status was created on this side because of a transport error, rather than by the server.
+/// Returns whether the status was created on this side, because of a transport error, rather than by the server.
 fn is_transport(status: &Status) -> bool {
     status.source().is_some()
 }

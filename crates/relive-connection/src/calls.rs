@@ -13,7 +13,7 @@ use crate::report::{ServerStatus, Waits, unreadable_checkpoint};
 use crate::{Error, ErrorKind, Result};
 
 impl Connection {
-    /// Returns the server's contents and its waiting calls, with the reason for each wait. Only Relive servers support
+    /// Returns the server's contents, and its waiting calls with the reason for each wait. Only Relive servers support
     /// this call.
     ///
     /// # Errors

@@ -84,7 +84,7 @@ impl Connection {
         self.shared.remote.replay_stub()
     }
 
-    /// Returns the transport of bulk data, or `Tcp` before it has been negotiated.
+    /// Returns the transport of bulk data, or `Tcp` if it has not been negotiated yet.
     pub fn transport(&self) -> Transport {
         self.shared.transports.known().map_or(Transport::Tcp, |dialer| dialer.transport())
     }
@@ -133,9 +133,9 @@ impl Connection {
         )))
     }
 
-    /// Repeats a call until there is a response, and waits for a server that is not available yet.
+    /// Repeats a call until there is a response, and waits if the server is not available yet.
     ///
-    /// `attempt` returns an owned future, so calls can be spawned on any scheduler.
+    /// `attempt` returns an owned future, so that calls can be spawned on any scheduler.
     ///
     /// # Errors
     /// The server's error; `Timeout` if it does not respond within `timeout`.

@@ -20,7 +20,7 @@ use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
 /// The number of consecutive connections that may end silently although the server claims to support the bulk path.
-/// After that many, gRPC is used, since the program at the address apparently only forwards gRPC.
+/// After that many, gRPC is used, because the program at the address apparently forwards only gRPC.
 pub const MAX_SILENT_CONNECTIONS: usize = 3;
 
 /// The number of times that a client tries to connect to a server's socket while the server refuses connections, and
@@ -46,7 +46,7 @@ pub struct Dialer {
     timeout: Duration,
 }
 
-/// Why this process cannot use a server's local socket.
+/// The reason why this process cannot use a server's local socket.
 #[derive(Debug, thiserror::Error)]
 enum SocketUnavailable {
     #[error("it has no socket for processes on its machine")]
@@ -83,7 +83,7 @@ impl Dialer {
     /// Opens a new connection.
     ///
     /// # Errors
-    /// If no connection is established within the timeout of the options.
+    /// No connection is established within the timeout in the options.
     pub async fn dial(&self) -> io::Result<Socket> {
         let dialing = async {
             match &self.target {
@@ -104,7 +104,7 @@ impl Transports {
         self.found.lock().clone().flatten()
     }
 
-    /// Uses gRPC for everything, because the program at the address only forwards gRPC.
+    /// Uses gRPC for everything from now on, because the program at the address forwards only gRPC.
     pub(crate) fn use_grpc_only(&self) {
         *self.found.lock() = Some(None);
     }
@@ -222,7 +222,7 @@ fn local(answer: &NegotiateResponse) -> Result<LocalAddress, SocketUnavailable> 
     let address = LocalAddress::new(answer.local_name.clone());
     match connect_local(&address) {
         Ok(_) => Ok(address),
-        // The socket exists, but many clients are connecting at once.
+        // The socket exists, but too many clients are connecting at once.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(address),
         Err(error) => Err(SocketUnavailable::Refuses(error)),
     }

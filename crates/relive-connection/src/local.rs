@@ -71,7 +71,8 @@ impl Local {
         Ok(Waits::of_table(&self.table("waits", table)?))
     }
 
-    /// Sets priorities and deletes items. Deletes come before updates, as on a server: a key in both lists is deleted.
+    /// Sets priorities and deletes items. As on a server, deletes are applied before updates, so a key that is in both
+    /// lists is deleted.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for a priority that the table refuses.
@@ -132,7 +133,7 @@ impl Local {
         Ok(self.table("column_names", table)?.columns().as_deref().cloned())
     }
 
-    /// Changes the rules of `table`. Either all of the changes are made or none of them.
+    /// Changes the rules of `table`. Makes either all of the changes or none of them.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range.

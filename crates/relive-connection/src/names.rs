@@ -17,7 +17,7 @@ use crate::{Error, ErrorKind, Result};
 #[derive(Debug, Default)]
 pub struct Proposals {
     by_table: Mutex<HashMap<Arc<str>, Arc<Nest<()>>>>,
-    /// The structures that tables keep, as far as writers that check names have requested them.
+    /// The structures that tables keep, if writers that check names have requested them.
     agreed: Mutex<HashMap<Arc<str>, Arc<ItemStructure>>>,
 }
 
@@ -41,7 +41,7 @@ impl Connection {
         Ok(self.ask_for_names(table, structure, false, timeout).await?.kept)
     }
 
-    /// Sends `structure` to the server. `is_checked` is whether the writer adopts the structure in the response.
+    /// Sends `structure` to the server. `is_checked` states whether the writer adopts the structure in the response.
     async fn ask_for_names(
         &self,
         table: &str,
@@ -53,7 +53,7 @@ impl Connection {
         let request = NameColumnsRequest { table: table.to_owned(), structure, is_checked };
         let answer = self.call("name_columns", timeout, || {
             let (mut stub, request) = (self.replay_stub(), request.clone());
-            // The message is large, so box the future.
+            // The future is boxed because the message is large.
             Box::pin(async move { stub.name_columns(request).await })
         });
         answer.await

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::connection::Connection;
 
 impl Connection {
-    /// Changes the rules of `table` while it is in use. Either all of the changes are made or none of them.
+    /// Changes the rules of `table` while it is in use. Makes either all of the changes or none of them.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `InvalidArgument` for rules that are out of range; `Unimplemented` from a

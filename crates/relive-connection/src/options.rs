@@ -111,7 +111,7 @@ impl ClientOptions {
         self
     }
 
-    /// Sets the token for a server that requires one. Without TLS, the token can be read in transit.
+    /// Sets the token for a server that requires one. Without TLS, others can read the token in transit.
     #[must_use]
     pub fn token(mut self, token: impl Into<Arc<str>>) -> ClientOptions {
         self.token = Some(token.into());
@@ -133,8 +133,8 @@ impl ClientOptions {
         self
     }
 
-    /// Sets the time without received data after which the system probes whether the server's machine is still
-    /// reachable (TCP keepalive). Default: 30 s.
+    /// Sets how long no data may arrive before the system probes whether the server's machine is still reachable (TCP
+    /// keepalive). Default: 30 s.
     ///
     /// HTTP/2 pings are not used: gRPC servers, including dm-reverb's, close connections that ping often.
     #[must_use]
@@ -144,7 +144,7 @@ impl ClientOptions {
     }
 
     /// Sets the HTTP/2 window of a stream: how many bytes the server may send before they are read. Default: 8 MiB,
-    /// four of its largest packed messages.
+    /// which is four of the server's largest packed messages.
     #[must_use]
     pub fn stream_window_bytes(mut self, bytes: u32) -> ClientOptions {
         self.stream_window_bytes = bytes;

@@ -1,4 +1,4 @@
-//! Stores the state of a server's tables, to compare it with their state after the server was unreachable.
+//! Stores the state of a server's tables, for comparison with their state after the server was unreachable.
 
 use std::collections::HashMap;
 
@@ -50,8 +50,8 @@ impl Remembered {
         self.0.lock().inserts.remove(table);
     }
 
-    /// Returns whether the caller should wait for the server to return, because no other task does. If so, the caller
-    /// must call [`end_watch`](Self::end_watch) later.
+    /// Returns whether the caller should wait for the server to return because no other task is doing so. If so, the
+    /// caller must call [`end_watch`](Self::end_watch) later.
     pub(crate) fn begin_watch(&self) -> bool {
         !std::mem::replace(&mut self.0.lock().is_watching, true)
     }

@@ -32,7 +32,7 @@ impl Connection {
         Ok(info)
     }
 
-    /// Compares the server's tables with the previous state, and logs a warning if the server has returned with less
+    /// Compares the server's tables with their previous state, and logs a warning if the server has returned with less
     /// content.
     fn remember(&self, info: &ServerInfo) {
         for (table, now, before) in self.shared.remembered.update(info) {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How a `Client` reaches its tables. The last three use the bulk path for items and batches if the server has one
+/// How a `Client` reaches its tables. The last three use the bulk path for items and batches if the server supports it
 /// (`docs/protocol.md`), and gRPC for everything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// After a stream that lasted this long, the waits start from [`FIRST_WAIT`] again.
+/// After a stream that lasted this long, the waits start again from [`FIRST_WAIT`].
 const HEALTHY_LIFE: Duration = Duration::from_secs(2);
 
 /// Exponential backoff: waits of 1 ms, 2 ms, 4 ms and so on, up to 1 s.

@@ -128,7 +128,7 @@ pub enum EngineError {
     Columns {
         /// The table.
         table: String,
-        /// Why it is refused.
+        /// The reason why it is refused.
         reason: String,
     },
     /// No checkpointer can write a checkpoint of this kind.

@@ -2,9 +2,9 @@
 //!
 //! An [`Engine`] owns a set of tables and the ledger of every live chunk. A [`TableHandle`] is cheap to clone and safe
 //! to use from many tasks. Operations that the rate limiter blocks wait in two queues per table, one for inserts and
-//! one for samples, each strictly first come, first served. No worker thread serves them: the caller that changes a
-//! table also serves the waiters that the change unblocks. It does so under the same short lock, and wakes the waiters
-//! after it has released the lock.
+//! one for samples, each of which is served strictly in order of arrival. No worker thread serves them: the caller that
+//! changes a table also serves the waiters that the change unblocks. It does so under the same short lock, and wakes
+//! the waiters after it has released the lock.
 //!
 //! * A sample request that is dropped or times out while it waits takes no samples.
 //! * An insert is confirmed only after the table holds the item. When a table is closed, waiting inserts fail; none of

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 /// The number of inserts that may wait in one table, over all streams. The server stops reading a stream long before
-/// this limit is reached (see [`read_ahead`]); the limit bounds the inserts that ended streams can leave behind.
+/// this limit is reached (see [`read_ahead`]). The limit bounds the inserts that streams can leave behind when they
+/// end.
 pub const MAX_WAITING_INSERTS: usize = 1 << 20;
 
 /// The number of sample requests that may wait in one table. Each takes about 200 bytes, so the queue stays under 20
@@ -25,21 +26,21 @@ pub const MAX_LISTED_ITEMS: usize = 100_000;
 /// The number of slots that a listing scans under one lock: a few tens of microseconds of work.
 pub const SLOTS_PER_LOCK: usize = 1_024;
 
-/// The number of keys that are looked up under one lock, bounded for the same reason.
+/// The number of keys that are looked up under one lock. It is bounded for the same reason.
 pub const KEYS_PER_LOCK: usize = 256;
 
 /// The number of excess items that are evicted under one lock when a table's bounds have been lowered: well under a
 /// millisecond of work.
 pub const EVICTIONS_PER_LOCK: usize = 1_024;
 
-/// The number of changes to tables that an engine remembers: a few days of an operator's work, 20 KB.
+/// The number of changes to tables that an engine remembers: a few days of an operator's work, in 20 KB.
 pub const MAX_LISTED_CHANGES: usize = 100;
 
 /// The number of slots that [`peek`](crate::TableHandle::peek) scans under one lock.
 pub const SLOTS_PER_PEEK_STEP: usize = 64;
 
 /// How long any thread may take a table's lock before it is passed to the thread that has waited longest: much longer
-/// than a batch of samples takes, and too short to be noticed.
+/// than a batch of samples takes, but too short to be noticed.
 pub const UNFAIR_FOR_NANOS: u64 = 500_000;
 
 /// How long a capture of tables runs before it yields the processor. It is shorter than the time slice of common
@@ -68,17 +69,18 @@ pub const MAX_NAME_BYTES: usize = 64 << 10;
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a writer waits for memory before it fails, unless the builder sets another time: long enough for a reader
-/// to catch up, and short enough that a problem is noticed.
+/// to catch up, but short enough that a problem is noticed.
 pub const MEMORY_WAIT: Duration = Duration::from_secs(60);
 
 /// The time between two checks by a caller that is waiting for memory. Tables wake it when they free chunks; the checks
 /// detect chunks that are freed elsewhere.
 pub const MEMORY_RECHECK: Duration = Duration::from_millis(3);
 
-/// The time that each waiter adds to that interval, so that all waiters together check at most 10,000 times a second.
+/// The time by which each waiter extends that interval, so that all waiters together check at most 10,000 times a
+/// second.
 pub const MEMORY_RECHECK_PER_WAITER: Duration = Duration::from_micros(100);
 
-/// The number of tables that an engine may have: far above any practical number, and low enough that a scan of all
+/// The number of tables that an engine may have: far above any practical number, but low enough that a scan of all
 /// tables stays cheap.
 pub const MAX_TABLES: usize = 10_000;
 

@@ -14,8 +14,8 @@ pub(crate) use self::model::{
     AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, fence, spawn, unlock_fair,
 };
 
-/// Unlocks and passes the lock to the thread that has waited longest. After an ordinary unlock, the first thread to
-/// request the lock gets it, usually the thread that just held it.
+/// Unlocks and passes the lock to the thread that has waited longest. After an ordinary unlock, the first thread that
+/// requests the lock acquires it, which is usually the thread that just held it.
 #[cfg(not(relive_loom))]
 pub(crate) fn unlock_fair<T>(guard: MutexGuard<'_, T>) {
     MutexGuard::unlock_fair(guard);

@@ -109,8 +109,8 @@ fn a_stream_that_waits_for_a_confirmation_is_woken() {
     });
 }
 
-/// Each caller's checkpoint contains the items that the caller had written, no matter which callers share a checkpoint,
-/// and no caller waits indefinitely.
+/// Each caller's checkpoint contains the items that the caller had written, whichever callers share a checkpoint, and
+/// no caller waits indefinitely.
 #[test]
 fn a_checkpoint_contains_everything_written_before_the_request() {
     let mut model = loom::model::Builder::new();
@@ -148,7 +148,7 @@ fn shards() -> (Engine, relive_engine::TableHandle) {
     common::engine(TableConfig::new("t").shards(2).rate_limiter(limiter))
 }
 
-/// Keys that are in different shards if there are two.
+/// Two keys that are in different shards if there are two shards.
 const APART: [u64; 2] = [1, 2];
 
 fn bounded(test: impl Fn() + Sync + Send + 'static) {

@@ -1,6 +1,6 @@
 //! Steps per second of native environments under a random policy, on one core.
 //!
-//! A FIRST is not counted as a step, but its time is included. So is the time to draw the actions.
+//! A FIRST is not counted as a step, but its time is included, as is the time to draw the actions.
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails is one that ends")]
 
 use std::hint::black_box;

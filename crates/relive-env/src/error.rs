@@ -26,7 +26,7 @@ pub enum EnvError {
 }
 
 impl EnvError {
-    /// Converts the error for values that were checked as an observation to the error for an action.
+    /// Converts an error about values that were checked as an observation to an error about an action.
     #[must_use]
     pub fn of_action(self) -> EnvError {
         match self {

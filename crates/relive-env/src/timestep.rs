@@ -29,7 +29,7 @@ pub struct TimeStep {
     pub step_type: StepType,
     /// The reward of the action; 0 on a FIRST, which no action precedes.
     pub reward: f64,
-    /// The weight of all later rewards; 1 on a FIRST, where it has no meaning.
+    /// The weight of all later rewards. On a FIRST, it is 1 and has no meaning.
     pub discount: f64,
 }
 

@@ -12,7 +12,7 @@ const NAME_PREFIX: &str = "dns:///";
 /// gRPC's notations for lists of addresses.
 const LIST_PREFIXES: [&str; 2] = ["ipv4:", "ipv6:"];
 
-/// The location of servers.
+/// The address of a server, or a name that refers to several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     /// One server at this address.

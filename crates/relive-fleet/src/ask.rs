@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// A call to some of the servers.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// The results of a call on each server.
+/// The result of a call on each server.
 pub struct Answers<T> {
     operation: &'static str,
     answers: Vec<(Arc<Member>, Result<T>)>,
@@ -78,8 +78,8 @@ async fn one<T>(
 }
 
 impl Answers<()> {
-    /// Like [`all`](Self::all), but only for the servers that have the table, if any: when a call is repeated, only the
-    /// servers on which the first call failed still have the table.
+    /// Like [`all`](Self::all), but if any servers have the table, considers only those. When a call is repeated, only
+    /// the servers on which the first call failed still have the table.
     pub(crate) fn all_with_table(mut self) -> Result<()> {
         if self.answers.iter().any(|(_, answer)| answer.is_ok()) {
             let had_none = |error: &Error| error.kind() == ErrorKind::NotFound;
@@ -114,7 +114,7 @@ impl<T> Answers<T> {
         Ok(self.answers.into_iter().filter_map(|(server, answer)| Some((server, answer.ok()?))).collect())
     }
 
-    /// Returns an error if any server refused. An unreachable server is ignored: either it loses its items, or it
+    /// Returns an error if any server refused. An unreachable server is ignored, because it either loses its items or
     /// returns with its items unchanged.
     pub(crate) fn none_refused(self) -> Result<()> {
         let refused = |error: &Error| !is_absence(error);
@@ -161,7 +161,7 @@ impl PartialFailure {
         &self.done
     }
 
-    /// Returns the servers that did not complete the call, and why.
+    /// Returns the servers that did not complete the call, each with its error.
     pub fn failed(&self) -> &[(String, Error)] {
         &self.failed
     }

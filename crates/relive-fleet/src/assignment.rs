@@ -2,7 +2,7 @@
 //!
 //! A stream stays with its server, which confirms its items. A new stream goes to the server with the fewest of this
 //! client's streams. When a server joins, streams move there one by one, as long as their current server has at least
-//! two streams more than the new one. A stream first ends normally on the old server, so a move neither loses nor
+//! two streams more than the new one. A stream first ends normally on the old server, so that a move neither loses nor
 //! repeats items.
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Fleet {
         Some(Assignment { fleet: Arc::clone(self), member, joined })
     }
 
-    /// Waits until a server takes part.
+    /// Waits until at least one server takes part.
     pub async fn wait_for_member(&self) {
         let mut version = self.watch();
         loop {

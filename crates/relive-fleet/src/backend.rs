@@ -18,7 +18,7 @@ use crate::signatures::{SignatureCache, TableSignature};
 /// How long a writer's proposal waits for its server. Streams repeat the proposal after they reconnect.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One server, many servers or the tables in this process, with the known properties of the tables.
+/// One server, many servers, or the tables in this process, with the known properties of the tables.
 ///
 /// Cheap to clone; clones share connections. Each clone has its own timeout.
 #[derive(Clone)]
@@ -118,7 +118,7 @@ impl Backend {
         }
     }
 
-    /// Returns the transport of bulk data, or `Tcp` before it has been negotiated.
+    /// Returns the transport of bulk data, or `Tcp` if it has not been negotiated yet.
     pub fn transport(&self) -> Transport {
         match self.target() {
             Target::Server(server) => server.transport(),
@@ -173,7 +173,7 @@ impl Backend {
         self.shared.signatures.get(table).ok_or_else(|| self.shared.signatures.unknown(table))
     }
 
-    /// Proposes `structure` for the items of `table`. Returns whether the table keeps it.
+    /// Proposes `structure` for the items of `table`. Returns whether the table keeps this structure.
     ///
     /// # Errors
     /// `InvalidArgument` for a structure that has no columns or exceeds the limits; `NotFound` for an unknown table;

@@ -37,7 +37,8 @@ impl Fleet {
         })
     }
 
-    /// Returns the transport to the servers if it is the same for all of them, and the slowest one otherwise.
+    /// Returns the transport to the servers if it is the same for all of them, and otherwise the slowest of their
+    /// transports.
     pub fn negotiate(&self, timeout: Duration) -> Call<'_, Transport> {
         Box::pin(async move {
             let (up, _) = self.wait_for_one("negotiate", timeout).await?;
@@ -212,7 +213,7 @@ impl Fleet {
     }
 
     /// Returns the structure of all items of `table`, for a writer that adopts it. Queries the servers in sequence, so
-    /// that of two concurrent writers, the same one is first on all servers.
+    /// that if two writers do this concurrently, the same writer is first on all servers.
     pub fn agree_on_columns<'a>(
         &'a self,
         table: &'a str,
@@ -236,7 +237,7 @@ impl Fleet {
                             agreed = agreed.or(kept);
                         }
                     }
-                    // The client proposes the structure to this server when the server has returned.
+                    // The client proposes the structure to this server once the server has returned.
                     Err(error) if error.is_transient() => away = Some(error),
                     Err(error) => return Err(error),
                 }
@@ -257,7 +258,8 @@ impl Fleet {
         })
     }
 
-    /// Returns the conditions that samples and inserts are waiting for, or none if one server lets them proceed.
+    /// Returns the conditions that samples and inserts are waiting for, or none if one of the servers lets them
+    /// proceed.
     pub fn waits<'a>(&'a self, table: &'a str, timeout: Duration) -> Call<'a, Waits> {
         Box::pin(async move {
             let up = self.up();

@@ -14,7 +14,7 @@ pub enum ServerStanding {
     Unknown,
     /// The server answers and takes part.
     Up,
-    /// The server does not answer, and is left out until it does.
+    /// The server does not answer, and is left out until it answers again.
     Away,
 }
 
@@ -39,7 +39,7 @@ pub struct ServerState {
     pub standing: ServerStanding,
     /// How long the server has had this standing.
     pub since: Duration,
-    /// Why the server is left out, or an empty text if it is not.
+    /// The reason why the server is left out, or an empty text if it is not left out.
     pub reason: String,
     /// The number of writers' streams to this server.
     pub writers: usize,

@@ -16,9 +16,9 @@ use crate::changes::{ChangeLog, ServerChange, ServerEvent, ServerStanding, Serve
 use crate::member::Member;
 use crate::owners::{MemberNumber, Owners};
 
-/// Many servers, which tasks watch while this value exists.
+/// A set of servers, which tasks watch while this value exists.
 pub struct Fleet {
-    /// The addresses as given.
+    /// The addresses as given by the user.
     text: String,
     pub(crate) options: ClientOptions,
     runtime: Handle,
@@ -29,12 +29,12 @@ pub struct Fleet {
     log: Mutex<ChangeLog>,
     /// A version that increases with each change to the set, to a server's standing or to table sizes.
     version: watch::Sender<u64>,
-    /// Increases when a server joins, so that writers check whether to move.
+    /// Increases when a server joins, which makes writers check whether their streams should move.
     pub(crate) joined: AtomicU64,
     /// The position from which the next writer's server is chosen among equals.
     pub(crate) rotation: AtomicUsize,
     pub(crate) assigning: Mutex<()>,
-    /// Servers are checked one by one when they join, because two addresses may belong to the same server.
+    /// A lock under which servers join one by one, because two addresses may belong to the same server.
     pub(crate) joining: Mutex<()>,
     /// The number of names that have not been resolved yet.
     unresolved: AtomicUsize,
@@ -43,8 +43,8 @@ pub struct Fleet {
 }
 
 impl Fleet {
-    /// Creates an empty set, to which `names` unresolved names may add servers. Must be called inside a Tokio runtime:
-    /// its tasks watch the servers.
+    /// Creates an empty set, to which servers of `names` unresolved names may be added. Must be called inside a Tokio
+    /// runtime: its tasks watch the servers.
     pub(crate) fn new(
         text: String,
         names: usize,

@@ -18,9 +18,9 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) standing: ServerStanding,
-    /// When the server got its current standing.
+    /// The time at which the server's current standing began.
     pub(crate) since: Instant,
-    /// Why the server is left out.
+    /// The reason why the server is left out.
     pub(crate) reason: String,
     pub(crate) times_left: u64,
     /// The number of failures since the server last answered.

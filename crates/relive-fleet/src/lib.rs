@@ -2,9 +2,9 @@
 //!
 //! Servers are independent of each other; this crate combines them. A [`Fleet`] is the set. Each [`Member`] has a task
 //! that watches it (`watch`), and each name has a task that looks for servers that join and leave (`resolve`). Writers
-//! get a server for each of their streams ([`Assignment`]); readers draw one for each sample (`relive-reader`). Calls
-//! are made to the server that owns the key (`owners`) or to all servers (`ask`, `calls`), and reports are combined
-//! (`merge`).
+//! are assigned a server for each of their streams ([`Assignment`]); readers draw one for each sample
+//! (`relive-reader`). Calls are made to the server that owns the key (`owners`) or to all servers (`ask`, `calls`), and
+//! reports are combined (`merge`).
 //!
 //! Writers and readers use a [`Backend`], which is one of the three.
 #![forbid(unsafe_code)]

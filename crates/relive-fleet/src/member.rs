@@ -24,7 +24,7 @@ pub struct TableFacts {
 
 /// The tables that a server reported.
 struct Tables {
-    /// When the tables were requested.
+    /// The time at which the tables were requested.
     requested_at: Instant,
     facts: HashMap<String, TableFacts>,
 }

@@ -1,6 +1,6 @@
 //! Combines reports from several servers.
 //!
-//! Numbers are sums, including bounds on a table's size. Rules that apply to each server separately, such as rate
+//! Numbers are added up, including bounds on a table's size. Rules that apply to each server separately, such as rate
 //! limiters, are taken from the first server.
 
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ fn add_memory(sum: &mut MemoryStatus, other: MemoryStatus) {
     sum.spill_error = sum.spill_error.take().or(other.spill_error);
 }
 
-/// A call does not wait if one of the servers lets it proceed.
+/// Combines the waits on two servers. A call does not wait if one of the servers lets it proceed.
 fn merge_waits(one: &Waits, other: &Waits) -> Waits {
     let both = |one: &Option<String>, other: &Option<String>| {
         Some(format!("{}; {}", one.as_ref()?, other.as_ref()?))
@@ -147,7 +147,7 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
             sum.last = other.last;
         }
         let began = |saved: &Option<FinishedCheckpoint>| saved.as_ref().map(|saved| saved.began_at);
-        // `None` counts as the oldest: that server would start empty.
+        // `None` counts as the oldest, because that server would start empty.
         if began(&other.last_saved) < began(&sum.last_saved) {
             sum.last_saved = other.last_saved;
         }

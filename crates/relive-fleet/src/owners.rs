@@ -2,7 +2,7 @@
 //!
 //! Keys are 64 random bits and do not identify servers. The client remembers the server of each key that it has
 //! received in a sample or in a confirmation to a writer. Updates for unknown keys are sent to all servers, so
-//! forgetting a key costs messages but never loses an update.
+//! forgetting a key costs additional messages, but no update is lost.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 20;
 
-/// The bits of a key that are implied by its slot. A slot stores the server's number in them.
+/// The bits of a key that are implied by its slot. A slot stores the server's number in place of these bits.
 const LOW_BITS: u64 = (1 << SLOT_BITS) - 1;
 
 /// A map of bounded size: each key belongs to one slot, which holds the newest of its keys. A slot stores the key's
@@ -35,7 +35,7 @@ impl Owners {
         }
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| AtomicU64::new(0)).collect());
         if let Some(slot) = slots.get(slot_of(key)) {
-            // The word is written atomically, and no other data depends on it.
+            // Relaxed ordering suffices, because the word is written atomically and no other data depends on it.
             slot.store(key & !LOW_BITS | server, Ordering::Relaxed);
         }
     }

@@ -13,8 +13,8 @@ use crate::address::Source;
 use crate::fleet::{Fleet, WeakFleet};
 use crate::watch;
 
-/// How often a name is resolved, normally and while one of its servers is unreachable: a restarted server may have
-/// another address.
+/// How often a name is resolved, normally and while one of its servers is unreachable: a server that has restarted may
+/// have another address.
 const RESOLVE_EVERY: Duration = Duration::from_secs(10);
 const RESOLVE_WHILE_AWAY: Duration = Duration::from_secs(1);
 

@@ -15,7 +15,7 @@ use crate::member::Member;
 /// How long it may take to propose the structures of items to a joining server.
 const PROPOSAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Adds a server to the fleet, with a task that watches it.
+/// Adds a server to the fleet, and starts a task that watches it.
 pub(crate) fn add(fleet: &Arc<Fleet>, address: String, connection: Connection) {
     if let Some(server) = fleet.add(address, connection) {
         fleet.spawn(run(Arc::downgrade(fleet), server));
@@ -38,8 +38,8 @@ async fn run(fleet: WeakFleet, server: Arc<Member>) {
     }
 }
 
-/// Returns the response, if it arrives in time. If this process itself was not scheduled in the meantime, it checks
-/// again before it treats the server as failed.
+/// Returns the response, if it arrives in time. If this process itself was not scheduled in the meantime, checks again
+/// before treating the server as failed.
 async fn answer_within(
     limit: Duration,
     answer: impl Future<Output = Result<ServerInfo>>,

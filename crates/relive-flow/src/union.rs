@@ -17,12 +17,12 @@ const MAX_IN_A_ROW: u32 = 100;
 /// The order in which the items of several flows are merged.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Order {
-    /// One item from each flow in turn, waiting for each item: the order is deterministic.
+    /// One item from each flow in turn, waiting for each item, so that the order is deterministic.
     RoundRobin,
     /// One item from each flow in turn, skipping flows without an item.
     Ready,
-    /// As many items from each flow in turn as its weight, waiting for each item. Fractional weights use random
-    /// numbers, which depend on the seed.
+    /// As many items from each flow in turn as its weight specifies, waiting for each item. Fractional weights use
+    /// random numbers, which depend on the seed.
     Weighted {
         /// One weight per flow.
         weights: Vec<Weight>,

@@ -1,5 +1,6 @@
 //! Measures collection by a GPU from the host's memory: `collect_gpu GIB` prints one line of JSON for each row length,
-//! batch size and copy method: the time of a single collection, and of one of many in a row. The results show the row length above which copy engines are faster, for
+//! batch size and copy method, with the time of a single collection and the time per collection in a sequence of many.
+//! From the results, you can read the row length above which copy engines are faster, and pass it to
 //! `Collector::with_copy_engine_from`.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "its rows are the result")]
@@ -23,7 +24,7 @@ fn main() -> Result<()> {
     }
     let device = Device::open(0)?;
     let bytes = gib << 30;
-    // Nonzero numbers, so that memory is allocated for every page.
+    // Uses nonzero numbers, so that memory is allocated for every page.
     let words = vec![0x0102_0304_0506_0708_u128; usize::try_from(bytes / 16).unwrap_or(usize::MAX)];
     let address = words.as_ptr() as u64;
     let begin = Instant::now();
@@ -49,7 +50,7 @@ struct Way {
 }
 
 impl Way {
-    /// Returns the ways for rows of this length. Without padding, copies need no blocks.
+    /// Returns the ways to collect rows of this length. Without padding, copying does not use blocks.
     fn all(device: &Device, row_bytes: u64) -> Result<Vec<Self>> {
         let part = |blocks, engine_from| -> Result<(Collector, DeviceStream)> {
             let collector = Collector::new(device)?.with_blocks(blocks).with_copy_engine_from(engine_from);

@@ -41,7 +41,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// Returns vectors of a MuJoCo task.
+/// Returns the columns of a MuJoCo task.
 fn vectors() -> Vec<Column> {
     vec![
         Column::new("observation", DType::Float32, &[17]),
@@ -120,8 +120,8 @@ fn windows(what: &str, store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Measures in GB/s how fast `bytes` bytes are copied, in one piece per thread, from a source of 1.4 GB cyclically to
-/// three destinations.
+/// Measures, in GB/s, how fast `bytes` bytes are copied from a source of 1.4 GB to three destinations, which are used
+/// in turn. Each thread copies one piece.
 fn plain_copies(bytes: u64, threads: usize) -> f64 {
     let bytes = usize::try_from(bytes).unwrap_or(0);
     let part = bytes / threads;

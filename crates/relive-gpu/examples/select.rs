@@ -11,7 +11,7 @@ use relive_gpu::Result;
 use relive_gpu::cuda::{Device, DeviceBuffer, DeviceDraws, DeviceWeights};
 use relive_gpu::select::{Order, Pool, Selection, Selector, Weights, WeightsConfig};
 
-/// How long runs are repeated; the fastest one is reported, because interference can only slow a run down.
+/// For how long runs are repeated; the fastest one is reported, because interference can only slow a run down.
 const TIME: Duration = Duration::from_secs(1);
 
 /// Where weights are.

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// Reads consecutive little-endian numbers, and reports where the bytes end too early.
+/// Reads consecutive little-endian numbers, and reports the position at which the bytes end too early.
 pub(crate) struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

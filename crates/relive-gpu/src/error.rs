@@ -3,7 +3,7 @@
 /// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An error: [`kind`](Self::kind) is for programs, and the text is for people.
+/// An error, with a [`kind`](Self::kind) for programs and a text for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
@@ -20,7 +20,7 @@ pub enum ErrorKind {
     InvalidArgument,
     /// Nothing has this name, index or generation.
     NotFound,
-    /// The requested resource is in use, or no room is left; the request may succeed later.
+    /// The requested resource is in use, or there is no room left; the request may succeed later.
     Unavailable,
     /// A file or segment is damaged or inconsistent.
     Corrupt,

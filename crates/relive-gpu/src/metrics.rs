@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The number of classes of the age histogram: class `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+/// The number of classes of the age histogram: class `i` counts ages from `2^(i-1)` to `2^i - 1`, and class 0 counts
+/// age 0.
 pub const AGE_CLASSES: usize = 65;
 
 /// Returns the class of an age, which is the number of later trajectories.
@@ -11,7 +12,7 @@ pub(crate) fn age_class(age: u64) -> usize {
     (64 - age.leading_zeros()) as usize
 }
 
-/// Why a trajectory was evicted.
+/// The reason why a trajectory was evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Eviction {
@@ -88,7 +89,7 @@ pub struct MetricsSnapshot {
     pub waits: u64,
     /// Time spent waiting.
     pub wait_time: Duration,
-    /// The number of new weights for trajectories that no longer existed.
+    /// The number of weight updates for trajectories that no longer existed.
     pub stale_updates: u64,
     /// The number of readers that ended without leaving; their pins were released.
     pub dead_readers: u64,
@@ -96,8 +97,8 @@ pub struct MetricsSnapshot {
     pub dead_writers: u64,
     /// Evicted trajectories, by reason.
     pub evictions: [(Eviction, u64); 4],
-    /// Ages of trajectories when they were pinned, as the number of trajectories that became selectable since. Class
-    /// `i` counts ages of `2^(i-1)` to `2^i - 1`, class 0 the age 0.
+    /// The ages of trajectories when they were pinned. An age is the number of trajectories that have become selectable
+    /// since. Class `i` counts ages from `2^(i-1)` to `2^i - 1`, and class 0 counts age 0.
     pub ages: Vec<u64>,
 }
 

@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// Defect 17: every dtype has numpy's size and name.
+    /// Defect 17: every dtype has the same size and name as in numpy.
     #[test]
     fn small_integers_are_not_swapped() {
         for (dtype, name) in [(DType::Int8, "int8"), (DType::UInt8, "uint8")] {

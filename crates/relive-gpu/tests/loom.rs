@@ -25,7 +25,7 @@ mod sync {
 #[path = "../src/protocol/mod.rs"]
 mod protocol;
 
-/// Bytes with accesses that loom checks: two concurrent accesses fail the test.
+/// Bytes whose accesses are checked by loom: two concurrent accesses fail the test.
 struct Bytes(UnsafeCell<u64>);
 
 // SAFETY: loom reports every pair of accesses that the protocol does not separate.
@@ -86,7 +86,7 @@ fn a_pinned_row_is_not_rewritten() {
     });
 }
 
-/// The same for rows whose pins are announced together.
+/// The same test for rows whose pins are announced together.
 #[test]
 fn rows_pinned_together_are_not_rewritten() {
     loom::model(|| {

@@ -28,7 +28,7 @@ const BACKLOG: u32 = 1024;
 pub struct Address(String);
 
 impl Address {
-    /// Port `port` on `host`: an IP address, a name, or `*`.
+    /// The port `port` on `host`, which is an IP address, a name, or `*`.
     #[must_use]
     pub fn of_host(host: &str, port: u16) -> Self {
         Self(
@@ -62,11 +62,11 @@ impl Address {
         }
     }
 
-    /// Binds the port without listening: clients are refused, and retry, until [`Reserved::listen`].
+    /// Binds the port without listening. Until [`Reserved::listen`] is called, clients are refused, and retry.
     pub(crate) async fn reserve(&self, what: &str) -> Result<Reserved> {
         let candidates = self.candidates(what).await?;
-        // A free port is not bound yet, since the system might assign the same port to another program that is also not
-        // listening yet.
+        // A free port is not bound yet, because the system might assign the same port to another program that is not
+        // listening yet either.
         match candidates.iter().any(|address| address.port() == 0) {
             true => Ok(Reserved::Free(candidates)),
             false => Ok(Reserved::Taken(open(&candidates)?)),

@@ -37,7 +37,7 @@ pub struct Background {
 pub type Serve = Arc<dyn Fn(&Engine) + Send + Sync>;
 
 impl Background {
-    /// Starts a thread that waits for tables.
+    /// Starts a thread that waits for tables to serve.
     ///
     /// # Errors
     /// `Ended` if the system cannot start a thread.

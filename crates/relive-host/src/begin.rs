@@ -36,10 +36,10 @@ impl Folders {
 /// A disk tier, and the bound on the memory of chunks.
 pub(crate) type Spill = (Arc<Tier>, u64);
 
-/// The inputs of a server's start.
+/// Everything that is needed to start a server.
 pub(crate) struct Begin {
     pub(crate) engine: EngineBuilder,
-    /// Names of the tables that `engine` was given.
+    /// The names of the tables that have been added to `engine`.
     pub(crate) names: Vec<String>,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) spill: Option<Spill>,
@@ -72,7 +72,7 @@ impl Begin {
         let Some(location) = &settings.location else { return (None, settings.load.clone()) };
         let (location, load) = match locate(location) {
             Ok(Location::Checkpoint { root, .. }) => (root, Some(location.clone())),
-            // A missing folder is created later. If that is impossible, the first write reports it.
+            // If the folder is missing, it is created later. If that is impossible, the first write reports this.
             _ => (location.clone(), None),
         };
         let root = settings.keep.into_iter().fold(Root::new(location).format(settings.format), Root::keep);
@@ -212,7 +212,7 @@ impl Begin {
     }
 }
 
-/// Warns that the checkpoint does not fit into the bound on memory. It is loaded anyway.
+/// Warns that the checkpoint does not fit into the bound on memory. The checkpoint is loaded anyway.
 fn warn_of_full_memory(engine: &Engine) {
     let memory = engine.memory();
     let resident = memory.chunks.resident_bytes();

@@ -109,16 +109,16 @@ impl ServerBuilder {
     }
 
     /// Sets a folder on a fast disk. When the chunks are about to reach [`max_bytes`](Self::max_bytes), the server
-    /// moves chunks that have not been read recently to this folder; sampling reads them from there. Inserts wait only
-    /// while the disk cannot keep up.
+    /// moves chunks that have not been read recently to this folder; and sampling reads them from there. Inserts wait
+    /// only while the disk cannot keep up.
     #[must_use]
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {
         self.spill = Some(folder.into());
         self
     }
 
-    /// Configures checkpoints: their location, their schedule, and which one is loaded at the start. By default, there
-    /// are no checkpoints.
+    /// Configures checkpoints: their location, their schedule, and which one is loaded when the server starts. By
+    /// default, there are no checkpoints.
     #[must_use]
     pub fn checkpoints(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = checkpoints;
@@ -166,7 +166,7 @@ impl ServerBuilder {
     ///
     /// # Errors
     /// `Tables`, `Bind` and `Security` for unusable settings, before anything is loaded; `Restore`, `Location`,
-    /// `Damaged`, `InUse` and `Storage` for the checkpoint and the disk tier.
+    /// `Damaged`, `InUse` and `Storage` for errors that concern the checkpoint or the disk tier.
     pub async fn bind(self, endpoint: impl Into<Endpoint>) -> Result<Server> {
         let checked = endpoint.into().check().await?;
         let mut server = self.in_process().await?;
@@ -174,7 +174,7 @@ impl ServerBuilder {
         Ok(server)
     }
 
-    /// Starts a server without a port: only this process reaches the tables until [`Server::listen`] opens a port.
+    /// Starts a server without a port. Only this process can reach the tables until [`Server::listen`] opens a port.
     ///
     /// # Errors
     /// The errors of [`bind`](Self::bind).

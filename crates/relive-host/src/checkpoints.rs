@@ -112,8 +112,8 @@ impl Checkpoints {
         self
     }
 
-    /// Sets a checkpoint, or a folder of checkpoints, to load if the server does not have any. A location without an
-    /// intact checkpoint is ignored.
+    /// Sets a checkpoint, or a folder of checkpoints, that is loaded if the server does not have any checkpoint. A
+    /// location without an intact checkpoint is ignored.
     #[must_use]
     pub fn fallback(mut self, place: impl Into<String>) -> Self {
         self.fallback = Some(place.into());
@@ -134,7 +134,8 @@ impl Checkpoints {
         self
     }
 
-    /// Writes a checkpoint every `interval`, which is at least one second. Default: only on a client's request.
+    /// Writes a checkpoint every `interval`, which is at least one second. Default: checkpoints are written only at a
+    /// client's request.
     #[must_use]
     pub fn every(mut self, interval: Duration) -> Self {
         self.every = Some(interval);
@@ -142,7 +143,7 @@ impl Checkpoints {
     }
 
     /// Sets whether the server writes a checkpoint when it stops. The server writes it after it has closed its tables,
-    /// so the checkpoint contains every confirmed item. Default: yes.
+    /// so the checkpoint contains every confirmed item. Default: true.
     #[must_use]
     pub fn at_shutdown(mut self, yes: bool) -> Self {
         self.not_at_shutdown = !yes;
@@ -157,7 +158,7 @@ impl Checkpoints {
         self
     }
 
-    /// Sets whether to load the intact part of a damaged checkpoint and log the damage, instead of refusing the
+    /// Sets whether to load the intact part of a damaged checkpoint and log the damage instead of refusing the
     /// checkpoint.
     #[must_use]
     pub fn salvage(mut self, yes: bool) -> Self {

@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 use crate::address::{Address, Reserved};
 use crate::{Error, ErrorKind, Result};
 
-/// An address, with the TLS settings and the tokens that its clients need. A plain address, in any form that
-/// [`Address`] accepts, is open to every client that can reach it, without TLS.
+/// An address, with its TLS settings and the tokens that clients need. A plain address, in any form that [`Address`]
+/// accepts, is open to every client that can reach it, without TLS.
 ///
 /// ```no_run
 /// use relive_host::Endpoint;
@@ -103,10 +103,10 @@ impl Endpoint {
         self
     }
 
-    /// Starts listening. Clients get answers once the result is [served](Bound::serve).
+    /// Starts listening. Clients receive answers once the result is [served](Bound::serve).
     ///
     /// # Errors
-    /// If an address cannot be bound, or certificates or tokens are unusable.
+    /// An address cannot be bound, or certificates or tokens are unusable.
     pub async fn bind(self) -> Result<Bound> {
         self.check().await?.listen()
     }

@@ -1,4 +1,4 @@
-//! Why a server did not start or did not stop cleanly.
+//! The error of a server that did not start or did not stop cleanly.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +11,8 @@ use relive_server::BindError;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a server did not start or did not stop cleanly. The message states what was wrong, where, and how to fix it.
+/// The error of a server that did not start or did not stop cleanly. The message states the fault, its location, and
+/// how to fix it.
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
@@ -41,7 +42,7 @@ pub enum ErrorKind {
     InUse,
     /// The storage of checkpoints or of the disk tier failed.
     Storage,
-    /// The last checkpoint could not be written. Earlier ones stay valid.
+    /// The last checkpoint could not be written. Earlier checkpoints stay valid.
     LastCheckpoint,
     /// The server ended by itself, or the system could not start a thread.
     Ended,
@@ -116,8 +117,8 @@ impl From<relive_checkpoint::Error> for Error {
     }
 }
 
-/// With this conversion, programs that both serve and connect need only one error type, and Python's exceptions are
-/// derived from one list of kinds.
+/// With this conversion, programs that both serve and connect need only one error type, and all of Python's exceptions
+/// are derived from a single list of kinds.
 impl From<Error> for relive_client::Error {
     fn from(error: Error) -> Self {
         use relive_client::ErrorKind as Kind;

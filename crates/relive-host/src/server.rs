@@ -44,9 +44,9 @@ pub struct Server {
     engine: Engine,
     options: ServerOptions,
     http: Option<HttpServer>,
-    /// The entrances, if the server listens.
+    /// The entrances, if the server is listening.
     listening: Option<Listening>,
-    /// The folders of a server that does not listen; otherwise, the task owns them.
+    /// The folders of a server that is not listening. If the server is listening, its task owns the folders.
     folders: Option<Folders>,
     ended: watch::Sender<bool>,
 }
@@ -70,8 +70,8 @@ impl Server {
         Self { engine, options, http, listening: None, folders: Some(folders), ended }
     }
 
-    /// Opens a port for a server that has none: serves the connections to `bound` in a task of the calling Tokio
-    /// runtime.
+    /// Opens a port for a server that does not have one. Serves the connections to `bound` in a task of the calling
+    /// Tokio runtime.
     ///
     /// ```
     /// use relive_host::{Endpoint, Server};
@@ -140,7 +140,7 @@ impl Server {
     /// Completes when the server has ended, by [`stop`](Self::stop) or by itself.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut ended = self.ended.subscribe();
-        // A dropped sender also means that the server has ended.
+        // If the sender has been dropped, the server has ended as well.
         async move { drop(ended.wait_for(|ended| *ended).await) }
     }
 
@@ -173,7 +173,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // For a listening server, taking the field signals its task to stop.
+        // If the server is listening, taking the field signals its task to stop.
         if self.listening.take().is_none() {
             drop(self.engine.shut_down());
             self.ended.send_replace(true);

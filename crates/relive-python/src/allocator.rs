@@ -1,4 +1,4 @@
-//! The allocator of Rust's memory. Python and numpy have their own.
+//! The allocator of Rust's memory. Python and numpy use their own allocators.
 #![expect(unsafe_code, reason = "an allocator is; this one asks mimalloc for every block")]
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -12,12 +12,12 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static GLOBAL: BySize = BySize;
 
-/// The sizes of blocks that are placed in small pages. Such blocks are chunks of large steps. Larger blocks are mostly
-/// tables' records of their items, which are accessed in random order, and batches, which are reused.
+/// The sizes of blocks that are placed in small pages. Blocks of these sizes are chunks of large steps. Larger blocks
+/// are mostly batches, which are reused, and tables' records of their items, which are accessed in random order.
 const LARGE_BYTES: Range<usize> = (16 << 10)..(1 << 20);
 
 /// The address space for such blocks; beyond it, they are placed with all other blocks. A mimalloc arena is limited to
-/// slightly less than 16 GiB. Only addresses that are used take memory.
+/// slightly less than 16 GiB. Only the addresses in use take memory.
 const LARGE_ADDRESSES: usize = 15 << 30;
 
 /// Writers and servers free chunks and items on threads other than those that allocated them, a pattern that mimalloc
@@ -35,8 +35,8 @@ unsafe impl Send for Heap {}
 unsafe impl Sync for Heap {}
 
 impl BySize {
-    /// Returns the heap for blocks of this size, if it is not the ordinary one. If the system refuses the address
-    /// space, it is not requested again.
+    /// Returns the heap for blocks of this size, or `None` if it is the ordinary heap. If the system refuses the
+    /// address space, it is not requested again.
     fn heap_for(size: usize) -> Option<*mut mi::mi_heap_t> {
         static LARGE: OnceLock<Option<Heap>> = OnceLock::new();
         if !LARGE_BYTES.contains(&size) {

@@ -27,7 +27,7 @@ impl Stream {
     /// Restores a stream from the state that [`to_bytes`](Self::to_bytes) returned.
     ///
     /// # Errors
-    /// If the bytes are not the state of a stream.
+    /// The bytes are not the state of a stream.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, NoStream> {
         let damaged = || NoStream { bytes: bytes.len() };
         let (&[has_spare], rest) = bytes.split_first_chunk().ok_or_else(damaged)?;

@@ -66,29 +66,29 @@ impl BatchOptions {
     }
 
     /// Sets how many batches are requested from a server before they are needed. Default: 4, or fewer if 4 batches
-    /// would exceed 2²⁰ samples. For a table in the same process, there is nothing to wait for, so the option has no
-    /// effect and the number is always 0.
+    /// would exceed 2²⁰ samples. For a table in the same process, there is nothing to wait for, so this option has no
+    /// effect, and no batches are requested in advance.
     ///
     /// With 0, the sampler takes samples only while [`next`](crate::BatchSampler::next) waits for them, and only as
     /// many as the batch still needs. After a timeout, it withdraws the request, and keeps the samples that have
-    /// arrived for the next batch. Use 0 for tables that remove items when they are sampled, and for priorities that
-    /// must be up to date. Each batch then takes a round trip.
+    /// arrived for the next batch. Use 0 for tables that remove items when they are sampled, and if sampling must use
+    /// up-to-date priorities. Each batch then takes a round trip.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> BatchOptions {
         self.prefetch = Some(batches);
         self
     }
 
-    /// Sets how many streams read concurrently. Default: 1. This has no effect for a table in the same process or with
-    /// a [`prefetch`](Self::prefetch) of 0.
+    /// Sets how many streams read concurrently. Default: 1. This option has no effect for a table in the same process
+    /// or with a [`prefetch`](Self::prefetch) of 0.
     #[must_use]
     pub fn num_workers(mut self, workers: usize) -> BatchOptions {
         self.num_workers = workers;
         self
     }
 
-    /// Sets how long one batch may take before the caller gets a `Timeout` error. Samples that arrived in time are kept
-    /// for the next call. Default: no limit.
+    /// Sets how long one batch may take before the caller receives a `Timeout` error. Samples that arrived in time are
+    /// kept for the next call. Default: no limit.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> BatchOptions {
         self.timeout = Some(timeout);

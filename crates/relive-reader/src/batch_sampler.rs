@@ -52,7 +52,7 @@ use crate::streams::Streams;
 ///
 /// # Prefetching
 ///
-/// For a server, a sampler requests batches (four, by default) before they are needed. With a
+/// When it samples from a server, a sampler requests batches (four, by default) before they are needed. With a
 /// [`prefetch`](BatchOptions::prefetch) of 0, and for a table in the same process, it takes samples only when the
 /// caller requests a batch. Dropping the sampler withdraws its requests; samples that have arrived but have not been
 /// returned are lost.
@@ -161,7 +161,7 @@ impl BatchSampler {
         self.next_within(self.timeout).await
     }
 
-    /// Like [`next`](Self::next), but with its own timeout. With `None`, waits without a limit.
+    /// Like [`next`](Self::next), but with its own timeout. If it is `None`, waits without a limit.
     ///
     /// # Errors
     /// The errors of [`next`](Self::next).
@@ -267,7 +267,7 @@ impl BatchSampler {
                 Some(filled.map_err(|error| incomplete(had, wanted, error)))
             }
             Source::Local { .. } => Some(self.fill_from_table(timeout).await),
-            // Complete batches do not need to be filled.
+            // Complete batches need not be filled.
             Source::Bulk(_) => None,
         }
     }

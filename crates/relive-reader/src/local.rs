@@ -42,7 +42,7 @@ impl LocalFeed {
     /// Returns at least one and at most `limit` samples. A request that is already waiting continues with its original
     /// limit and timeout.
     ///
-    /// A wait with a timeout needs a Tokio runtime.
+    /// A wait that has a timeout needs a Tokio runtime.
     pub(crate) fn poll_answer(
         &mut self,
         limit: usize,

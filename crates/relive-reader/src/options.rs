@@ -91,8 +91,8 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets how long the table's rate limiter may hold samples back before the caller gets a `Timeout` error. Default:
-    /// no limit.
+    /// Sets how long the table's rate limiter may hold samples back before the caller receives a `Timeout` error.
+    /// Default: no limit.
     ///
     /// With zero, only samples that are available immediately are returned. The client then sends 1 ms, since servers
     /// interpret zero as "no limit".
@@ -102,8 +102,8 @@ impl SamplerOptions {
         self
     }
 
-    /// Sets how long the server may be unreachable before the caller gets an `Unavailable` error. Default: the client's
-    /// timeout.
+    /// Sets how long the server may be unreachable before the caller receives an `Unavailable` error. Default: the
+    /// client's timeout.
     #[must_use]
     pub fn unavailable_timeout(mut self, timeout: Duration) -> SamplerOptions {
         self.unavailable_timeout = Some(timeout);
@@ -135,8 +135,8 @@ impl SamplerOptions {
         self.max_in_flight.saturating_mul(self.useful_workers())
     }
 
-    /// Returns the options for one of `servers` servers, without a number of samples. Each server may have up to twice
-    /// its even share of the samples in flight.
+    /// Returns the options for one of `servers` servers, without a limit on the number of samples. Each server may have
+    /// up to twice its even share of the samples in flight.
     pub(crate) fn of_a_lane(&self, servers: usize) -> SamplerOptions {
         let servers = servers.max(1);
         let workers = self.num_workers.div_ceil(servers);

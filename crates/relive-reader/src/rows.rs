@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::samples::SampleBatch;
 
-/// The layout of copied items: the one that the newest item had when the table was last checked.
+/// The layout of copied items, which is the layout of the newest item when the table was last checked.
 pub(crate) struct Rows {
     table: Arc<str>,
     batch_size: usize,

@@ -48,14 +48,14 @@ use crate::streams::Streams;
 ///
 /// # Prefetching
 ///
-/// For a server, a sampler starts workers that fetch samples in the background, at most as many as
-/// [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) allows. When the sampler is
-/// dropped, fetched samples that the caller has not taken are lost. For a table in the same process, a sampler does not
-/// prefetch.
+/// When it samples from a server, a sampler starts workers that fetch samples in the background. Each worker requests
+/// at most [`max_in_flight_samples_per_worker`](SamplerOptions::max_in_flight_samples_per_worker) samples that the
+/// caller has not taken yet. When the sampler is dropped, fetched samples that the caller has not taken are lost. For a
+/// table in the same process, a sampler does not prefetch.
 ///
 /// # Errors
 ///
-/// Workers reconnect when a connection is lost. The caller gets an error only if the server remains unreachable for
+/// Workers reconnect when a connection is lost. The caller receives an error only if the server remains unreachable for
 /// longer than [`unavailable_timeout`](SamplerOptions::unavailable_timeout). After `Timeout` and `Unavailable`, the
 /// call can be repeated; all other errors are permanent.
 pub struct Sampler {
@@ -113,7 +113,7 @@ impl Sampler {
         }
     }
 
-    /// Returns the next sample, or `None` after `max_samples`. Dropping the future loses nothing.
+    /// Returns the next sample, or `None` after `max_samples`. Dropping the future loses no samples.
     ///
     /// # Errors
     /// `Timeout` if the rate limiter held samples back for longer than the limiter's timeout; `Unavailable` if the
@@ -162,7 +162,7 @@ impl Sampler {
         Ok(batch)
     }
 
-    /// Polls for the next of `wanted` samples that the caller is going to request.
+    /// Polls for the next sample. The caller is going to request `wanted` samples in total.
     fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
         if let Some(error) = self.deferred_error.take() {
             return Poll::Ready(Some(Err(error)));

@@ -31,7 +31,7 @@ impl Streams {
         }
     }
 
-    /// Allows the streams to request this many more samples.
+    /// Allows the streams to request the given number of additional samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         match self {
             Streams::One(feed) => feed.give_back(credits),

@@ -1,7 +1,7 @@
 //! The replay server: gRPC services over an [`Engine`].
 //!
-//! [`serve`] takes a bound listener, an engine and a future that ends the server; the caller owns sockets and signals.
-//! One port serves both dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.
+//! [`serve`] takes a bound listener, an engine, and a future that ends the server; sockets and signals are left to the
+//! caller. One port serves both dm-reverb's `deepmind.reverb.ReverbService` and Relive's own `relive.v1.ReplayService`.
 //!
 //! [`HttpServer`] serves metrics, health and a dashboard on a separate address.
 //!

@@ -23,8 +23,8 @@ pub const MAX_FRAME_BYTES: u32 = 1 << 20;
 /// The maximum number of bytes in one stream that may wait in memory for a slow reader.
 pub const SEND_BUFFER_BYTES: usize = 256 << 10;
 
-/// The maximum number of open streams on one connection; a client opens one per writer and per sampler worker, and all
-/// clients of a process may share a connection.
+/// The maximum number of open streams on one connection; a client opens one stream per writer and per sampler worker,
+/// and all clients of a process may share a connection.
 pub const MAX_STREAMS_PER_CONNECTION: u32 = 2_000;
 
 /// The largest message in a call with one response: MutatePriorities with a million keys. Its bytes count toward the
@@ -38,11 +38,11 @@ pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 /// The largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
-/// The memory of the requests on a sample stream that the server has not begun to serve: enough for a few thousand
-/// requests. Readers need one or a few.
+/// The memory of the requests on a sample stream that the server has not begun to serve. It is enough for a few
+/// thousand requests, although readers need only one or a few.
 pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 
-/// The number of bytes in one batch on the bulk path: the whole batch is assembled in memory.
+/// The number of bytes in one batch on the bulk path. It is bounded because the whole batch is assembled in memory.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
 /// The memory that a connection shares with its client. When the client holds all of it, further batches are sent
@@ -64,7 +64,7 @@ pub const MIN_STORED_PART_BYTES: usize = 4 << 10;
 pub const MAX_KEPT_BATCH_BYTES: usize = 32 << 20;
 
 /// The number of bytes in flight between clients and tables, over all connections, above which further requests and
-/// samples wait: two of the largest batches, or a thousand of 4 MB.
+/// samples wait: two of the largest batches, or a thousand batches of 4 MB.
 pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 
 /// The largest head of a frame from a client that has not sent a token or that only reads: names, numbers and a token.
@@ -75,15 +75,15 @@ pub const MAX_OPENING_BYTES: usize = 16 << 10;
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 
 /// The minimum number of bytes of a request on the bulk path that are read before they are counted. For a longer
-/// request, as many bytes are read at once as have already arrived, up to [`MAX_REQUEST_PIECE_BYTES`]. The uncounted
-/// bytes are therefore fewer than the counted ones, or negligible.
+/// request, as many bytes are read at once as have already arrived, up to [`MAX_REQUEST_PIECE_BYTES`]. The number of
+/// uncounted bytes is therefore negligible, or smaller than the number of counted ones.
 pub const MIN_REQUEST_PIECE_BYTES: usize = 64 << 10;
 
 /// The largest piece of a request that is read before it is counted. Larger pieces would save only a few system calls.
 pub const MAX_REQUEST_PIECE_BYTES: usize = 256 << 10;
 
 /// The time between two checks on a stream that is waiting for room. A stream that frees room wakes other streams; the
-/// checks are needed for connections that stall.
+/// checks are needed because of connections that stall.
 pub const ROOM_RECHECK: Duration = Duration::from_millis(500);
 
 /// The number of streams that are woken when there is room: more than one, because a woken stream is not necessarily
@@ -98,7 +98,7 @@ pub const STALLED_AFTER: Duration = Duration::from_secs(30);
 pub const MIN_CLIENT_BYTES_PER_SECOND: u64 = 4 << 20;
 
 /// The part of [`STALLED_AFTER`] that can be charged to later loads of the same host: nearly all of it, so that a host
-/// that stalls again is soon disconnected, but not all, so that its other clients have a chance.
+/// that stalls again is soon disconnected, but not quite all of it, so that the host's other clients have a chance.
 pub const MAX_CHARGED: Duration = Duration::from_secs(28);
 
 /// The maximum size of the headers of one request; replay clients send a few hundred bytes.
@@ -117,11 +117,12 @@ pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// history.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
-/// The number of bytes in chunks for later items that a stream may hold and still be read when the server's memory is
-/// full: enough for one item with its chunks in a separate request. Only that item could free these chunks.
+/// The number of bytes in chunks for later items up to which a stream is still read when the server's memory is full.
+/// It is enough for one item whose chunks are in a separate request, because only that item could free these chunks.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
-/// The largest number of a stream's chunks that are checked against [`MAX_UNHELD_BYTES`], every few milliseconds.
+/// The maximum number of a stream's chunks that are checked against [`MAX_UNHELD_BYTES`]. The check is made every few
+/// milliseconds.
 pub const MAX_UNHELD_CHUNKS: usize = 4_096;
 
 /// The number of connections to metrics and the dashboard: a few scrapers and many browsers, each with a few
@@ -156,35 +157,35 @@ pub const MAX_TABLES_SHOWN: usize = 100;
 /// The number of items in a histogram: enough to show its shape, and a millisecond of work.
 pub const MAX_PEEKED_ITEMS: usize = 4_096;
 
-/// The number of requests on an insert stream that are handled before their confirmations are sent, if they are ready
-/// to be read.
+/// The number of requests on an insert stream that are handled, if they are ready to be read, before their
+/// confirmations are sent.
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 
 /// The number of bytes of requests on the bulk path after which a connection yields to others on its thread. If
-/// requests were counted instead, a client that sends small requests would get a tenth of the others' throughput.
+/// requests were counted instead, a client that sends small requests would have a tenth of the others' throughput.
 pub const BYTES_PER_TURN: usize = 256 << 10;
 
 /// The cost of a request in addition to its bytes.
 pub const REQUEST_COST_BYTES: usize = 4 << 10;
 
-/// The number of keys at which the bulk path sends a confirmation without waiting for further requests: otherwise, a
-/// writer that waits for room would send in bursts, and the two sides would alternately wait for each other.
+/// The number of keys at which the bulk path sends a confirmation without waiting for further requests. Otherwise, a
+/// writer that is waiting for room would send in bursts, and the two sides would alternately wait for each other.
 pub const KEYS_PER_CONFIRMATION: usize = 1_024;
 
-/// The maximum number of open connections; further connections are refused. Each costs a descriptor and about ten
-/// kilobytes.
+/// The maximum number of open connections; further connections are refused. Each connection costs a descriptor and
+/// about ten kilobytes.
 pub const MAX_CONNECTIONS: usize = 20_000;
 
 /// The time within which a TLS handshake must be completed.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The length of the shortest token: shorter tokens can be guessed.
+/// The length of the shortest permitted token. Shorter tokens could be guessed.
 pub const MIN_TOKEN_BYTES: usize = 16;
 
-/// The length of the longest token, which is sent in a header.
+/// The length of the longest permitted token. It is limited because the token is sent in a header.
 pub const MAX_TOKEN_BYTES: usize = 1_024;
 
-/// The largest token file: ten thousand lines.
+/// The maximum size of a token file: ten thousand lines.
 pub const MAX_TOKEN_FILE_BYTES: u64 = 4 << 20;
 
 /// The time between two checks of the token file.

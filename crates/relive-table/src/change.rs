@@ -21,7 +21,7 @@ pub struct TableChange {
     /// The number of samples after which an item is removed. An item that has already been sampled that many times is
     /// removed when it is next sampled.
     pub max_times_sampled: Option<i32>,
-    /// The target number of samples per inserted item. Applies to later inserts only; see
+    /// The target number of samples per inserted item. Applies only to later inserts; see
     /// [`RateLimiter::set_config`](crate::RateLimiter::set_config).
     pub samples_per_insert: Option<f64>,
     /// The number of items that the table must hold before it can be sampled.
@@ -30,9 +30,9 @@ pub struct TableChange {
     pub min_diff: Option<f64>,
     /// The highest cursor that is permitted after an insert.
     pub max_diff: Option<f64>,
-    /// Whether inserts wait, regardless of the rate limiter.
+    /// Whether inserts are paused, regardless of the rate limiter.
     pub pause_inserts: Option<bool>,
-    /// Whether samples wait, regardless of the rate limiter.
+    /// Whether samples are paused, regardless of the rate limiter.
     pub pause_samples: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! The state of checkpoints as plain data, in the same form within the process and over the network.
+//! The state of checkpoints as plain data, which has the same form within the process and over the network.
 
 use std::fmt;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub struct RunningCheckpoint {
 pub struct FinishedCheckpoint {
     /// The reason why the checkpoint was written.
     pub trigger: CheckpointTrigger,
-    /// When the checkpoint began. It contains the tables as they were shortly after this time.
+    /// The time at which the checkpoint began. The checkpoint contains the tables as they were shortly after this time.
     pub began_at: Timestamp,
     /// How long it took.
     pub took: Duration,

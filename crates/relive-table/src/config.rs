@@ -68,7 +68,8 @@ pub struct TableConfig {
     pub max_bytes: Option<u64>,
     /// The number of samples after which an item is removed. If it is below 1, items are never removed. Default: 0.
     pub max_times_sampled: i32,
-    /// The ratio of samples to inserts, and how far it may deviate. Default: samples wait while the table is empty.
+    /// The ratio of samples to inserts, and how far it may deviate. Default: samples wait as long as the table is
+    /// empty.
     pub rate_limiter: RateLimiterConfig,
     /// The types and shapes of the items' columns. Clients check items against them; the table only stores them.
     /// Default: none.
@@ -79,7 +80,7 @@ pub struct TableConfig {
     /// The seed of the table's random choices. An empty table with the same rules and seed picks the same items if the
     /// same operations are performed in the same order. Checkpoints do not store it. Default: the engine chooses one.
     pub seed: Option<u64>,
-    /// Whether to accept rules under which nothing could ever be sampled, as dm-reverb does. Default: false.
+    /// Whether to accept rules under which nothing could ever be sampled. dm-reverb accepts such rules. Default: false.
     pub allow_never_sampled: bool,
 }
 

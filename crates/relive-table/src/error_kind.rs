@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// The category of an error. The error's message has the details.
+/// The category of an error. The error's message contains the details.
 ///
-/// The kinds are the same within a process and over the network. Each has a gRPC status code and a Python exception. A
-/// status received from a server has the same kind as on the server:
+/// The kinds are the same within a process and over the network. Each kind has a gRPC status code and a Python
+/// exception. A status received from a server has the same kind as on the server:
 ///
 /// ```
 /// use relive_table::ErrorKind;

@@ -13,7 +13,8 @@ pub struct NewItem {
     pub key: u64,
     /// The item's priority. Its meaning and range depend on the table's selectors.
     pub priority: f64,
-    /// The number of times that the item already counts as sampled: 0 for a new item, the original's count for a copy.
+    /// The number of times that the item already counts as sampled: 0 for a new item, or the original's count for a
+    /// copy.
     pub times_sampled: i32,
     /// The item's data.
     pub trajectory: Trajectory,
@@ -21,8 +22,8 @@ pub struct NewItem {
 
 /// The immutable part of an item, shared by the table and its readers.
 ///
-/// The order of the fields matters: those that readers use are next to the reference counts, in as few cache lines as
-/// possible.
+/// The order of the fields matters: the fields that readers use are next to the reference counts, in as few cache lines
+/// as possible.
 #[derive(Debug)]
 #[repr(C)]
 pub struct ItemData {
@@ -30,7 +31,8 @@ pub struct ItemData {
     pub trajectory: Trajectory,
     /// The item's identity in its table.
     pub key: u64,
-    /// The item's position in the order of the table's inserts. It grows with each insert, even across a reset.
+    /// The item's position in the order of the table's inserts. It grows with each insert, and a reset does not restart
+    /// it.
     pub sequence: u64,
     /// When the item was inserted.
     pub inserted_at: Timestamp,

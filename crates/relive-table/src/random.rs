@@ -11,7 +11,7 @@ pub(crate) fn index_below<R: Rng + ?Sized>(rng: &mut R, len: usize) -> usize {
     usize::try_from(product >> 64).expect("the product's upper half is below len, which is a usize")
 }
 
-/// Draws a number in [0, 1) uniformly, a multiple of 2^-53.
+/// Draws a number in [0, 1) uniformly. The number is a multiple of 2^-53.
 pub(crate) fn unit<R: Rng + ?Sized>(rng: &mut R) -> f64 {
     const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
     (rng.next_u64() >> 11) as f64 * STEP

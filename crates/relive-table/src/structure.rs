@@ -113,7 +113,7 @@ fn same_parts<A, B>(one: &[(Place<'_>, &Nest<A>)], other: &[(Place<'_>, &Nest<B>
     let mut pairs = one.iter().zip(other);
     one.len() == other.len()
         && pairs.all(|((place, one), (other_place, other))| {
-            // A leaf inside containers gets its name from them.
+            // A leaf inside containers is named by them.
             let same_depth = matches!(one, Nest::Leaf(_)) == matches!(other, Nest::Leaf(_));
             place == other_place && same_depth && have_same_columns(one, other)
         })

@@ -1,4 +1,4 @@
-//! Points in time, which callers pass in.
+//! Points in time, which callers pass to operations.
 
 /// Nanoseconds since the Unix epoch, UTC; negative before it.
 ///

@@ -173,7 +173,7 @@ pub struct UnknownDType(pub String);
 impl FromStr for DType {
     type Err = UnknownDType;
 
-    /// Parses TensorFlow's names and numpy's (`float16`, `float32`, `float64`).
+    /// Parses TensorFlow's names, and numpy's names (`float16`, `float32`, `float64`).
     fn from_str(text: &str) -> Result<Self, UnknownDType> {
         let numpy = match text {
             "float16" => Some(Self::Float16),

@@ -22,7 +22,7 @@ mod private {
 
 /// A Rust type whose values are the elements of tensors of one [`DType`].
 ///
-/// `bool` does not implement this trait, because not every byte is a `bool`; see
+/// `bool` does not implement this trait, because not every byte is a valid `bool`; see
 /// [`Tensor::from_bools`](crate::Tensor::from_bools) and [`Tensor::to_bools`](crate::Tensor::to_bools).
 pub trait Element: Pod + private::Sealed {
     /// The element type of tensors of this Rust type.

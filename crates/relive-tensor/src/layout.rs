@@ -8,8 +8,8 @@ use crate::shape::Shape;
 pub struct ColumnLayout {
     /// The type of the elements.
     pub dtype: DType,
-    /// The number of rows of each sample, or `None` if the column is squeezed, so that each sample has one cell without
-    /// a leading dimension.
+    /// The number of rows of each sample, or `None` if the column is squeezed. Each sample of a squeezed column has one
+    /// cell without a leading dimension.
     pub rows: Option<u32>,
     /// The shape of one row.
     pub cell_shape: Shape,

@@ -132,7 +132,7 @@ impl<T> Nest<T> {
         self.leaves().count()
     }
 
-    /// Returns whether there are no leaves, as in dm-reverb's "falsy" signatures `None`, `()` and `{}`.
+    /// Returns whether there are no leaves. This is the case for dm-reverb's "falsy" signatures `None`, `()` and `{}`.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.leaves().next().is_none()

@@ -67,7 +67,7 @@ impl Shape {
         &self.0
     }
 
-    /// Returns whether the shape has these sizes.
+    /// Returns whether the shape has the given sizes.
     #[must_use]
     pub fn is(&self, dims: &[u32]) -> bool {
         are_same(self.dims(), dims)

@@ -8,7 +8,7 @@ const LINE_BYTES: usize = 64;
 /// The number of cache lines of a payload that are prefetched. The processor prefetches the rest itself.
 const TOUCHED_LINES: usize = 8;
 
-/// Prefetches the beginnings of payloads, because the address translation takes the most time.
+/// Prefetches only the beginnings of payloads, because most of the time is spent on address translation.
 pub fn touch_starts<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
     black_box(payloads.fold(0, |seen, payload| seen ^ payload.first().unwrap_or(&0)));
 }

@@ -36,7 +36,7 @@ pub fn trajectory(chunks: &[Arc<Chunk>]) -> Trajectory {
     builder.build().expect("whole chunks of one kind make a column")
 }
 
-/// Returns an item of one step, step number `key` of episode 1, never sampled.
+/// Returns an item that has never been sampled. It consists of one step, which is step number `key` of episode 1.
 pub fn item(key: u64, priority: f64) -> NewItem {
     let step = i32::try_from(key % 1_000_000).expect("below a million");
     NewItem { key, priority, times_sampled: 0, trajectory: trajectory(&[chunk(key, 1, step, 1)]) }

@@ -32,7 +32,7 @@ impl Host {
     }
 }
 
-/// Two hosts with their own addresses and a switch between them, as network namespaces. They are removed when this
+/// Two hosts, as network namespaces with their own addresses and a switch between them. They are removed when this
 /// value is dropped.
 #[derive(Debug)]
 pub struct TwoHosts {
@@ -77,7 +77,7 @@ impl TwoHosts {
         Ok(())
     }
 
-    /// Names contain the process id, so that concurrent tests use different ones.
+    /// Returns the name of a part. Names contain the process id, so that concurrent tests use different names.
     fn name(&self, part: &str) -> String {
         format!("relive-{}-{}-{part}", std::process::id(), self.number)
     }
@@ -90,7 +90,7 @@ impl TwoHosts {
         }
     }
 
-    /// Wraps a command so that it runs on a host; the process is that of the command itself.
+    /// Wraps a command so that it runs on a host. The resulting process is that of the command itself.
     pub fn on(&self, host: Host, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there
@@ -114,7 +114,7 @@ impl TwoHosts {
         self.entrance(host).enter()
     }
 
-    /// Returns an entrance to a host, for other threads.
+    /// Returns an entrance to a host, which other threads can use.
     ///
     /// # Panics
     /// If the host is gone.

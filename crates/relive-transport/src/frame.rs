@@ -54,7 +54,7 @@ impl ReadAhead {
         }
     }
 
-    /// Returns the room after the existing bytes, so that `needed` bytes fit in total.
+    /// Returns the room after the existing bytes. It is large enough for a total of `needed` bytes.
     fn spare_room(&mut self, needed: usize) -> &mut [u8] {
         if self.start + needed > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -65,7 +65,7 @@ impl ReadAhead {
     }
 }
 
-/// Why a frame cannot be read.
+/// The reason why a frame cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The connection broke.
@@ -111,7 +111,7 @@ impl Frames {
 
     /// Reads the header and the head of the next frame. Returns `None` if the peer has closed the connection. The
     /// caller must then read the body with [`read_body`](Self::read_body) before the next frame. Dropping the future
-    /// loses nothing.
+    /// loses no data.
     ///
     /// # Errors
     /// If the connection broke or ended within a frame, or the bytes are not a frame.
@@ -169,7 +169,7 @@ impl Frames {
 
     /// Waits for bytes of a frame's body and appends them to `out`: at least one and at most `most`. Without TLS, the
     /// memory is not written to before bytes have arrived. Received descriptors are closed. Dropping the future loses
-    /// nothing.
+    /// no data.
     ///
     /// # Errors
     /// If the connection broke or ended.
@@ -196,7 +196,7 @@ impl Frames {
         self.ahead.buffer.get(start..start + bytes).unwrap_or_default()
     }
 
-    /// Waits for more bytes of a frame that has begun. There is a timeout, in case the peer announces bytes and does
+    /// Waits for more bytes of a frame that has begun. There is a timeout, in case the peer announces bytes but does
     /// not send them.
     async fn wait_readable(&self) -> io::Result<()> {
         match timeout(STALL_TIMEOUT, self.writer.socket.readable()).await {
@@ -228,8 +228,8 @@ impl Frames {
         (!self.descriptors.is_empty()).then(|| self.descriptors.remove(0))
     }
 
-    /// Waits for bytes and reads them, toward `needed` bytes. For a frame that has begun, bytes must arrive within a
-    /// timeout.
+    /// Waits for bytes and reads them, to collect `needed` bytes. For a frame that has begun, bytes must arrive within
+    /// a timeout.
     async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
             match self.writer.socket.try_read(self.ahead.spare_room(needed), &mut self.descriptors) {

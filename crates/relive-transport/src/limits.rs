@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-/// The number of bytes that are read ahead of a frame: enough for several small frames, and few enough that only a
+/// The number of bytes that are read ahead of a frame: enough for several small frames, but few enough that only a
 /// small part of a large body is copied twice.
 pub(crate) const READ_AHEAD_BYTES: usize = 16 << 10;
 
-/// The system's buffer for a connection between processes on one machine, in bytes: enough for a request of small
-/// items, and for most batches.
+/// The size, in bytes, of the system's buffer for a connection between processes on one machine: enough for a request
+/// of small items, and for most batches.
 pub(crate) const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// The largest number of parts of one write: Linux's limit (`IOV_MAX`).
+/// The maximum number of parts in one write, which is Linux's limit (`IOV_MAX`).
 pub(crate) const MAX_PARTS: usize = 1024;
 
-/// The largest number of descriptors in one read. Each frame that announces a descriptor comes with one; further
+/// The largest number of descriptors in one read. Each frame that announces a descriptor is accompanied by one; further
 /// descriptors are closed.
 pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
@@ -26,10 +26,10 @@ pub(crate) const KEPT_AHEAD_BYTES: usize = 4 * READ_AHEAD_BYTES;
 /// How long a peer may stop sending in the middle of a frame.
 pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The silence after which a connection is probed.
+/// The time without received data after which a connection is probed.
 pub(crate) const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(30);
 
-/// The interval of further probes.
+/// The interval between further probes.
 pub(crate) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The number of unanswered probes after which the connection is closed. In total, this takes 20 s, as with gRPC.

@@ -59,7 +59,7 @@ impl LocalListener {
     /// Accepts the next connection from a process of the same user; other connections are closed immediately.
     ///
     /// # Errors
-    /// As the system's `accept`.
+    /// The errors of the system's `accept`.
     pub async fn accept(&self) -> io::Result<StdStream> {
         loop {
             let (socket, _) = self.listener.accept().await?;
@@ -72,7 +72,7 @@ impl LocalListener {
 }
 
 /// Requests buffers that hold a whole request or batch, so that the two sides do not wake each other for parts of it.
-/// With smaller buffers, the connection is slower but works.
+/// With smaller buffers, the connection is slower but still works.
 fn enlarge_buffers(socket: &UnixStream) {
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER_BYTES);
 }
@@ -90,7 +90,8 @@ pub fn is_own_peer(socket: &UnixStream) -> bool {
 /// No process listens at the address, or the listening process belongs to another user;
 /// [`WouldBlock`](io::ErrorKind::WouldBlock) while the server's queue of connections is full.
 pub fn connect_local(address: &LocalAddress) -> io::Result<UnixStream> {
-    // The flags are set before the socket connects; otherwise, the system would block the thread until there is room.
+    // The flags are set before the socket connects; otherwise, the system would block the thread until there is room in
+    // the queue.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(address.0.as_bytes())?)?;

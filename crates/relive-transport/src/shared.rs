@@ -16,7 +16,7 @@ use rustix::fs::{
 
 use crate::limits::MAX_SHARED_BYTES;
 
-/// Seals against resizing. Without them, the other side could remove this memory and crash a reader.
+/// Seals that prevent resizing. Without them, the other side could remove this memory and crash a reader.
 const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A piece of shared memory, mapped.
@@ -76,7 +76,7 @@ impl SharedMemory {
         self.map.len()
     }
 
-    /// Returns whether there are no bytes, which is never the case.
+    /// Returns whether the memory has no bytes, which is never the case.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.map.len() == 0

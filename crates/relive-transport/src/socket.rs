@@ -22,11 +22,11 @@ use crate::tls::{ClientTls, ServerTls, TlsSocket};
 /// A connected socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// TCP to any machine.
+    /// A TCP connection to any machine.
     Tcp(TcpStream),
-    /// TCP to any machine, with TLS.
+    /// A TCP connection with TLS to any machine.
     Tls(Box<TlsSocket>),
-    /// To a process on this machine.
+    /// A Unix socket to a process on this machine.
     Unix(UnixStream),
 }
 
@@ -221,7 +221,7 @@ impl Socket {
     }
 }
 
-/// On a Unix socket, a read that does not request descriptors loses them.
+/// Receives bytes and descriptors. On a Unix socket, a read that does not request descriptors loses them.
 fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

@@ -1,8 +1,8 @@
 //! Records of dm-reverb's checkpoints: tables, items and chunks.
 //!
-//! Checkpoints from 2020 may contain two forms that were later dropped: chunks with their tensors in the message itself
-//! (`deprecated_data`), and items with chunks and a range of rows instead of a trajectory (`deprecated_chunk_keys`,
-//! `deprecated_sequence_range`). Both can be read; neither is written.
+//! Checkpoints from 2020 may contain two forms that were later dropped: chunks that have their tensors in the message
+//! itself (`deprecated_data`), and items that have chunks and a range of rows instead of a trajectory
+//! (`deprecated_chunk_keys`, `deprecated_sequence_range`). Both forms can be read; neither is written.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -93,7 +93,8 @@ pub fn item_to_wire(table: &str, item: &StoredItem, key_of: impl Fn(&Arc<Chunk>)
 /// Returns the item of a record, at position `sequence` of its table. `chunk_of` finds its chunks.
 ///
 /// # Errors
-/// Both forms of a trajectory in one record; a time that is out of range; the errors of [`item::decode`].
+/// The record contains both forms of a trajectory, or a time that is out of range. Also returns the errors of
+/// [`item::decode`].
 pub fn item_from_wire(
     message: &PrioritizedItem,
     sequence: u64,
@@ -178,7 +179,7 @@ pub fn put_chunk(chunk: &Chunk, key: u64, out: &mut Vec<u8>) -> Result<(), WireE
         chunk::put(&chunk.recoded(Codec::Snappy)?, out);
     }
     if key != chunk.key() {
-        // For a repeated field, the last one counts.
+        // Overrides the key in the message, because the last occurrence of a repeated field counts.
         encode_key(1, WireType::Varint, out);
         encode_varint(key, out);
     }

@@ -43,7 +43,7 @@ pub fn to_wire(status: &CheckpointStatus) -> v1::CheckpointStatus {
 /// Converts a message to a status.
 ///
 /// # Errors
-/// A checkpoint without a known reason, phase or outcome, from a server with a different version.
+/// A checkpoint does not have a known reason, phase or outcome, because the server has a different version.
 pub fn from_wire(message: v1::CheckpointStatus) -> Result<CheckpointStatus, WireError> {
     let last = message.last.map(finished_from_wire).transpose()?;
     let last_saved = message.last_saved.map(finished_from_wire).transpose()?;

@@ -2,8 +2,8 @@
 //!
 //! A message is inspected in place: only the description of its tensors is parsed, the payloads are validated but not
 //! decoded, and the message itself becomes the chunk's frame. When such a chunk is sent, the same bytes are sent. A
-//! message with unknown fields is an exception: its payloads are copied to a new frame, so readers never get unchecked
-//! bytes.
+//! message with unknown fields is an exception: its payloads are copied to a new frame, so that readers never receive
+//! unchecked bytes.
 
 use std::ops::Range;
 
@@ -25,8 +25,8 @@ use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
 /// Parses an encoded `ChunkData` and checks that every column can be decoded.
 ///
 /// # Errors
-/// Bytes that are not a `ChunkData`; data types that chunks do not support; shapes and payloads that contradict each
-/// other. The error names the chunk, the column and the reason.
+/// The bytes are not a `ChunkData`, they contain data types that chunks do not support, or shapes and payloads
+/// contradict each other. The error names the chunk, the column and the reason.
 pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
     Ok(Chunk::new(Description::read(message)?.into_parts(message)?)?)
 }
@@ -34,7 +34,7 @@ pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
 /// Returns the key of an encoded `ChunkData`.
 ///
 /// # Errors
-/// A message that cannot be parsed.
+/// The message cannot be parsed.
 pub fn key(message: &[u8]) -> Result<u64, WireError> {
     Ok(Description::read(message)?.key)
 }
@@ -288,8 +288,8 @@ fn read_dims(
 
 /// Returns the encoded `ChunkData` of `chunk`: the received bytes, or a message around its payloads.
 ///
-/// Readers that only support Snappy, such as dm-reverb's, must only get chunks with this [codec](Chunk::codecs): see
-/// [`Chunk::recoded`].
+/// Readers that only support Snappy, such as dm-reverb's, must receive only chunks with this [codec](Chunk::codecs):
+/// see [`Chunk::recoded`].
 #[must_use]
 pub fn encode(chunk: &Chunk) -> Bytes {
     if chunk.is_verbatim() {

@@ -5,7 +5,7 @@ use relive_tensor::{ChunkError, TensorError, TrajectoryError};
 
 use crate::reader::MalformedMessage;
 
-/// Why a message is invalid. Every variant contains the location and the reason.
+/// The reason why a message is invalid. Every variant contains the location and the fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
@@ -67,7 +67,7 @@ pub enum WireError {
         /// The missing chunk.
         chunk: u64,
     },
-    /// An item without a trajectory, or in a form that was dropped in January 2021.
+    /// An item that has no trajectory, or has a form that was dropped in January 2021.
     #[error(
         "item {item} has no trajectory: every item needs at least one column with at least one chunk slice"
     )]
@@ -187,7 +187,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// Returns the kind of the error, for the sender of the message.
+    /// Returns the kind of the error that the sender of the message receives.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {

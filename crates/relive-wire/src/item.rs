@@ -15,8 +15,8 @@ use crate::reverb::{FlatTrajectory, PrioritizedItem};
 /// `inserted_at` is ignored: the server itself sets the time.
 ///
 /// # Errors
-/// Unknown chunks; missing or empty columns; slices outside their chunk; columns with mixed types; a squeezed column of
-/// more than one row; more columns or slices than a server accepts.
+/// A chunk is unknown; columns are missing or empty; a slice is outside its chunk; a column has mixed types; a squeezed
+/// column has more than one row; or there are more columns or slices than a server accepts.
 pub fn decode(
     message: &PrioritizedItem,
     chunk_of: impl Fn(u64) -> Option<Arc<Chunk>>,

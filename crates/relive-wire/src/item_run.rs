@@ -13,8 +13,8 @@ use crate::WireError;
 use crate::item::check_counts;
 use crate::v1::ItemRun;
 
-/// The number of recent chunks among which a slice's chunk is searched before it is added to the list again: at least
-/// one for each column, but not so many that adding it again would be cheaper.
+/// The number of recent chunks among which a slice's chunk is searched before it is added to the list again. There is
+/// at least one for each column, but not so many that adding the chunk again would be cheaper.
 const RECENT_CHUNKS: RangeInclusive<usize> = 16..=256;
 
 /// The largest number of characters of a table's name in an error.
@@ -90,7 +90,7 @@ impl ItemRun {
     }
 }
 
-/// Iterates over the items of `run`. `chunk_of` finds chunks and is called once for each chunk of the run. `builder`
+/// Iterates over the items of `run`. `chunk_of` finds chunks, and is called once for each chunk of the run. `builder`
 /// reuses state from earlier items.
 ///
 /// # Errors

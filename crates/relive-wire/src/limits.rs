@@ -4,13 +4,13 @@
 /// consist of one very large chunk. Beyond 1 GiB, the writer should use shorter chunks.
 pub const MAX_MESSAGE_BYTES: usize = 1 << 30;
 
-/// The size of a sample response's chunks, in bytes, above which it is sent, as in dm-reverb's server.
+/// The total size, in bytes, of a sample response's chunks above which the response is sent, as in dm-reverb's server.
 pub const SAMPLE_RESPONSE_BYTES: usize = 2 << 20;
 
-/// The size of the chunks, in bytes, at which a batch of samples taken from a table ends, as in dm-reverb.
+/// The total size of chunks, in bytes, at which a batch of samples taken from a table ends, as in dm-reverb.
 pub const SAMPLE_BATCH_BYTES: usize = 1 << 20;
 
-/// The nominal size of the batch before the first one on a sample stream; each batch may be twice as large as the
+/// The nominal size of the batch before the first one on a sample stream. Each batch may be twice as large as the
 /// previous one.
 pub const SAMPLE_BATCH_BASE: usize = 64;
 
@@ -37,8 +37,8 @@ pub const UNCOUNTED_REQUEST_BYTES: usize = 1 << 20;
 /// not have this limit.
 pub const MAX_LISTED_STRINGS: usize = 1 << 20;
 
-/// The part of a sample's description that does not count toward the size of a message, so ordinary samples are packed
-/// by their chunks alone, as in dm-reverb.
+/// The part of a sample's description that does not count toward the size of a message, so that ordinary samples are
+/// packed by the size of their chunks alone, as in dm-reverb.
 pub const FREE_INFO_BYTES: usize = 512;
 
 /// The largest nesting depth of a signature. prost's own limit is 100.
@@ -50,7 +50,7 @@ pub const MAX_TEXT_DEPTH: usize = 100;
 /// The largest head of a frame of the bulk path. A batch's head has a few dozen bytes per column.
 pub const MAX_BULK_HEAD_BYTES: usize = 4 << 20;
 
-/// The largest body of a frame of the bulk path, such as a batch: a gRPC message could not be larger either.
+/// The largest body of a frame of the bulk path, such as a batch. A gRPC message could not be larger either.
 pub const MAX_BULK_BODY_BYTES: usize = 4 << 30;
 
 /// The largest number of samples of one batch.

@@ -85,7 +85,7 @@ pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
 /// Returns the requested table, without validating it.
 ///
 /// # Errors
-/// Missing selectors, invalid signatures.
+/// A selector is missing, or a signature is invalid.
 pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError> {
     let info = table::info_from_wire(message.table.as_ref().unwrap_or(&Default::default()))?;
     let mut config = Arc::unwrap_or_clone(info.config);

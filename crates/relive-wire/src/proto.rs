@@ -31,5 +31,5 @@ mod relive {
 pub use deepmind::reverb;
 pub use relive::v1;
 
-/// Encoded `FileDescriptorSet` of every protocol file.
+/// The encoded `FileDescriptorSet` of all protocol files.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));

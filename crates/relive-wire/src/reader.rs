@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Why bytes do not form a valid message.
+/// The reason why bytes do not form a valid message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MalformedMessage {
     #[error("the message ends inside a field")]
@@ -29,7 +29,7 @@ pub(crate) struct Field {
     pub(crate) value: Value,
 }
 
-/// A field's value. Bytes are a range of the whole buffer.
+/// A field's value. Bytes are given as a range of the whole buffer.
 #[derive(Debug, Clone)]
 pub(crate) enum Value {
     Varint(u64),

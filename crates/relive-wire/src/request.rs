@@ -49,7 +49,7 @@ fn expect_little(bytes: usize) -> Result<(), WireError> {
     Ok(())
 }
 
-/// Returns the memory of the decoded parts other than the payload.
+/// Returns the memory that the decoded parts other than the payload take.
 fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
     let mut total = 0_usize;
@@ -70,7 +70,7 @@ struct Counted {
     runs: usize,
 }
 
-/// Counts a request with runs of items. Such a request has few fields at the top level, so small requests are also
+/// Counts a request with runs of items. Such a request has few fields at the top level, so even small requests are
 /// counted.
 fn count_runs(message: &[u8]) -> Result<Counted, MalformedMessage> {
     let mut fields = Fields::new(message, 0..message.len());
@@ -130,7 +130,7 @@ const RUN_GROWTH: usize = LIST_GROWTH * size_of::<u32>();
 mod tests {
     use super::*;
 
-    /// `count` empty fields with this number.
+    /// Returns `count` empty fields with the given number.
     fn empty_fields(number: u8, count: usize) -> Vec<u8> {
         [number << 3 | 2, 0].repeat(count)
     }

@@ -21,9 +21,9 @@ pub fn to_wire(signature: &Signature) -> StructuredValue {
 /// Converts `message` to a signature.
 ///
 /// # Errors
-/// Leaves that are not tensor specs; unknown data types; shapes with negative dimensions other than -1; nesting deeper
-/// than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH); bounds given as lists of values that fill more
-/// than 64 MiB.
+/// A leaf is not a tensor spec; a data type is unknown; a shape has a negative dimension other than -1; the nesting is
+/// deeper than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH); or bounds that are given as lists of values
+/// fill more than 64 MiB.
 pub fn from_wire(message: &StructuredValue) -> Result<Signature, WireError> {
     nested::from_wire(message, &mut Specs { filled_bytes_left: MAX_FILLED_BYTES })
 }
@@ -58,7 +58,7 @@ fn spec_shape_to_wire(shape: Option<&[Option<u32>]>) -> TensorShapeProto {
     TensorShapeProto { dim: dims.iter().map(dim).collect(), unknown_rank: false }
 }
 
-/// Converts a bound for TensorFlow: plain, uncompressed bytes.
+/// Converts a bound to the form that TensorFlow expects: plain, uncompressed bytes.
 fn bound_to_wire(bound: &Tensor) -> TensorProto {
     TensorProto {
         dtype: dtype::to_wire(bound.dtype()).into(),

@@ -22,7 +22,7 @@ pub fn to_wire(structure: &Nest<()>) -> StructuredValue {
 /// Converts `message` to a structure.
 ///
 /// # Errors
-/// Leaves that are not columns, or nesting deeper than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
+/// A leaf is not a column, or the nesting is deeper than [`MAX_SIGNATURE_DEPTH`](crate::limits::MAX_SIGNATURE_DEPTH).
 pub fn from_wire(message: &StructuredValue) -> Result<Nest<()>, WireError> {
     nested::from_wire(message, &mut Columns)
 }

@@ -17,7 +17,8 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
     let (distribution, is_deterministic) = match kind {
         SelectorKind::Fifo => (Distribution::Fifo(true), true),
         SelectorKind::Lifo => (Distribution::Lifo(true), true),
-        // dm-reverb's protocol has no name for the second kind, which has the same long-run frequencies as the first.
+        // dm-reverb's protocol has no name for the second kind, so it is sent as the first, which has the same long-run
+        // frequencies.
         SelectorKind::Uniform | SelectorKind::WithoutReplacement => (Distribution::Uniform(true), false),
         SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
         SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),
@@ -31,7 +32,7 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
 /// Converts `message` to a selector. Errors contain `role` (`sampler` or `remover`) and `table`.
 ///
 /// # Errors
-/// No distribution is set, or one is set to false.
+/// No distribution is set, or the distribution is set to false.
 pub fn selector_from_wire(
     message: Option<&KeyDistributionOptions>,
     table: &str,
@@ -91,10 +92,10 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
 
 /// Converts a message to the state of a table on a server.
 ///
-/// The number of deletes is not in the message; it follows from inserts and size.
+/// The number of deletes is not in the message; it is computed from the inserts and the size.
 ///
 /// # Errors
-/// Missing selectors, invalid signatures, or values that are out of range.
+/// A selector is missing, a signature is invalid, or a value is out of range.
 pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
     let limiter = message.rate_limiter_info.unwrap_or_default();
     let config = Rules {
@@ -132,7 +133,7 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
 /// Counters and items in the message are ignored, as in dm-reverb. The signature is kept, whereas dm-reverb drops it.
 ///
 /// # Errors
-/// Missing selectors, a missing rate limiter, or values that are out of range.
+/// A selector or the rate limiter is missing, or a value is out of range.
 pub fn config_from_wire(message: &PriorityTableCheckpoint) -> Result<TableConfig, WireError> {
     let limiter = message.rate_limiter.as_ref().ok_or_else(|| WireError::Table {
         table: message.table_name.clone(),
@@ -186,8 +187,8 @@ fn to_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A correct peer never sends negative sizes. A negative size becomes 0, which the validation of the configuration
-/// later refuses.
+/// Converts a size. A correct peer never sends negative sizes; a negative size becomes 0, which the validation of the
+/// configuration later refuses.
 fn to_u64(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }

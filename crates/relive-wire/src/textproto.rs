@@ -8,11 +8,11 @@ use crate::limits::MAX_TEXT_DEPTH;
 use crate::proto::DESCRIPTORS;
 use crate::reverb::ReverbServerConfig;
 
-/// Why a text is not a valid configuration.
+/// The reason why a text is not a valid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct TextError {
-    /// The line of the fault, from 1, or `None` if there is none.
+    /// The line of the fault, counted from 1, or `None` if the fault has no line.
     pub line: Option<usize>,
     /// The fault of the text.
     pub reason: String,
@@ -29,7 +29,7 @@ pub struct TextError {
 /// ```
 ///
 /// # Errors
-/// Malformed text, unknown fields, or nesting deeper than [`MAX_TEXT_DEPTH`].
+/// The text is malformed, a field is unknown, or the nesting is deeper than [`MAX_TEXT_DEPTH`].
 pub fn server_config(text: &str) -> Result<ReverbServerConfig, TextError> {
     if let Some(offset) = too_deep(text) {
         let reason = format!("messages are nested deeper than {MAX_TEXT_DEPTH} levels");
@@ -41,7 +41,7 @@ pub fn server_config(text: &str) -> Result<ReverbServerConfig, TextError> {
         pool.get_message_by_name("deepmind.reverb.ReverbServerConfig").expect("the message is among them");
     let dynamic = DynamicMessage::parse_text_format(descriptor, text)
         .map_err(|error| TextError { line: line(&error, text), reason: error.to_string() })?;
-    // This encodes and decodes the message, which is subject to further limits.
+    // The conversion encodes and decodes the message, which is subject to further limits.
     dynamic.transcode_to().map_err(|error| TextError { line: None, reason: error.to_string() })
 }
 

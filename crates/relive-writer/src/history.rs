@@ -1,5 +1,5 @@
-//! A writer's history: one list of cells per column, sliced like a Python list, except that indices that are out of
-//! range cause errors.
+//! A writer's history, with one list of cells per column. The lists are sliced like Python lists, except that indices
+//! that are out of range cause errors.
 
 use std::ops::{Range, RangeBounds};
 use std::sync::{Arc, Weak};
@@ -224,7 +224,7 @@ pub struct WeakCell {
 }
 
 impl WeakCell {
-    /// Returns the step as a squeezed column, which keeps it alive, or `None` if it has expired.
+    /// Returns the step as a squeezed column, which keeps the step alive, or `None` if the step has expired.
     pub fn upgrade(&self) -> Option<Column> {
         let chunk = ChunkRef::upgrade(&self.chunk, self.index).filter(|_| self.spec.keeps(self.number))?;
         let runs = smallvec![Run { chunk, offset: self.offset, length: 1 }];

@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("sampled by priority: {:?}", count(&client).await?);
 
-    // Items that the learner has seen have smaller errors now.
+    // The items that the learner has seen now have smaller errors.
     let updates: Vec<(u64, f64)> =
         client.sample("replay", 100).await?.iter().map(|sample| (sample.info().key, 1.0)).collect();
     client.update_priorities("replay", &updates).await?;

@@ -1,5 +1,5 @@
 //! Measures how long it takes until all workers of a run have received new weights (10 MB). The run proceeds in rounds:
-//! 8 nodes with 8 workers each need every version before they act.
+//! 8 nodes with 8 workers each need the new version before they act.
 //!
 //! ```console
 //! $ cargo run --release -p relive --features rl --example weights_tree
@@ -36,7 +36,7 @@ const VERSIONS: u64 = 60;
 /// The number of versions at the start that are not measured, because not all nodes have joined yet.
 const FIRST: u64 = 10;
 
-/// Events of versions: the version's number, and the time in nanoseconds since 1970.
+/// Events that concern versions: the number of the version, and the time in nanoseconds since 1970.
 static MOMENTS: Mutex<Vec<(u64, u128)>> = Mutex::new(Vec::new());
 
 fn note(version: u64) {
@@ -48,7 +48,7 @@ fn note(version: u64) {
 struct Large;
 
 struct Still {
-    /// False for evaluations, which also load weights.
+    /// Whether the policy acts for training. Evaluations also load weights.
     trains: bool,
 }
 
@@ -196,7 +196,7 @@ impl NodeWorkers for Threads {
     }
 }
 
-/// Runs a node in its own process, and prints at the end when each worker received which version.
+/// Runs a node in its own process, and at the end, prints when each worker received each version.
 fn node(join: &str) {
     let stop = Stop::new();
     let engine = node_tables().fold(Engine::builder(), EngineBuilder::table).build().unwrap();
@@ -237,7 +237,7 @@ fn lines(child: Child) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// For each version, the milliseconds between its publication and its arrival at the last worker.
+/// Returns, for each version, the milliseconds between its publication and its arrival at the last worker.
 fn tree() -> Vec<f64> {
     let (_background, address, serve) = serving();
     let watch = Watch::new(move |engine| serve(engine));
@@ -278,7 +278,7 @@ fn milliseconds(nanoseconds: u128) -> f64 {
     nanoseconds as f64 / 1e6
 }
 
-/// Measures single transfers: samples an item of that size from a server in another process, as clients do.
+/// Measures single transfers. Samples an item of the same size from a server in another process, as clients do.
 fn fetch(address: &str) {
     let client = Client::connect(address).unwrap();
     for _ in 0..VERSIONS {

@@ -1,4 +1,5 @@
-//! An actor writes n-step trajectories and a learner samples them: the two halves of experience replay in one process.
+//! An actor writes n-step trajectories and a learner samples them, so that both halves of experience replay run in one
+//! process.
 //!
 //! ```console
 //! $ cargo run -p relive --example write_and_sample

@@ -1,6 +1,6 @@
 """Every public name of dm-reverb, as returned by `dir()` and listed in `dm_reverb_names.txt`.
 
-A line is a module and its names, or a class and its members. `record` below rewrites the file, and must run on
+Each line lists a module and its names, or a class and its members. `record` below rewrites the file, and must run on
 dm-reverb.
 """
 

@@ -57,7 +57,7 @@ def _union_of_mappings(known: Mapping[Any, Any], step: Mapping[Any, Any], path: 
 
 
 def _union_of_namedtuples(known: Any, step: Any, path: nest.Path) -> Any:
-    """Returns the class with more fields; common fields must be in the same positions."""
+    """Returns the union in the class that has more fields; common fields must be in the same positions."""
     wider = known if len(known) >= len(step) else step
     names = getattr(known, "_fields", ()), getattr(step, "_fields", ())
     if any(name != other for name, other in zip(*names, strict=False)) or not all(names):

@@ -1,8 +1,9 @@
 """A trajectory writer that wraps any object with the methods of dm-reverb's compiled writer.
 
 Test suites of programs written for dm-reverb replace the compiled writer under its Python class, to check the calls
-without a server. This class supports them: ``Append`` and ``AppendPartial`` get one list of leaves per step, in the
-order in which the columns first appeared, with ``None`` for missing leaves, and return a reference for each leaf.
+without a server. This class supports such test suites: ``Append`` and ``AppendPartial`` get one list of leaves per
+step, in the order in which the columns first appeared, with ``None`` for missing leaves, and return a reference for
+each leaf.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import AHEAD, Message, RemoteShards, refused, serve
 
-# The time limit for a process to end by itself.
+# How long a process may take to end by itself.
 _GRACE_SECONDS = 2.0
 
 

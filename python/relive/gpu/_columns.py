@@ -125,7 +125,7 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
 
 
 def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    # A case in which numpy would warn is an error.
+    # Numpy's warnings are off, because the caller reports values that do not fit as errors.
     with np.errstate(invalid="ignore", over="ignore"):
         return array.astype(dtype)
 

@@ -29,8 +29,8 @@ class _View(NamedTuple):
 class CudaBatches:
     """The memory of a loader's batches on a CUDA device.
 
-    PyTorch allocates it, so that it can be freed and reused like any other tensor's. The device reads the trajectories
-    over the bus.
+    PyTorch allocates it, so that it can be freed and reused like the memory of any other tensor. The device reads the
+    trajectories over the bus.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -46,7 +46,7 @@ class CudaBatches:
         """Returns the extension's loader for these batches.
 
         Raises:
-          ReverbError: the device cannot collect them, because of the settings or for its own reasons.
+          ReverbError: the device cannot collect these batches; the error gives the reason.
         """
         native: _native.GpuLoader = source.loader({**settings, "device": (self._device.index, self.allocate)})
         self._lists, list_bytes, windows = native.layout()
@@ -75,7 +75,7 @@ class CudaBatches:
     def _batch(self, names: Sequence[str], parts: Any, current: torch.cuda.Stream) -> _batch.Batch:
         (memory, stream), indices, generations = parts
         if stream != current.cuda_stream:
-            # The caller has changed the stream since the memory was allocated.
+            # The current stream has changed since the memory was allocated.
             memory.record_stream(current)
         data, valid, others = views_of(memory, self._views, self._lists, len(indices))
         lengths, steps, weights, probabilities = others

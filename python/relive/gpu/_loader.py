@@ -88,7 +88,7 @@ class Loader:
         except ReverbError as error:
             reason = error
         self._cuda = None
-        # If the settings themselves are refused, this raises.
+        # If the settings themselves are invalid, this call raises the error again.
         native = source.loader(self._settings)
         _log.warning("batches are collected on the host and copied to the device, which cannot collect them itself: %s", reason)
         return native

@@ -340,8 +340,8 @@ class Store(Readable):
     def writer(self) -> Writer:
         """Returns a writer for a thread of this process. Other processes use :func:`attach_writer`.
 
-        An open writer holds one row, also between its trajectories, so ``capacity`` must be larger than the number of
-        open writers.
+        An open writer holds one row, even between trajectories, so ``capacity`` must be larger than the number of open
+        writers.
 
         Raises:
           UnavailableError: the store already has its maximum number of writers.

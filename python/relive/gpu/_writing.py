@@ -151,7 +151,7 @@ class Writer:
 
     def finish(self, weight: float = 1.0) -> None:
         """Finishes the trajectory, with the given weight. The store's process adds it with its next ``scan``; if that
-        process ends before, the trajectory is lost, and the next :meth:`begin` raises UnavailableError.
+        process ends before that, the trajectory is lost, and the next :meth:`begin` raises UnavailableError.
 
         Raises:
           InvalidArgumentError: the trajectory has no steps, a step is incomplete, or the weight is invalid.

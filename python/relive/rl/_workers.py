@@ -16,7 +16,7 @@ from relive.rl._sources import source_of
 _MAX_ENDS, _SOON_SECONDS = 5, 10.0
 # How long workers may take to end by themselves when the run is over, and to report errors.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
-# The same for all nodes together; each node first ends its workers.
+# The same limit for all nodes together, each of which first ends its workers.
 _NODES_REPORT_SECONDS = 10.0
 # The interval between checks of the workers.
 _LOOK_SECONDS = 0.1

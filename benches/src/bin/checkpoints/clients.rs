@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     End,
 }
 
-/// The phase, for all threads.
+/// The current phase, which all threads share.
 pub(crate) struct Clock {
     phase: AtomicU8,
     start: Instant,
@@ -55,7 +55,7 @@ pub(crate) struct Done {
 /// replacing the whole table within seconds.
 const SAMPLES_PER_INSERT: u32 = 32;
 
-/// Longest wait for any answer.
+/// The longest wait for any answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Clock {
@@ -201,7 +201,7 @@ impl<'a> Timer<'a> {
 }
 
 /// Returns a thread that only reads the clock, a thousand times a second, so that its delays are caused by the machine.
-/// Returns its longest delays without and with a checkpoint.
+/// The thread returns its longest delays without and with a checkpoint.
 pub(crate) fn watch(clock: &Arc<Clock>) -> JoinHandle<[Calls; 2]> {
     let clock = Arc::clone(clock);
     std::thread::spawn(move || {

@@ -7,8 +7,8 @@
 //!
 //! Arguments: a folder on the disk, the table's size in gigabytes, the gigabytes of it that may be in memory, and the
 //! seconds for each measurement. Items have 40 kB of random bytes; batches of 256 are drawn uniformly and decoded into
-//! one array. The plain reads have 40 kB, at random offsets of the tier's files, by one thread and by two. Both are
-//! measured with the page cache as it is, and after it was cleared.
+//! one array. The plain reads are of 40 kB each, at random offsets of the tier's files, by one thread and by two.
+//! Batches and plain reads are measured with the page cache as it is, and after it was cleared.
 
 mod disk;
 mod memory;

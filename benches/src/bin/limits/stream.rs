@@ -14,7 +14,7 @@ use crate::records::Records;
 /// Block sizes. The best result counts, so that it shows the limit of the transport.
 const BLOCK_BYTES: [u32; 3] = [64 << 10, 256 << 10, 1 << 20];
 
-/// First byte of the last block of a size.
+/// The first byte of the last block of each size.
 const DONE: u8 = 1;
 
 pub(crate) fn tcp(time: Duration) -> Outcome<f64> {

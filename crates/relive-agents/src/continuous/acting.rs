@@ -14,7 +14,7 @@ use crate::weights;
 pub(crate) enum Drawing {
     /// From a normal distribution squashed by tanh.
     TanhNormal,
-    /// The action is the outputs plus normal noise with this standard deviation, clipped to −1..1.
+    /// As the outputs plus normal noise with this standard deviation, clipped to −1..1.
     Noisy { stddev: f32 },
     /// From a normal distribution, clipped to −1..1.
     Normal(NormalHead),

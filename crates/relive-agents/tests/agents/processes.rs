@@ -30,7 +30,7 @@ fn worker_until(client: &Client, number: u32, stop: &Stop) -> Result<Worked> {
     work(&Worker::new(client, number, stop), &relive_agents::from_json, &named)
 }
 
-/// Returns a run that serves its own tables to the given number of workers. Returns the results of the run and of the
+/// Executes a run that serves its own tables to the given number of workers. Returns the results of the run and of the
 /// workers.
 fn served(
     agent: &Arc<dyn Agent>,

@@ -70,7 +70,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Returns the rules, limited to those that dm-reverb's format can represent.
+    /// Returns those of the rules that dm-reverb's format can represent.
     fn as_reverb_says(&mut self, from: &TableConfig) -> TableConfig {
         let mut to = from.clone();
         let name = &from.name;
@@ -137,7 +137,7 @@ fn is_same_column(one: &Chunk, other: &Chunk, index: usize) -> bool {
     {
         return false;
     }
-    // Chunks that were re-encoded, for a format that does not support the codec, are compared after decoding.
+    // Chunks that were re-encoded because the format does not support their codec are compared after decoding.
     let is_verbatim = header.codec == others.codec
         && one
             .payload(index)

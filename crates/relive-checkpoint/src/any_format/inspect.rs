@@ -9,8 +9,8 @@ use crate::{Catalog, Error, Format, Inspection, Report, reverb};
 /// counts items and bytes.
 ///
 /// # Errors
-/// `Location` if there is no checkpoint; `Damaged` if the damage leaves nothing to report on. Any other damage is
-/// listed in the report.
+/// `Location` if there is no checkpoint; `Damaged` if nothing intact is left to report on. Any other damage is listed
+/// in the report.
 pub fn verify(location: &str, progress: &std::sync::Arc<CheckpointProgress>) -> Result<Report, Error> {
     match chosen(location)? {
         (Format::Relive, checkpoint) => Catalog::open(&checkpoint)?.verify(progress),

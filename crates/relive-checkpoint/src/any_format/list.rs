@@ -8,8 +8,8 @@ use crate::{Catalog, CheckpointInfo, Error};
 /// exist.
 ///
 /// Relive's newest checkpoint is the one with the highest number, and dm-reverb's newest is the one with the latest
-/// time. Of these two, the one with the later time is the newest; a Relive checkpoint with an unreadable time counts as
-/// newer.
+/// time. Of these two, the one with the later time is the newest of all; a Relive checkpoint with an unreadable time
+/// counts as the newer one.
 ///
 /// # Errors
 /// The root cannot be listed. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
@@ -20,7 +20,7 @@ pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
         Some(path) => reverb::Store::list(&path)?,
         None => Vec::new(),
     };
-    // Both lists are already in order, each by its own criterion.
+    // Both lists are already sorted, each by its own criterion.
     let mut found = Vec::new();
     for theirs in theirs {
         let is_older =

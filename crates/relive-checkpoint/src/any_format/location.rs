@@ -15,7 +15,7 @@ pub enum Location {
     Checkpoint {
         /// The format of the checkpoint.
         format: Format,
-        /// The folder or bucket that contains it.
+        /// The folder or bucket that contains the checkpoint.
         root: String,
     },
 }

@@ -4,8 +4,8 @@ use super::list::list;
 use super::root::Root;
 use crate::{Catalog, CheckpointInfo, Error, Format};
 
-/// The checkpoint to load instead of the newest one, as far as it can be determined without reading all of the older
-/// checkpoints.
+/// The checkpoint to load instead of the newest one, to the extent that it can be determined without reading all of the
+/// older checkpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Older {
     /// The path or URL of the newest older checkpoint that does not need the damaged file.

@@ -5,8 +5,8 @@ use super::load::path_of;
 use super::root::lock_folder_of;
 use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 
-/// Removes all checkpoints in the folder or bucket at `root` except the newest `keep`, counting both formats together,
-/// and all files to which no remaining Relive checkpoint refers. Other files are kept. If the root has Relive
+/// Removes all checkpoints in the folder or bucket at `root` except the newest `keep` of both formats together, and
+/// removes all files to which no remaining Relive checkpoint refers. Other files are kept. If the root has Relive
 /// checkpoints, at least one of them is kept.
 ///
 /// # Errors

@@ -101,8 +101,8 @@ impl Root {
         self
     }
 
-    /// Sets a fallback, which is loaded as long as this root has no checkpoint: a checkpoint in either format, or
-    /// another root. A missing or incomplete fallback is ignored.
+    /// Sets a fallback, which is loaded as long as this root has no checkpoint. The fallback is a checkpoint in either
+    /// format, or another root. A missing or incomplete fallback is ignored.
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
         self.fallback = Some(location.into());
@@ -173,14 +173,14 @@ impl Root {
         }
     }
 
-    /// Returns the time of dm-reverb's latest checkpoint. After the clock has been set back, a new checkpoint must not
-    /// look older.
+    /// Returns the time of dm-reverb's latest checkpoint. Even if the clock has been set back, a new checkpoint must
+    /// not look older than this.
     fn latest_of_reverb(&self) -> Result<Option<Timestamp>, Error> {
         local_path(&self.location).map_or(Ok(None), |path| reverb::Store::latest_time(&path))
     }
 
-    /// Returns the time of Relive's latest checkpoint. After the clock has been set back, a new checkpoint must not
-    /// look older.
+    /// Returns the time of Relive's latest checkpoint. Even if the clock has been set back, a new checkpoint must not
+    /// look older than this.
     fn latest_of_ours(&self) -> Result<Option<Timestamp>, Error> {
         let ours = Catalog::open(&self.location)?.checkpoints()?;
         Ok(ours.iter().filter_map(|info| info.written_at).max())
@@ -194,7 +194,7 @@ impl Root {
         Ok(loaded)
     }
 
-    /// Later saves lack data that older checkpoints may contain, so older checkpoints are not removed.
+    /// Stops the removal of older checkpoints, because they may contain data that later checkpoints lack.
     fn keep_all(&self) {
         tracing::warn!(
             location = self.location,
@@ -255,8 +255,8 @@ impl Root {
             }
             Format::Reverb => AnyStore::Reverb(self.reverb_store()?),
         };
-        // The lock excludes servers that write either format. Otherwise, the checkpoints of two servers could be mixed
-        // in one root.
+        // The lock excludes other servers, whichever format they write. Otherwise, the checkpoints of two servers could
+        // be mixed in one root.
         let writer = Writer { store, _folder: lock_folder_of(&self.location)? };
         Ok(if self.keeps_all.load(Ordering::Relaxed) { writer.keeping_all() } else { writer })
     }

@@ -14,7 +14,8 @@ use crate::native::{Listing, load};
 use crate::storage::{self, Storage};
 use crate::{Error, ErrorKind, Format, LoadOptions, Loaded, names};
 
-/// The checkpoints of a root, or one of them, for inspection. Takes no lock, because a server may be writing there.
+/// The checkpoints of a root, or one of them, for inspection. Inspection takes no lock, because a server may be writing
+/// there.
 ///
 /// ```no_run
 /// use relive_checkpoint::Catalog;
@@ -87,8 +88,9 @@ impl Catalog {
         inspect(self.storage.as_ref(), &self.required()?, sample)
     }
 
-    /// Removes all checkpoints of the root except the newest `keep`, at least one, and all files to which no remaining
-    /// checkpoint refers. Other files are kept. The whole root is always pruned, even if `location` names a checkpoint.
+    /// Removes all checkpoints of the root except the newest `keep` (at least one), and removes all files to which no
+    /// remaining checkpoint refers. Other files are kept. The whole root is always pruned, even if `location` names a
+    /// checkpoint.
     ///
     /// # Errors
     /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references

@@ -34,11 +34,11 @@ pub struct Inspection {
 pub struct TableInspection {
     /// The rules, counters and number of items.
     pub summary: TableSummary,
-    /// The number of distinct chunks of its items. A chunk that two tables share is counted in each of them.
+    /// The number of distinct chunks of the table's items. A chunk that two tables share is counted in each of them.
     pub chunks: u64,
     /// The number of stored bytes of these chunks.
     pub chunk_bytes: u64,
-    /// Some of its items, in order.
+    /// Some of the table's items, in order.
     pub sample: Vec<StoredItem>,
 }
 
@@ -111,7 +111,7 @@ impl ItemPass<'_> {
     fn read(&self, positions: &BTreeSet<u32>) -> Result<BTreeMap<u32, Arc<Chunk>>, Error> {
         let place =
             |position: &u32| Some((*position, *self.known.places().get(self.known.index_of(*position)?)?));
-        // If a chunk's description is missing, the item is at fault, and this is reported when the item is built.
+        // If a chunk's description is missing, this is reported as a fault of the item when the item is built.
         let (positions, places): (Vec<u32>, Vec<Place>) = positions.iter().filter_map(place).unzip();
         let (options, progress) = (LoadOptions::new().threads(1), CheckpointProgress::default());
         let ReadChunks { chunks, losses } =

@@ -77,8 +77,8 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(self.sized()?).map_err(|_| Malformed::Text)
     }
 
-    /// Reads a count of elements of at least `least_bytes` bytes each. Refuses a count that exceeds what the remaining
-    /// bytes can hold, so that it is safe to allocate memory for the elements.
+    /// Reads a count of elements of at least `least_bytes` bytes each. Refuses a count of more elements than the
+    /// remaining bytes can hold, so that it is safe to allocate memory for the elements.
     pub(crate) fn count(&mut self, least_bytes: u64) -> Result<usize, Malformed> {
         let count = u64::from(self.u32()?);
         let (needed, left) = (count.saturating_mul(least_bytes), self.rest.len() as u64);

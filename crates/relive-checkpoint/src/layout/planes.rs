@@ -13,7 +13,7 @@ fn put<const W: usize, T: Copy>(out: &mut Vec<u8>, numbers: &[T], bytes_of: impl
 fn take<const W: usize>(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<[u8; W]>, Malformed> {
     let bytes = cursor.bytes((count as u64).saturating_mul(W as u64))?;
     let mut numbers = vec![[0; W]; count];
-    // Without numbers, there are no planes, because chunks of 0 bytes are invalid.
+    // The size of a plane is at least 1 even if there are no numbers, because chunks of 0 bytes are invalid.
     for (place, plane) in bytes.chunks_exact(count.max(1)).enumerate() {
         for (number, byte) in numbers.iter_mut().zip(plane) {
             number[place] = *byte;

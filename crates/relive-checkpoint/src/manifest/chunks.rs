@@ -50,7 +50,7 @@ pub(crate) fn decode_chunks(bytes: &[u8], count: u32) -> Result<Vec<Place>, Malf
     rows.map(place).collect()
 }
 
-/// The end of the previous chunk's record. Places in the same segment are relative to it.
+/// The end of the previous chunk's record. The places of further chunks in the same segment are relative to it.
 #[derive(Default)]
 struct Ends(Option<(u32, u32)>);
 

@@ -153,7 +153,7 @@ fn count(len: usize) -> u32 {
     u32::try_from(len).expect("a trajectory has less than 2^32 chunks, columns and slices")
 }
 
-/// The code that reads these numbers refuses impossible totals.
+/// Returns the sum of the counts. The code that reads these numbers refuses impossible totals.
 fn total(counts: &[u32]) -> usize {
     let sum = counts.iter().map(|count| u64::from(*count)).sum::<u64>();
     usize::try_from(sum).unwrap_or(usize::MAX)

@@ -25,7 +25,7 @@ pub(crate) struct Description {
 pub(crate) struct Totals {
     pub(crate) items: u64,
     pub(crate) chunks: u64,
-    /// The number of bytes in the chunks' records.
+    /// The number of bytes in the records of the chunks.
     pub(crate) chunk_bytes: u64,
 }
 

@@ -43,7 +43,7 @@ impl TableDescription {
             max_times_sampled,
             rate_limiter,
             signature,
-            // This value is not part of a table's state, because the configuration determines it.
+            // These values are not part of a table's state, because the configuration determines them.
             shards: _,
             seed: _,
             allow_never_sampled: _,

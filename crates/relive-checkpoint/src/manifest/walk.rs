@@ -96,7 +96,7 @@ pub(super) fn next_head(source: &dyn Source, from: u64, until: u64) -> std::io::
         if let Some(found) = piece.windows(block::HEAD_BYTES).position(is_whole) {
             return Ok(Some(at + found as u64));
         }
-        // A head may cross the boundary between two windows.
+        // A head may cross the boundary between two windows of the search.
         at += (piece.len() - block::HEAD_BYTES + 1) as u64;
     }
 }

@@ -19,8 +19,8 @@ struct SegmentChunks<'a> {
 }
 
 /// Turns segments of the tier that hold chunks of the snapshot into segments of the storage, without writing them
-/// again, and adds the chunks to `places`. Segments that cannot be taken over, or that consist mostly of waste, are
-/// skipped; their chunks are written like any other chunks.
+/// again, and adds the chunks to `places`. Skips segments that cannot be taken over, or that consist mostly of waste;
+/// their chunks are written like any other chunks.
 pub(super) fn adopt(
     storage: &dyn Storage,
     tier: &Tier,

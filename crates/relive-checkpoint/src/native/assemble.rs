@@ -80,8 +80,8 @@ impl Tables<'_> {
         let name = &table.config.name;
         if found.seen != table.items {
             let reason = format!("the count is {} items, but there are {}", table.items, found.seen);
-            // Blocks that were lost together with their heads are found only here; other lost blocks have already been
-            // counted.
+            // Blocks that were lost together with their heads are detected only here; other lost blocks have already
+            // been counted.
             let charged = self.losses.items_of(name);
             let items = table.items.saturating_sub(found.whole).saturating_sub(charged);
             let offset = self.losses.first_offset().unwrap_or(0);

@@ -17,8 +17,8 @@ pub(super) struct SegmentUse {
     pub(super) live_bytes: u64,
 }
 
-/// Returns the segments whose chunks should be rewritten: sparse ones, and small ones if there are many of them.
-/// Joining segments of at least `large_bytes` has no benefit.
+/// Returns the segments whose chunks should be rewritten: sparse segments, and small segments if there are many of
+/// them. Joining segments of at least `large_bytes` has no benefit.
 pub(super) fn to_rewrite(uses: &FastMap<SegmentId, SegmentUse>, large_bytes: u64) -> FastSet<SegmentId> {
     let mut found = FastSet::default();
     let mut classes: BTreeMap<u32, Vec<SegmentId>> = BTreeMap::new();
@@ -26,7 +26,7 @@ pub(super) fn to_rewrite(uses: &FastMap<SegmentId, SegmentUse>, large_bytes: u64
         if live_bytes.saturating_mul(2) < *size_bytes {
             found.insert(*id);
         } else if *size_bytes < large_bytes {
-            // The logarithm to base 4.
+            // Segments are classified by the logarithm of their size to base 4.
             classes.entry(size_bytes.max(&1).ilog2() / 2).or_default().push(*id);
         }
     }

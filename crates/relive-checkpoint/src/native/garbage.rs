@@ -1,4 +1,4 @@
-//! The files of a root, and those that are no longer needed.
+//! The files of a root, and the removal of those that are no longer needed.
 
 use std::collections::HashSet;
 use std::io;
@@ -99,7 +99,7 @@ impl Listing {
     }
 }
 
-/// Removes a file, which may already be gone.
+/// Removes a file, which may already have been removed.
 pub(super) fn remove(storage: &dyn Storage, name: &str) -> Result<(), Error> {
     match storage.remove(name) {
         Err(source) if source.kind() != io::ErrorKind::NotFound => {

@@ -46,7 +46,8 @@ pub(crate) fn load(
     Ok(Loaded { snapshot: Snapshot { tables, ledger }, location: file, losses: losses.into_found() })
 }
 
-/// Records missing chunks. Returns the numbers of the losses by the chunks' indices in the list of places.
+/// Records missing chunks. Returns the number of the loss for each missing chunk, by the chunk's index in the list of
+/// places.
 fn note(
     lost: Vec<ChunkLoss>,
     losses: &mut Losses,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// The amount of work that is done between two checks of the scheduler's clock.
 const PIECE: Duration = Duration::from_millis(5);
 
-/// If the thread has waited for a processor for at least this fraction (1/20) of a piece of work, it assumes that other
-/// threads were also waiting for processors.
+/// If the thread has waited for a processor for at least this fraction (1/20) of the time of a piece of work, it
+/// assumes that other threads were also waiting for processors.
 const WAITED_PART: u32 = 20;
 
 /// How long the thread rests after such a piece of work, as a multiple of the time that the work took. If other threads

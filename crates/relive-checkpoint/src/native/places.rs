@@ -10,9 +10,9 @@ use crate::segment::{Place, SegmentId, record};
 
 /// The places of chunks by the chunks' addresses.
 ///
-/// A written chunk gets this table's tag after its entry has been added. A tagged chunk therefore never has the entry
-/// of another chunk, although addresses are reused: a chunk at a reused address has no tag until it has been written
-/// itself. Entries take effect once their segment is [confirmed](Self::confirm).
+/// A written chunk is marked with this table's tag after its entry has been added. A tagged chunk therefore never has
+/// the entry of another chunk, although addresses are reused: a chunk at a reused address has no tag until it has been
+/// written itself. Entries take effect once their segment is [confirmed](Self::confirm).
 pub(crate) struct Places {
     /// The tag, or 0 if all tags are in use. With 0, no places are recorded, and every chunk counts as new.
     tag: u8,
@@ -104,12 +104,12 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic can at most leave a segment without entries.
+        // At worst, a panic leaves a segment without entries.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Returns the identity of a chunk. No two live chunks share it.
+/// Returns the address of a chunk, which identifies it: no two live chunks have the same address.
 pub(crate) fn address(chunk: &Arc<Chunk>) -> usize {
     Arc::as_ptr(chunk).addr()
 }

@@ -56,7 +56,7 @@ impl<'a> Plan<'a> {
         plan
     }
 
-    /// Returns the place of a chunk that does not have to be written, and `None` for any other chunk.
+    /// Returns the place of a chunk that does not have to be written, or `None` if the chunk has to be written.
     pub(super) fn place_of(&self, chunk: &Arc<Chunk>) -> Option<Place> {
         let is_usable = |place: &Place| {
             let size = self.present.get(&place.segment).copied().unwrap_or_default();

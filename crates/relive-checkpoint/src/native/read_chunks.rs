@@ -28,7 +28,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Passes this cause to the handler of damage.
+    /// Reports this cause to the handler of damage.
     pub(crate) fn note(self, losses: &mut Losses) -> Result<usize, Error> {
         match self {
             Self::Damage(loss) => losses.note(loss),
@@ -62,7 +62,7 @@ pub(crate) fn read_chunks(
         let take = |index: usize, chunk: Chunk| {
             progress.advance(0, record::record_bytes(&chunk));
             let chunk = Arc::new(chunk.with_ledger(Arc::clone(ledger)));
-            // Each index is requested once.
+            // Each index is requested only once, so its slot is empty.
             chunks.get(index).map(|slot| slot.set(chunk));
         };
         let losses = read_segment(storage, *id, wanted, take);

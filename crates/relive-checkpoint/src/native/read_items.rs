@@ -18,7 +18,7 @@ pub(crate) struct ReadBlock {
     pub(super) items: Vec<StoredItem>,
     /// The number of intact items.
     pub(super) whole: u64,
-    /// The first and the last sequence number.
+    /// The first and the last sequence numbers.
     pub(super) order: Option<(u64, u64)>,
     /// Whether sequence numbers increase.
     pub(super) is_sorted: bool,

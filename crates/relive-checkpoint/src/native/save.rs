@@ -25,9 +25,9 @@ use crate::{Error, ErrorKind, names};
 /// Sizes that tests reduce.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// The size at which a segment accepts no more chunks.
+    /// The size from which a segment accepts no more chunks.
     pub(super) segment_bytes: u64,
-    /// The decoded size at which a block accepts no more items.
+    /// The decoded size from which a block accepts no more items.
     pub(super) block_bytes: usize,
     /// The maximum number of entries in a block.
     pub(super) block_entries: usize,
@@ -83,7 +83,7 @@ pub(super) fn save(
     let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
     let written = write(target, &name, &plan, snapshot, &mut segments, description, progress);
     let made: Vec<WrittenSegment> = segments.written().to_vec();
-    // After an error, waits for the sealing thread.
+    // After an error, this waits for the sealing thread.
     drop(segments);
     match written {
         Ok((description, file_bytes)) => {
@@ -139,8 +139,8 @@ fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Returns the time of a new checkpoint. If the clock was set back, the new checkpoint must nevertheless not appear
-/// older than existing checkpoints.
+/// Returns the time of a new checkpoint. Even if the clock was set back, the new checkpoint must not appear older than
+/// existing checkpoints.
 fn time_after(latest: Option<Timestamp>) -> Timestamp {
     let next = |latest: Timestamp| Timestamp::from_nanos(latest.as_nanos().saturating_add(1));
     latest.map_or_else(now, |latest| next(latest).max(now()))
@@ -267,7 +267,7 @@ impl Writing<'_> {
         if place.is_some() {
             return Ok(());
         }
-        // The chunk may leave memory before it is written.
+        // By the time it is written, the chunk may have left memory.
         if let Some(tier) = self.tier.filter(|_| chunk.is_stored()) {
             // Data that the disk has corrupted must not be written with a new, matching checksum.
             tier.check(chunk)?;

@@ -16,7 +16,7 @@ use crate::{LoadOptions, Loaded};
 
 /// The checkpoints of a server in Relive's format, in a folder or a bucket that is locked against other writers.
 ///
-/// Successive checkpoints share data: a chunk is written once.
+/// Successive checkpoints share data, so each chunk is written only once.
 ///
 /// ```
 /// use relive_checkpoint::{LoadOptions, Store};
@@ -113,7 +113,7 @@ impl Store {
     /// Returns the path or URL of the newest checkpoint, whether or not it is intact, or `None` if there are none.
     ///
     /// # Errors
-    /// If the root cannot be listed.
+    /// The root cannot be listed.
     pub fn latest(&self) -> Result<Option<String>, Error> {
         let newest = Listing::read(self.storage.as_ref())?.newest();
         Ok(newest.map(|number| self.storage.describe(&names::checkpoint_name(number))))
@@ -151,7 +151,7 @@ impl Store {
     /// References to items are dropped as the items are written. Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// `Io` if the storage refused an operation. The existing checkpoints stay valid.
+    /// `Io` if the storage refuses an operation. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         self.save_after(None, snapshot, progress)
     }

@@ -17,7 +17,7 @@ impl<R: BufRead> Inflate<R> {
         Self { input, state: Decompress::new(true), is_over: false }
     }
 
-    /// Decompresses some of the input. Returns the numbers of bytes consumed and produced, both of which may be 0.
+    /// Decompresses a part of the input. Returns the numbers of bytes consumed and produced, both of which may be 0.
     fn step(&mut self, out: &mut [u8]) -> io::Result<(usize, usize)> {
         let input = self.input.fill_buf()?;
         let before = (self.state.total_in(), self.state.total_out());

@@ -18,7 +18,7 @@ pub(super) struct Draft<'a> {
     root: PathBuf,
     folder: PathBuf,
     name: String,
-    /// The files written so far. They stay open, and therefore locked, until they can no longer be mistaken for
+    /// The files written so far. The files stay open, and therefore locked, until they can no longer be mistaken for
     /// leftovers.
     files: Vec<Box<dyn DurableFile>>,
     is_published: bool,

@@ -49,7 +49,8 @@ pub(super) fn summary(time: Time, folder: &Path) -> Result<CheckpointSummary, Er
         let (config, counters) =
             checkpoint::table_from_wire(&message).map_err(|error| records.damaged(error))?;
         let counted = counters.inserts.saturating_sub(counters.deletes);
-        // Checkpoints with items in the records of their tables were written by versions that did not count deletes.
+        // Checkpoints that have items in the records of their tables were written by versions that did not count
+        // deletes.
         let items = match message.deprecated_items.len() as u64 {
             0 => u64::try_from(counted).unwrap_or(0),
             old => old,

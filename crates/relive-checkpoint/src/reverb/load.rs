@@ -29,7 +29,7 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     // A table cannot be created without its rules, so nothing could be salvaged.
     loading.read_tables(&folder.join(TABLES))?;
     let items = folder.join(ITEMS);
-    // Checkpoints with items in the records of their tables have no file of items.
+    // Checkpoints that have items in the records of their tables have no file of items.
     if items.exists() {
         let read = loading.read_items(&items, &progress);
         read.or_else(|error| loading.losses.tolerate(&items, error))?;
@@ -53,7 +53,7 @@ struct Loading {
     tables: Vec<TableSnapshot>,
     /// Positions in `tables`.
     by_name: HashMap<String, usize>,
-    /// Whether items were in the records of their tables.
+    /// Whether the items are in the records of their tables.
     has_old_items: bool,
 }
 
@@ -151,7 +151,7 @@ impl Loading {
             let counters = &mut table.counters;
             let items = i64::try_from(table.items.len()).unwrap_or(i64::MAX);
             if self.has_old_items {
-                // Servers with these versions did not count deletes.
+                // Servers of these versions did not count deletes.
                 counters.deletes = counters.inserts.saturating_sub(items).max(0);
                 counters.inserts = counters.deletes.saturating_add(items);
             }

@@ -93,7 +93,7 @@ impl Time {
 fn seconds(clock: &str) -> Option<u64> {
     let mut parts = clock.split(':').map(|part| digits(part, 2));
     let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    // 60 is a leap second.
+    // A value of 60 is a leap second.
     let is_valid = hour < 24 && minute < 60 && second <= 60 && parts.next().is_none();
     is_valid.then_some(hour * 3600 + minute * 60 + second)
 }

@@ -9,8 +9,8 @@ use relive_tensor::Chunk;
 /// The chunks so far, by the keys under which they are written.
 ///
 /// A chunk keeps its own key, unless two chunks with different contents have the same key. Keys are drawn at random, so
-/// this happens only with clients that repeat random numbers, such as copies of one process. Even then, it must be
-/// possible to load the checkpoint.
+/// this happens only with clients that repeat random numbers, such as copies of one process. Even in that case, it must
+/// be possible to load the checkpoint.
 #[derive(Default)]
 pub(super) struct SharedChunks<'a> {
     by_key: HashMap<u64, &'a Chunk>,

@@ -30,7 +30,7 @@ pub struct Store {
     fallback: Option<PathBuf>,
     keep: usize,
     disk: Box<dyn Disk>,
-    /// Held while a checkpoint is written.
+    /// The lock that is held while a checkpoint is written.
     writing: Mutex<()>,
 }
 
@@ -76,7 +76,7 @@ impl Store {
     /// either.
     ///
     /// # Errors
-    /// If the folder of checkpoints cannot be read.
+    /// The folder of checkpoints cannot be read.
     pub fn latest(&self) -> Result<Option<PathBuf>, Error> {
         let found = Folders::list(&self.root)?;
         for (_, folder) in &found.incomplete {
@@ -89,8 +89,8 @@ impl Store {
     /// Reads the checkpoint that [`latest`](Self::latest) returns. Returns `None` if there is none.
     ///
     /// # Errors
-    /// If the newest checkpoint is damaged or cannot be read. An older one is not tried: remove or repair the newest
-    /// first.
+    /// The newest checkpoint is damaged or cannot be read. In this case, no older checkpoint is tried; remove or repair
+    /// the newest one first.
     pub fn load_latest(&self) -> Result<Option<Snapshot>, Error> {
         self.latest()?.map(|folder| Self::load(&folder)).transpose()
     }
@@ -98,7 +98,7 @@ impl Store {
     /// Reads the checkpoint in `folder`.
     ///
     /// # Errors
-    /// If the checkpoint is damaged, incomplete, or cannot be read. The error names the file, the record and the place.
+    /// The checkpoint is damaged, incomplete, or cannot be read. The error names the file, the record and the place.
     pub fn load(folder: &Path) -> Result<Snapshot, Error> {
         Self::load_with(folder, &LoadOptions::default()).map(|loaded| loaded.snapshot)
     }
@@ -106,8 +106,8 @@ impl Store {
     /// Reads the checkpoint in `folder`, or its intact part.
     ///
     /// # Errors
-    /// If the checkpoint cannot be read, or if it is damaged and [salvaging](LoadOptions::salvage) is off or is
-    /// impossible because the tables' rules are damaged.
+    /// The checkpoint cannot be read, or it is damaged and [salvaging](LoadOptions::salvage) is off or is impossible
+    /// because the tables' rules are damaged.
     pub fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
         load::read(folder, options)
     }
@@ -115,7 +115,7 @@ impl Store {
     /// Removes the checkpoint in `folder`, unless it contains foreign files.
     ///
     /// # Errors
-    /// If the folder contains foreign files, or the file system refused an operation.
+    /// The folder contains foreign files, or the file system refused an operation.
     pub fn remove(folder: &Path) -> Result<(), Error> {
         remove_checkpoint(&RealDisk, folder)
     }
@@ -124,7 +124,7 @@ impl Store {
     /// [keep](Self::keep). Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// If the file system refused an operation. The existing checkpoints stay valid.
+    /// The file system refused an operation. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: &Snapshot) -> Result<PathBuf, Error> {
         self.save_after(None, snapshot)
     }
@@ -134,7 +134,7 @@ impl Store {
         let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let found = Folders::list(&self.root)?;
         found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
-        // If the clock was set back, the new checkpoint must nevertheless not appear older than existing ones.
+        // Even if the clock was set back, the new checkpoint must not appear older than existing ones.
         let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));
         let time = beside.map_or_else(Time::now, |beside| beside.max(Time::now()));
         let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;

@@ -1,4 +1,4 @@
-//! Tests which checkpoint is the newest, which ones are removed, and what remains after a disk failure.
+//! Tests which checkpoint is the newest, which checkpoints are removed, and what remains after a disk failure.
 
 use std::fs;
 use std::io::{self, Write};
@@ -39,7 +39,7 @@ impl Drop for Folder {
     }
 }
 
-/// Snapshots are distinguished by the number of samples.
+/// Returns a snapshot, which the number of samples distinguishes from others.
 fn snapshot(samples: i64) -> Snapshot {
     let counters = TableCounters { samples, ..TableCounters::default() };
     let table = TableSnapshot {
@@ -281,7 +281,7 @@ fn a_complete_checkpoint_survives_any_disk_failure() {
                 assert!(error.to_string().contains("the disk broke"), "{error}");
             }
         }
-        // The next server cleans up.
+        // The next server removes the leftovers.
         store.save(&snapshot(3)).unwrap();
         assert_eq!((samples(&store), root.names().len()), (Some(3), 1));
         if saved.is_ok() && operations > 2 * failures {

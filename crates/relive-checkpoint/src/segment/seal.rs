@@ -38,7 +38,7 @@ impl Sealer {
         };
         match queue.send(Job { upload, file }) {
             Ok(()) => Ok(()),
-            // The thread ends before its queue is empty only after an error.
+            // The thread ends before its queue is empty only if there was an error.
             Err(_) => self.finish(),
         }
     }
@@ -69,7 +69,7 @@ fn work(queue: Receiver<Job>) -> Result<(), Error> {
 impl Drop for Sealer {
     fn drop(&mut self) {
         self.queue = None;
-        // A caller that drops this early already has an error to report.
+        // A caller that drops this value early already has an error to report.
         drop(self.thread.take().map(JoinHandle::join));
     }
 }

@@ -11,8 +11,8 @@ use super::{HEADER_BYTES, Place, SegmentId, header, record};
 use crate::Error;
 use crate::storage::{Storage, Upload};
 
-/// The number of pending bytes at which chunks are written, so that small chunks do not each need a call. This number
-/// of bytes also stays in the processor's cache between checksum and copy.
+/// The number of pending bytes at which chunks are written, so that small chunks do not each need a call. This many
+/// bytes also stay in the processor's cache between the computation of their checksum and the copy.
 const BATCH_BYTES: u64 = 1 << 20;
 
 /// The limit on the number of chunks that are written together. Each chunk has two parts, and systems accept 1,024
@@ -31,10 +31,10 @@ pub(crate) struct WrittenSegment {
 /// is dropped before it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
 pub(crate) struct SegmentWriter {
     storage: Arc<dyn Storage>,
-    /// The size at which a segment accepts no more chunks.
+    /// The size from which a segment accepts no more chunks.
     target_bytes: u64,
     current: Option<Box<dyn Upload>>,
-    /// All segments; the last one is the current one, if any.
+    /// All segments. If there is a current segment, it is the last one.
     written: Vec<WrittenSegment>,
     pending: Vec<Arc<Chunk>>,
     pending_bytes: u64,

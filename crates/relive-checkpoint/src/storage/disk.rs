@@ -44,8 +44,8 @@ pub(crate) trait Disk: Send + Sync {
         read_folder(path)
     }
 
-    /// Locks a file, which is created if necessary, against every other process until the result is dropped, and writes
-    /// `note` to it.
+    /// Locks a file against every other process until the result is dropped, and writes `note` to it. Creates the file
+    /// if necessary.
     fn lock(&self, path: &Path, note: &str) -> io::Result<Locked> {
         lock(path, note)
     }
@@ -113,7 +113,7 @@ pub(crate) fn is_being_written(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-/// A local file, for reading at any offset.
+/// A local file that can be read at any offset.
 struct RealFile {
     file: File,
     size_bytes: u64,
@@ -222,5 +222,5 @@ pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
     Ok((!is_taken).then(|| OwnLock::of(folder)))
 }
 
-/// The maximum number of bytes that are read of the note in a lock file.
+/// The maximum number of bytes that are read from the note in a lock file.
 const MAX_NOTE_BYTES: u64 = 256;

@@ -130,7 +130,8 @@ impl Storage for LocalStorage {
     }
 }
 
-/// Returns whether the file system does not support hard links at all, or not from the file's location.
+/// Returns whether the error means that the file system does not support hard links at all, or not from the file's
+/// location.
 fn is_no_place_for_links(error: &io::Error) -> bool {
     use io::ErrorKind::{CrossesDevices, PermissionDenied, TooManyLinks, Unsupported};
     matches!(error.kind(), CrossesDevices | PermissionDenied | TooManyLinks | Unsupported)
@@ -186,7 +187,7 @@ impl Drop for LocalUpload {
 
 /// Writes all parts, even if each call accepts only a few bytes.
 pub(crate) fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
-    // Empty parts must not look like a failure to write.
+    // Skips empty parts, because they must not look like a failure to write.
     IoSlice::advance_slices(&mut parts, 0);
     while !parts.is_empty() {
         match file.write_vectored(parts) {

@@ -42,8 +42,8 @@ impl Drop for OwnLock {
 /// The system holds a lock while any process has the locked file open, so a surviving child would otherwise keep the
 /// folders of a killed parent locked.
 ///
-/// When called elsewhere, this releases the locks that the process holds. It has no effect on a lock that another
-/// thread was taking at the moment of the fork.
+/// If it is called anywhere else, this function releases the locks that the process holds. It has no effect on a lock
+/// that another thread was taking at the moment of the fork.
 pub fn close_locks_after_fork() {
     let Ok(locks) = LOCKS.try_lock() else { return };
     for lock in locks.iter().filter_map(Weak::upgrade) {

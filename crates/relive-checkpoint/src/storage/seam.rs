@@ -8,7 +8,7 @@ use crate::Error;
 
 /// A storage of named files, such as `checkpoint-0000000042.relive` and `segments/00ff….chunks`.
 pub(crate) trait Storage: Send + Sync {
-    /// Starts a file. The file appears under its name only when it is finished, and is then complete and durable.
+    /// Starts a file. The file appears under its name only once it is finished; it is then complete and durable.
     fn create(&self, name: &str) -> io::Result<Box<dyn Upload>>;
 
     fn open(&self, name: &str) -> io::Result<Box<dyn Source>>;

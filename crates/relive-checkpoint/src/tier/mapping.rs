@@ -19,8 +19,8 @@ impl Mapping {
     pub(super) fn new(file: &File) -> io::Result<Self> {
         // SAFETY: this process created the file, in a folder that it keeps locked, and no longer writes to it.
         let map = unsafe { Mmap::map(file)? };
-        // Chunks are accessed at random. Their neighbors are not needed, and must not be loaded in huge pages that
-        // count as this process's memory. Not every system follows the advice.
+        // Chunks are accessed in random order. Their neighbors are not needed, and must not be loaded in huge pages,
+        // which would count as this process's memory. Not every system follows this advice.
         let _ = map.advise(Advice::Random);
         #[cfg(target_os = "linux")]
         let _ = map.advise(Advice::NoHugePage);

@@ -24,7 +24,7 @@ struct PendingChunk<'a> {
 }
 
 impl Tier {
-    /// Chunks in the system's cache are read while the disk reads the rest.
+    /// Fetches chunks into memory. Chunks in the system's cache are read while the disk reads the rest.
     pub(crate) fn fetch_all(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, Error> {
         let places = self.index.places(chunks);
         let mut frames = Vec::with_capacity(places.len());

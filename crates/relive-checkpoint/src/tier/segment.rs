@@ -81,7 +81,7 @@ impl Segments {
     /// Returns the file if it may stay open, because few enough files are open.
     fn keep_open(&self, disk: &dyn Disk, path: &Path) -> Option<Box<dyn Source>> {
         let has_room = self.open_files.fetch_add(1, Ordering::Relaxed) < self.max_open_files;
-        // If the file does not stay open, it is opened for each read.
+        // If the file is not kept open here, it is opened for each read.
         let file = has_room.then(|| disk.open(path).ok()).flatten();
         if file.is_none() {
             self.open_files.fetch_sub(1, Ordering::Relaxed);
@@ -147,8 +147,8 @@ impl TierSegment {
         length.saturating_sub(usize::try_from(chunk.size_bytes()).unwrap_or(length))
     }
 
-    /// Returns the file. If it cannot be opened, because it was removed or too many other files are open, the mapping
-    /// is read instead.
+    /// Returns the file. If the file cannot be opened, because it was removed or too many other files are open, reads
+    /// use the mapping instead.
     pub(super) fn open(&self) -> OpenFile<'_> {
         match &self.file {
             Some(file) => OpenFile::Kept(file.as_ref()),

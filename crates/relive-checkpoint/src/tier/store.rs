@@ -22,8 +22,8 @@ const FOLDER: &str = "spilled";
 ///
 /// Chunks of a [ledger of movable chunks](relive_tensor::Ledger::of_movable_chunks) are [stored](ColdStore::store) in
 /// memory-mapped files, which hold their frames while they are outside the process's own memory. A
-/// [fetch](ColdStore::fetch) reads them into that memory; they keep their places, so that they can leave again without
-/// being written. If a frame is accessed without a fetch, the system reads it from the mapped file.
+/// [fetch](ColdStore::fetch) reads them into that memory; the frames keep their places, so that they can leave memory
+/// again without being rewritten. If a frame is accessed without a fetch, the system reads it from the mapped file.
 ///
 /// The folder `spilled` below the given one belongs to one process at a time. Files that an earlier process left behind
 /// are removed.

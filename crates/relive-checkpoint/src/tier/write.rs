@@ -34,7 +34,7 @@ impl Tier {
         if others.is_empty() {
             return Ok(());
         }
-        // Held until the file exists and is mapped, so that closing the tier finds it.
+        // The lock is held until the file exists and is mapped, so that the file is found when the tier is closed.
         let lock = self.guard();
         if lock.is_none() {
             let text = format!("{}: the disk tier is closed", self.root.display());
@@ -55,7 +55,7 @@ impl Tier {
             Ok((placed, mapping))
         });
         let (placed, mapping) = written.map_err(|source| {
-            // If the file cannot be removed, the next tier removes it.
+            // If the file cannot be removed now, the next tier removes it.
             let _ = self.disk.remove_file(&path);
             Error::io("write", &path, source)
         })?;
@@ -110,7 +110,7 @@ impl Tier {
 
     /// Returns the bytes to write for chunks. Chunks outside memory are read and checked like fetched ones, because
     /// data that the disk has corrupted must not be written with a new checksum. A damaged chunk stays at its place, so
-    /// that its reader gets the error.
+    /// that its reader receives the error.
     fn frames<'a>(&self, chunks: &[&'a Arc<Chunk>]) -> Vec<Frame<'a>> {
         let frame = |chunk: &&'a Arc<Chunk>| {
             let leaves = !chunk.is_stored();

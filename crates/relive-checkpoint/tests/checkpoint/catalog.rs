@@ -30,7 +30,7 @@ fn ls_shows_each_checkpoint_and_damage() {
     let store = Store::open(text(&root)).unwrap();
     let [first, second] = [save(&store, &counted(3)), save(&store, &counted(5))];
     fs::write(&first, "damaged").unwrap();
-    // No lock is taken.
+    // Listing takes no lock.
     let listed = Catalog::open(text(&root)).unwrap().checkpoints().unwrap();
     let actual: Vec<_> = listed.iter().map(|info| (info.location.as_str(), info.size_bytes)).collect();
     assert_eq!(actual, [(first.as_str(), 7), (second.as_str(), fs::metadata(&second).unwrap().len())]);
@@ -189,7 +189,7 @@ fn a_new_checkpoint_sorts_last_whatever_the_clock_says() {
     fs::rename(theirs, root.join("2100-06-01T11:00:00+00:00")).unwrap();
     let mut made = vec![save(Format::Relive, 2), save(Format::Relive, 3), save(Format::Reverb, 4)];
     made.extend([save(Format::Reverb, 5), save(Format::Relive, 6)]);
-    // The hour is the local one.
+    // The name contains the local hour.
     assert!(made[2].contains("/2100-06-0") && made[2].contains(":00.000000003"), "{made:?}");
     let listed = list(text(&root)).unwrap();
     let locations: Vec<_> = listed.iter().skip(1).map(|info| info.location.clone()).collect();

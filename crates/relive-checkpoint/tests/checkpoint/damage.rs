@@ -26,7 +26,7 @@ fn load(folder: &Path) -> Result<Vec<TableContents>, Error> {
     Store::load(folder).map(|snapshot| contents(&snapshot))
 }
 
-/// Loads the checkpoint with each of these contents in place of a file's own.
+/// Loads the checkpoint with each of the given contents in place of a file's own contents.
 fn with_each(folder: &Path, file: &str, contents: impl IntoIterator<Item = (String, Vec<u8>)>) {
     let path = folder.join(file);
     let Ok(whole) = fs::read(&path) else { return };

@@ -1,4 +1,4 @@
-//! Checkpoints on disk, of both formats.
+//! Tests checkpoints of both formats on disk.
 
 mod catalog;
 mod corpus;

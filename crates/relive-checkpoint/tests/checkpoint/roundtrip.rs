@@ -62,7 +62,7 @@ fn tensor(kind: u8, rows: u32, seed: u8) -> Tensor {
     }
 }
 
-/// Returns chunks with the kinds of their tensors; one or two tensors each.
+/// Returns chunks with one or two tensors each, and the kinds of these tensors.
 fn chunks() -> impl Strategy<Value = Vec<Arc<Chunk>>> {
     let codec = prop_oneof![Just(Codec::Snappy), Just(Codec::Raw), Just(Codec::Zstd), Just(Codec::Lz4)];
     let one = (prop::collection::vec((0_u8..4, any::<u8>()), 1..3), 1_u32..6, any::<bool>(), codec);

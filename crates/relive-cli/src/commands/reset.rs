@@ -27,7 +27,7 @@ pub(crate) async fn run(options: Options) -> Result {
     Ok(())
 }
 
-/// Inserts that are still waiting after the reset.
+/// The inserts that are still waiting after the reset.
 #[derive(Debug, Default)]
 struct WaitingInserts {
     known: u64,
@@ -35,7 +35,8 @@ struct WaitingInserts {
     may_be_more: bool,
 }
 
-/// An empty list means that no waiters are known: dm-reverb's servers do not list them.
+/// Returns the waiting inserts of a table. If there are none, they may also be unknown, because dm-reverb's servers do
+/// not list them.
 async fn waiting_inserts(client: &Client, table: &str) -> WaitingInserts {
     let Ok(status) = client.status().await else { return WaitingInserts::default() };
     let Some(this) = status.tables.iter().find(|status| status.info.config.name == table) else {

@@ -125,7 +125,7 @@ fn failure(source: &str, error: Error) -> Failure {
     }
 }
 
-/// The limiter is what the user requested, and is correct if no item is deleted, so this is only a warning.
+/// The user requested this limiter, and it is correct if no item is deleted, so this is only a warning.
 fn warn_if_deadlocked(table: &TableConfig) {
     let limiter = &table.rate_limiter;
     if !limiter.may_deadlock() {

@@ -7,7 +7,7 @@ pub(super) struct Problem {
     pub(super) text: String,
 }
 
-/// Type names at the end of the parser's messages, and their replacements for users.
+/// The names of types at the end of the parser's messages, and the texts that replace them for users.
 const EXPECTED: [(&str, &str); 6] = [
     ("expected f64", "expected a number"),
     ("expected i64", "expected a whole number"),
@@ -17,7 +17,7 @@ const EXPECTED: [(&str, &str); 6] = [
     ("expected u16", "expected a whole number from 0 to 65535"),
 ];
 
-/// The only notation that needs more than its name.
+/// The only notation that consists of more than a name.
 const PRIORITIZED: (&str, &str) = (
     "invalid type: unit variant, expected newtype variant",
     "the exponent is missing; write { prioritized = 0.6 }",

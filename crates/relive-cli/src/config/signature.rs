@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = relive_wire::limits::MAX_SIGNATURE_DEPTH;
 #[serde(deny_unknown_fields)]
 struct SpecEntry {
     dtype: String,
-    /// Absent: unknown rank. -1: unknown size.
+    /// If it is absent, the rank is unknown. A value of -1 is an unknown size.
     shape: Option<Vec<i64>>,
     #[serde(default)]
     name: String,
@@ -91,7 +91,7 @@ fn dims(sizes: &[i64], place: &Place) -> Result<Vec<Option<u32>>, ValueError> {
     sizes.iter().map(dim).collect()
 }
 
-/// A bound is one number for all elements, or an array with one number for each, in row-major order.
+/// A bound is one number for all elements, or an array with one number for each element, in row-major order.
 fn bound(value: &Value, spec: &TensorSpec, place: &Place) -> Result<Tensor, ValueError> {
     let (numbers, shape) = match value {
         Value::Array(numbers) => (numbers.as_slice(), known_shape(spec, place)?),

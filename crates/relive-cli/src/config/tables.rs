@@ -67,7 +67,7 @@ fn free(entry: &TableEntry, place: &Place) -> Result<TableConfig, ValueError> {
     Ok(config)
 }
 
-/// Returns a queue or stack, whose rules follow from its size.
+/// Returns a queue or stack, whose rules are determined by its size.
 fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableConfig, ValueError> {
     let ruled = [
         ("sampler", entry.sampler.is_some()),

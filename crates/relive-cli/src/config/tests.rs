@@ -1,4 +1,4 @@
-//! Valid and invalid configurations, with their results.
+//! Tests valid and invalid configurations.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

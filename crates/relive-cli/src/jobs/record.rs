@@ -1,4 +1,4 @@
-//! The running jobs on this machine, with a small file for each.
+//! The records of the running jobs on this machine: one small file for each job.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -71,18 +71,19 @@ pub(crate) fn expect_name(name: &str) -> std::result::Result<String, String> {
 }
 
 impl Job {
-    /// Returns whether all displayed fields are printable, because the folder may contain foreign files.
+    /// Returns whether all displayed fields are printable. They may not be, because the folder may contain foreign
+    /// files.
     fn is_printable(&self) -> bool {
         let Job { name, agent, environment, address, http, token: _ } = self;
         let mut texts = [agent, environment, address].into_iter().chain(http);
         expect_name(name).is_ok() && texts.all(|text| printable(text) == *text)
     }
 
-    /// Registers this process as a job until the result is dropped. If there is no folder for the file, the process is
-    /// not registered.
+    /// Registers this process as a job until the result is dropped. If there is no folder for the job's file, the
+    /// process is not registered.
     ///
     /// # Errors
-    /// A job with this name exists.
+    /// A job with this name already exists.
     pub(crate) fn register(self) -> Result<Option<Registered>> {
         let process = Process::own();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -111,7 +112,7 @@ impl Record {
         if read(&path).is_some_and(|there| there.process.has_ended()) {
             fs::remove_file(&path)?;
         }
-        // The file appears complete, and does not replace another.
+        // The file is complete when it appears, and does not replace another file.
         let draft = folder.join(format!(".{}.{}", self.job.name, self.process.pid));
         let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         let written = out.write_all(serde_json::to_string_pretty(self)?.as_bytes());

@@ -1,5 +1,5 @@
-//! `relive` with checkpoints in a bucket of a local S3 server, which `cargo xtask test` starts; without this server,
-//! the tests are skipped.
+//! Tests `relive` with checkpoints in a bucket of a local S3 server, which `cargo xtask test` starts. Without this
+//! server, the tests are skipped.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

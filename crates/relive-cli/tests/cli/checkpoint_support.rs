@@ -56,7 +56,7 @@ pub(crate) fn write(served: &Served, values: &[f32]) -> Client {
     client
 }
 
-/// Fills a server and makes it write a checkpoint, but none when it stops; returns the checkpoint's path.
+/// Fills a server and makes it write a checkpoint now, but not when it stops. Returns the checkpoint's path.
 pub(crate) fn checkpoint(root: &Path, values: &[f32], more: &[&str]) -> PathBuf {
     let served = start(TOML, root, &[&["--no-checkpoint-at-shutdown"], more].concat());
     let path = write(&served, values).checkpoint().expect("the folder can be written");

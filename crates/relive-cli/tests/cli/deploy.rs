@@ -71,7 +71,7 @@ fn the_stateful_set_runs_a_server_that_answers_its_probes() {
     let is_mounted =
         |path: &str| mounts.iter().any(|mount| path.starts_with(mount["mountPath"].as_str().unwrap()));
     assert!(is_mounted(after(&args, "--config")) && is_mounted(after(&args, "--checkpoint-dir")));
-    // The same arguments, except for ports and paths, which are adapted to this machine.
+    // The server is started with the same arguments, except for ports and paths, which are adapted to this machine.
     let tables = objects["ConfigMap"]["data"]["replay.toml"].as_str().unwrap();
     assert_eq!(Path::new(after(&args, "--config")).file_name().unwrap(), "replay.toml");
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `relive serve --http`: metrics, health, and the dashboard's files and events.
+//! Tests `relive serve --http`: metrics, health, and the dashboard's files and events.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use crate::support::{Served, command, file, outcome};
 
 const TOML: &str = "[[table]]\nname = 'replay'\nmax_size = 50\n";
 
-/// Longer than any operation in these tests takes.
+/// This is longer than any operation in these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Returns a server that discards further log lines, and the address of its dashboard.

@@ -1,4 +1,4 @@
-//! `relive info` and `relive reset` against a server in this process.
+//! Tests `relive info` and `relive reset` against a server in this process.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -201,7 +201,8 @@ fn a_server_of_another_kind_is_reported() {
     std::thread::spawn(move || {
         for stream in other.incoming() {
             let mut stream = stream.unwrap();
-            // Unread bytes would make the system reset the connection, and the answer could be lost.
+            // Reads everything, because unread bytes would make the system reset the connection, and the answer could
+            // be lost.
             std::thread::spawn(move || {
                 let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
                 let _ = stream.shutdown(std::net::Shutdown::Write);

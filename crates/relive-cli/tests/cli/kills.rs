@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::checkpoint_support::{folder, text};
 use crate::support::{Served, command, file};
 
-/// Longer than any operation takes unless it hangs.
+/// This is longer than any operation takes, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The variable that sets the number of kills, for longer runs than in the test suite.
@@ -98,7 +98,7 @@ impl KilledServer {
         self.next += items;
     }
 
-    /// Checks that the items are those that the table held at one moment, which is not earlier than the last confirmed
+    /// Checks that the items are those that the table held at a single moment, no earlier than the last confirmed
     /// checkpoint.
     async fn check(&mut self, client: &Client) {
         let listed = client.items("t", 0, 1_000).await.unwrap().items;

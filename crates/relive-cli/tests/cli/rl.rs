@@ -144,8 +144,8 @@ fn killed_and_resumed(what: &[&str]) {
         let args = run(folder);
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         for before in 0..times {
-            // Read before the run starts, because the run may have written a checkpoint by the time this thread
-            // continues.
+            // This is determined before the run starts, because the run may have written a checkpoint by the time this
+            // thread continues.
             let first = newest_checkpoint(folder);
             assert_eq!(first.is_some(), before > 0);
             let mut child = command(&args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -176,8 +176,8 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Returns the lines of a log without the parts that depend on the machine's speed: times, and reports that are made
-/// once a second.
+/// Returns the lines of a log without the parts that depend on the speed of the machine: times, and reports that are
+/// made once a second.
 fn without_times(path: &Path) -> Vec<Value> {
     let lines = lines(path).into_iter().map(|line| {
         let mut line: Value = serde_json::from_str(&line).unwrap();

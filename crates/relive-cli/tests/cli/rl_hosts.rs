@@ -19,7 +19,7 @@ const ADDRESS: &str = "10.77.0.1:7000";
 /// A run that does not end by itself.
 const ENDLESS: &str = "1000000000000";
 
-/// How long nothing must be confirmed to count as an outage.
+/// How long confirmations must be absent to count as an outage.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Returns a learner on the near host, which workers join from either host.

@@ -1,4 +1,4 @@
-//! Runs with several learners.
+//! Tests runs with several learners.
 
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;

@@ -131,7 +131,7 @@ fn served(engine: &Engine) -> SocketAddr {
 fn started(join: &str, engine: &Engine, address: SocketAddr, stop: &Stop) -> JoinHandle<()> {
     let (join, engine, stop) = (join.to_owned(), engine.clone(), stop.clone());
     spawn(move || {
-        // Only over TCP: the local socket, which servers also offer, cannot be cut.
+        // Connects only over TCP, because the local socket, which servers also offer, cannot be cut.
         let tcp = || ClientOptions::default().transport(TransportChoice::Tcp);
         let client = Client::connect_with(&join, tcp()).unwrap();
         let connect: Connect = Arc::new(move |address: &str| Ok(Client::connect_with(address, tcp())?));

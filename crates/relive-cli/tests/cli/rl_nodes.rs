@@ -88,7 +88,7 @@ fn nodes_join_a_running_run_and_each_slot_is_assigned_once() {
     assert_eq!(places, [0, 1, 2, 3, 4]);
     // The logs of workers 2 to 4 have reached the run from other nodes.
     while (0..5).any(|number| !logged(&address).contains(&format!("worker {number} on "))) {}
-    // If two workers had the same number, the driver would log it.
+    // If two workers had the same number, the driver would log this.
     signal(&driver, "INT");
     let driver_lines = driver.stderr.take().unwrap();
     let driver_lines: Vec<String> = BufReader::new(driver_lines).lines().map(Result::unwrap).collect();

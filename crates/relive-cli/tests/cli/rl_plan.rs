@@ -48,7 +48,7 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     assert_eq!(std::fs::read_to_string(&costs).unwrap(), measured);
     let (_, stdout, _) = planned(&SMALL[..9], &kept);
     assert!(stdout.contains("first bottleneck") && stdout.contains("1 machine of"), "{stdout}");
-    // Other settings have other costs.
+    // Other settings result in other costs.
     let (code, _, stderr) = planned(&["ppo", "--env", "CartPole-v1"], &kept);
     assert!(code == Some(2) && stderr.contains("num_envs is 4 there"), "{stderr}");
     let (code, _, stderr) = planned(&["impala", "--env", "CartPole-v1"], &kept);

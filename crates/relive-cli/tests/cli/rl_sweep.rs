@@ -83,7 +83,7 @@ fn a_sweep_resumes_after_the_finished_runs() {
     let runs = ["dqn-catch_0-1", "dqn-catch_0-2", "dqn-CartPole-v1-1"].map(|name| out.join(name));
     let [kept, killed, removed] = &runs;
     let logs = runs.each_ref().map(|run| changed(&run.join("actor.jsonl")));
-    // The state of the folder of a run that was killed.
+    // This is the state of the folder of a run that was killed.
     std::fs::write(killed.join("run.json"), r#"{"agent":"dqn","environment":"catch/0","seed":2,"actors":0}"#)
         .unwrap();
     std::fs::write(killed.join("actor.jsonl"), "{\"env_steps\"").unwrap();

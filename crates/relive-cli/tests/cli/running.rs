@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 
 use crate::support::signal;
 
-/// Longer than any operation takes unless it hangs.
+/// This is longer than any operation takes, unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A process with messages that a test can wait for; killed when dropped.

@@ -17,7 +17,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
     command
 }
 
-/// Runs the program to its end.
+/// Runs the program until it ends.
 pub(crate) fn run(args: &[&str]) -> Output {
     command(args).output().unwrap()
 }
@@ -44,7 +44,7 @@ pub(crate) fn file(suffix: &str, content: &str) -> PathBuf {
 pub(crate) fn free_address() -> String {
     static ASKED: AtomicU32 = AtomicU32::new(0);
     loop {
-        // A different port for each call and each process.
+        // The port differs for each call and each process.
         let number = std::process::id().wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed)) % 12_000;
         let address = format!("127.0.0.1:{}", 20_000 + number);
         if TcpListener::bind(&address).is_ok() {
@@ -84,8 +84,8 @@ impl Served {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = loop {
             match command.spawn() {
-                // The program is a copy that was just written: another test was starting a process at the same time,
-                // which has the file open until it executes its own program.
+                // The program is a copy that was just written. If another test was starting a process at the same time,
+                // that process has the file open until it executes its own program.
                 Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => std::thread::yield_now(),
                 spawned => break spawned.unwrap(),
             }

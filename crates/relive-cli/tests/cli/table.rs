@@ -1,4 +1,4 @@
-//! `relive table` against a running server.
+//! Tests `relive table` against a running server.
 
 use crate::support::{Served, file, outcome};
 

@@ -16,7 +16,8 @@ use crate::{
     TrajectoryWriterOptions,
 };
 
-/// The number of threads in a client's runtime. One of them can decode messages while the other waits for the socket.
+/// The number of threads in a client's runtime. One of them can decode messages while the other is waiting for the
+/// socket.
 const WORKER_THREADS: usize = 2;
 
 /// A blocking version of [`crate::Client`]: every call blocks the calling thread.
@@ -93,7 +94,7 @@ impl Client {
         self.inner.servers()
     }
 
-    /// Returns the occasions on which servers were left out or rejoined; see [`crate::Client::server_changes`].
+    /// Returns the events in which servers were left out or rejoined; see [`crate::Client::server_changes`].
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.inner.server_changes()
     }
@@ -140,7 +141,7 @@ impl Client {
         self.runtime.block_on(self.inner.server_info())
     }
 
-    /// Returns the contents of a Relive server and its waiting calls, with the reason for each wait.
+    /// Returns the contents of a Relive server, and its waiting calls with the reason for each wait.
     ///
     /// # Errors
     /// The errors of [`crate::Client::status`].
@@ -260,7 +261,7 @@ impl Client {
         self.runtime.block_on(self.inner.insert(step, priorities))
     }
 
-    /// Takes samples of `table`.
+    /// Takes samples from `table`.
     ///
     /// # Errors
     /// The errors of [`crate::Client::sample`].

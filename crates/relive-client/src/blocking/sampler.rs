@@ -10,7 +10,7 @@ use crate::{Result, Sample, SampleBatch};
 /// Reads batches of samples from one table, as an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
 #[derive(Debug)]
 pub struct BatchSampler {
-    // Dropped before the runtime, because dropping the reader ends tasks on the runtime.
+    // This field is dropped before the runtime, because dropping the reader ends tasks on the runtime.
     inner: crate::BatchSampler,
     runtime: Arc<Runtime>,
 }
@@ -20,7 +20,7 @@ impl BatchSampler {
         BatchSampler { inner, runtime }
     }
 
-    /// Returns the next batch, with a timeout for this call. With `None`, waits indefinitely.
+    /// Returns the next batch, with a timeout for this call. If it is `None`, waits indefinitely.
     ///
     /// # Errors
     /// The errors of [`crate::BatchSampler::next`].
@@ -40,7 +40,7 @@ impl Iterator for BatchSampler {
 /// Reads samples from one table, as an iterator that ends after `max_samples`. See [`crate::Sampler`].
 #[derive(Debug)]
 pub struct Sampler {
-    // Dropped before the runtime, because dropping the reader ends tasks on the runtime.
+    // This field is dropped before the runtime, because dropping the reader ends tasks on the runtime.
     inner: crate::Sampler,
     runtime: Arc<Runtime>,
 }

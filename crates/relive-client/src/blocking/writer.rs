@@ -11,7 +11,7 @@ use crate::{History, Result, TrajectoryColumns, Windows};
 /// Appends steps and creates items that refer to them; see [`crate::TrajectoryWriter`].
 #[derive(Debug)]
 pub struct TrajectoryWriter {
-    // Dropped before the runtime, because dropping the writer ends a task on the runtime.
+    // This field is dropped before the runtime, because dropping the writer ends a task on the runtime.
     inner: crate::TrajectoryWriter,
     runtime: Arc<Runtime>,
 }
@@ -165,7 +165,7 @@ impl TrajectoryWriter {
 /// Appends steps and creates items from patterns; see [`crate::StructuredWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    // Dropped before the runtime, because dropping the writer ends a task on the runtime.
+    // This field is dropped before the runtime, because dropping the writer ends a task on the runtime.
     inner: crate::StructuredWriter,
     runtime: Arc<Runtime>,
 }

@@ -15,7 +15,7 @@ impl Client {
         self.backend.server_info("server_info").await
     }
 
-    /// Returns the server's contents and its waiting calls, with the reason for each wait. Only Relive servers support
+    /// Returns the server's contents, and its waiting calls with the reason for each wait. Only Relive servers support
     /// this call.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Client {
     /// Only Relive servers support this call.
     ///
     /// # Errors
-    /// The errors of [`status`](Self::status); its result includes this state.
+    /// The errors of [`status`](Self::status), whose result also includes this state.
     pub async fn checkpoint_status(&self) -> Result<CheckpointStatus> {
         match self.backend.target() {
             Target::Server(server) => server.checkpoint_status(self.timeout()).await,

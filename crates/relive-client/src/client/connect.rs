@@ -227,13 +227,13 @@ impl Client {
         self.backend.address()
     }
 
-    /// Returns the current state of each of the client's servers. The list is empty for a client that uses one server,
-    /// which is not monitored.
+    /// Returns the current state of each of the client's servers. For a client that uses only one server, the list is
+    /// empty, because that server is not monitored.
     pub fn servers(&self) -> Vec<ServerState> {
         self.fleet().map(Fleet::states).unwrap_or_default()
     }
 
-    /// Returns the last 256 occasions, oldest first, on which a server was left out, rejoined, or disappeared from the
+    /// Returns the last 256 events, oldest first, in which a server was left out, rejoined, or disappeared from the
     /// addresses of its name.
     pub fn server_changes(&self) -> Vec<ServerChange> {
         self.fleet().map(Fleet::changes).unwrap_or_default()

@@ -41,7 +41,7 @@ impl Client {
         StructuredWriter::new(self.backend.clone(), configs, &options)
     }
 
-    /// Creates a reader for samples of `table`, which begins to fetch immediately.
+    /// Creates a reader for samples of `table`, which immediately begins to fetch samples.
     ///
     /// # Errors
     /// `InvalidArgument` for options that are out of range.
@@ -58,8 +58,8 @@ impl Client {
         BatchSampler::new(&self.backend, table, &options)
     }
 
-    /// Writes one step as one item into each table in `priorities` (name and priority), and waits until the items are
-    /// confirmed. The item's columns keep a leading dimension of 1.
+    /// Writes one step as one item into each table in `priorities` (pairs of name and priority), and waits until the
+    /// items are confirmed. The item's columns keep a leading dimension of 1.
     ///
     /// # Errors
     /// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server
@@ -77,10 +77,10 @@ impl Client {
         relive_writer::insert(&self.backend, step, priorities, false).await
     }
 
-    /// Takes `num_samples` samples of `table`. Waits while the table's rate limiter blocks samples.
+    /// Takes `num_samples` samples from `table`. Waits while the table's rate limiter blocks samples.
     ///
     /// # Errors
-    /// `Timeout` if no sample arrives within the client's timeout; if some arrive, those are returned.
+    /// `Timeout` if no sample arrives within the client's timeout (if some samples arrive, they are returned).
     /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table.
     pub async fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
         let options = SamplerOptions::default()
@@ -91,7 +91,7 @@ impl Client {
         self.sampler(table, options)?.next_batch(num_samples).await
     }
 
-    /// Requests `num_samples` samples of `table` for a caller that blocks its thread. `timeout` limits how long the
+    /// Requests `num_samples` samples from `table` for a caller that blocks its thread. `timeout` limits how long the
     /// rate limiter may block the samples; without a timeout, there is no limit.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Client {
     /// the previous page returned.
     ///
     /// Each page makes the server scan the whole table, so a few large pages are better than many small ones. A page
-    /// contains at most 100,000 items. Items that are inserted or removed in the meantime may or may not appear.
+    /// contains at most 100,000 items. Items that are inserted or removed between pages may or may not appear.
     ///
     /// # Errors
     /// `NotFound` for an unknown table; `Unimplemented` from a dm-reverb server; `Timeout` after the client's timeout.

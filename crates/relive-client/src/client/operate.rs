@@ -10,11 +10,11 @@ use relive_tensor::Nest;
 use super::Client;
 
 impl Client {
-    /// Changes the rules of `table` while it is in use. Either all of the changes are made or none of them. Returns the
+    /// Changes the rules of `table` while it is in use. Makes either all of the changes or none of them. Returns the
     /// rules that changed.
     ///
-    /// Waiting calls proceed if the new rules allow it. The cursor of the rate limiter keeps its value: a new ratio
-    /// applies to later inserts only.
+    /// Waiting calls proceed if the new rules allow it. The cursor of the rate limiter keeps its value, because a new
+    /// ratio applies only to later inserts.
     ///
     /// If a bound shrinks, the remover evicts the excess items before this function returns. The server logs the change
     /// and lists it in [`ServerStatus::changes`](crate::ServerStatus::changes). The change lasts until the server ends.
@@ -94,8 +94,8 @@ impl Client {
             Target::Process(local) => local.drop_table(table),
             Target::Fleet(fleet) => fleet.drop_table(table, self.timeout()).await,
         };
-        // A later table with this name may have other items, so the column names are forgotten for every server that
-        // dropped the table.
+        // A later table with this name may have other columns, so the names are forgotten for every server that dropped
+        // the table.
         if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
             self.backend.proposals().forget(table);
         }

@@ -68,10 +68,10 @@ pub struct Resources {
 /// When to restart a process that ends without being stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart {
-    /// The number of failures within [`within`](Self::within) that lead to a restart. After a further failure, the
-    /// launcher gives up.
+    /// The maximum number of failures during [`within`](Self::within) after which the process is still restarted. After
+    /// a further failure, the launcher gives up.
     pub most: u32,
-    /// The time window for counting failures; Kubernetes counts them over the whole job.
+    /// The time window in which failures are counted. Kubernetes counts them over the whole job.
     pub within: Duration,
     /// The time after which a process that has ended successfully, and has therefore finished its work, is restarted if
     /// the job is still running; with `None`, it is never restarted. Only [`Processes`](super::Processes) supports

@@ -124,7 +124,7 @@ impl Ring {
     /// # Errors
     /// [`Setting`](RingError::Setting) if options are out of range, or the rank is not between 1 and `ranks - 1`;
     /// [`Meeting`](RingError::Meeting) if no meeting is opened in time, or not all members join;
-    /// [`Refused`](RingError::Refused).
+    /// [`Refused`](RingError::Refused) if the meeting rejects this member.
     #[expect(clippy::needless_pass_by_value, reason = "as those of a meeting")]
     pub fn join(address: &str, rank: u32, options: RingOptions) -> Result<Ring, RingError> {
         options.validate(rank)?;

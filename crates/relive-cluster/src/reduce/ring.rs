@@ -89,9 +89,9 @@ impl Ring {
     /// Replaces the array of each member with the sum or the mean over all members. All members get the same bits.
     ///
     /// # Errors
-    /// [`Mismatch`](RingError::Mismatch) if another member makes a different call, or passes a different length;
-    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left), [`Late`](RingError::Late). After an error, the numbers are
-    /// undefined, and the ring is unusable.
+    /// [`Mismatch`](RingError::Mismatch) if another member makes a different call, or passes a different length.
+    /// [`Lost`](RingError::Lost), [`Left`](RingError::Left) or [`Late`](RingError::Late) if a member is lost, has left,
+    /// or does not join the call in time. After an error, the numbers are undefined, and the ring is unusable.
     pub fn all_reduce(&self, numbers: &mut [f32], reduction: Reduction) -> Result<(), RingError> {
         let kind = match reduction {
             Reduction::Sum => Call::Sum,

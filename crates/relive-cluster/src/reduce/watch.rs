@@ -1,4 +1,4 @@
-//! Detects which members of the ring are alive by means of heartbeats that each member sends to member 0.
+//! Detects, by means of heartbeats that each member sends to member 0, which members of the ring are alive.
 //!
 //! A member has a connection to member 0, in addition to its connections in the ring. Within the permitted silence,
 //! both sides send several messages on it. A message has four fields (see [`message`](super::message)): kind, rank,

@@ -19,7 +19,7 @@ use super::wire::{Answer, Join};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The maximum size of a message from a reader, which is that of a rejection with a text.
+/// The maximum size of a message from a reader, which is the size of a rejection with a text.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
 /// Keeps a connection to the reader until the stream is over.

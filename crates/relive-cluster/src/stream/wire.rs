@@ -25,7 +25,7 @@ const MAX_TOKEN_BYTES: usize = 1024;
 /// The maximum size of the first message, a join, while the peer is unknown.
 pub(super) const MAX_JOIN_BYTES: usize = 1 + 4 + 2 + 4 + 8 + MAX_TOKEN_BYTES;
 
-/// The maximum size of a message: that of a message with the largest item, or with the maximum number of items.
+/// The maximum size of a message, which contains either the largest item or the maximum number of items.
 pub(super) const MAX_MESSAGE_BYTES: usize = MAX_ITEM_BYTES + 5 * MAX_ITEMS + 64;
 
 /// The size up to which items are copied into one buffer. Larger items are sent without copying.

@@ -10,7 +10,7 @@ use relive_cluster::launch::{
 
 use crate::engines;
 
-/// Text that a shell, YAML or the kubelet would change without quoting.
+/// Text that a shell, YAML or the kubelet would change if it were not quoted.
 const ODD: &str = "a 'b' \"c\" $HOME $(id) `id` \\ #";
 
 /// The timeout for a job.

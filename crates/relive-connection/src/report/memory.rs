@@ -15,9 +15,9 @@ pub struct ChunkTotals {
     pub encoded_bytes: u64,
     /// Bytes once decoded.
     pub raw_bytes: u64,
-    /// The part of the encoded bytes that several tables share; for a table, the part that it shares with other tables.
+    /// The number of encoded bytes that several tables share; for a table, the number that it shares with other tables.
     pub shared_bytes: u64,
-    /// The part of the encoded bytes that is on disk and not in memory.
+    /// The number of encoded bytes that are on disk and not in memory.
     pub spilled_bytes: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct MemoryStatus {
     pub waiters: Vec<Waiter>,
     /// The number of further waiters.
     pub waiters_not_listed: u64,
-    /// Why the last attempt to move chunks to disk failed. The chunks stay in memory.
+    /// The reason why the last attempt to move chunks to disk failed. The chunks stay in memory.
     pub spill_error: Option<String>,
 }
 

@@ -39,10 +39,10 @@ pub struct ServerStatus {
     pub changes: Vec<LoggedChange>,
 }
 
-/// One table and its waiters.
+/// A table and its waiters.
 #[derive(Debug, Clone)]
 pub struct TableStatus {
-    /// Configuration, size and counters.
+    /// The configuration, size and counters of the table.
     pub info: TableInfo,
     /// `inserts * samples_per_insert - samples`, which the limiter keeps between `min_diff` and `max_diff`. Each insert
     /// is weighted with the ratio that applied when it was made.
@@ -74,7 +74,7 @@ impl ServerStatus {
         self.tables.iter().find(|table| table.info.config.name == name)
     }
 
-    /// Returns the status of the tables in this process. There are no streams.
+    /// Returns the status of the tables in this process, to which there are no streams.
     pub(crate) fn of_engine(engine: &Engine, uptime: Duration) -> ServerStatus {
         let tables = engine.tables().iter().map(TableHandle::status).map(TableStatus::from).collect();
         let memory = engine.memory();

@@ -48,7 +48,7 @@ pub struct Waiter {
     pub waiting: Duration,
     /// The missing condition, as text.
     pub reason: String,
-    /// How many inserts, samples or items are missing, or 0 for a caller that is waiting behind others.
+    /// How many inserts, samples or items are missing, or 0 for a caller that is queued behind others.
     pub missing: u64,
     /// The number of requested items.
     pub wanted: u64,

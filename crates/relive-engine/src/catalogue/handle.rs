@@ -34,7 +34,7 @@ impl TableHandle {
     /// Returns a table without items.
     ///
     /// # Errors
-    /// Rules are out of range, or a sharded table has extensions.
+    /// The rules are out of range, or a sharded table has extensions.
     pub(crate) fn empty(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -53,7 +53,7 @@ impl TableHandle {
     /// rules allow fewer items.
     ///
     /// # Errors
-    /// The errors of [`empty`](Self::empty), or an impossible state.
+    /// The errors of [`empty`](Self::empty), or the snapshot contains an impossible state.
     pub(crate) fn restored(
         config: TableConfig,
         extensions: Vec<Box<dyn Extension>>,
@@ -212,8 +212,8 @@ impl TableHandle {
     /// Applies `mutations` in order and ignores unknown keys.
     ///
     /// # Errors
-    /// The error of the first mutation that the table refuses. The mutations before it are applied; it and the later
-    /// ones are not. A closed table refuses all mutations.
+    /// The error of the first mutation that the table refuses. The mutations before it are applied; the refused
+    /// mutation and those after it are not. A closed table refuses all mutations.
     pub fn mutate(&self, mutations: impl IntoIterator<Item = Mutation>) -> Result<(), EngineError> {
         match &self.cores {
             Cores::One(core) => core.mutate(mutations),
@@ -268,8 +268,8 @@ impl TableHandle {
     }
 
     /// Returns the structure of this table's items, for a writer that adopts it: the structure of the signature, or
-    /// else the first one proposed. If there was no earlier proposal, `structure` becomes the first one. Of two
-    /// concurrent proposals, only one is the first.
+    /// else the first one proposed. If there was no earlier proposal, `structure` becomes the first one. If two
+    /// proposals are concurrent, only one of them becomes the first.
     ///
     /// # Errors
     /// The errors of [`name_columns`](Self::name_columns).
@@ -302,7 +302,7 @@ impl TableHandle {
     /// Returns whether the rate limiter allows `count` inserts now.
     ///
     /// # Errors
-    /// A count below 1.
+    /// The count is below 1.
     pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
         match &self.cores {
             Cores::One(core) => core.can_insert(count),
@@ -313,7 +313,7 @@ impl TableHandle {
     /// Returns whether the rate limiter allows `count` samples now.
     ///
     /// # Errors
-    /// A count below 1.
+    /// The count is below 1.
     pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
         match &self.cores {
             Cores::One(core) => core.can_sample(count),
@@ -359,8 +359,8 @@ impl TableHandle {
     /// Returns up to `limit` items in insertion order, starting at `from`, which is 0 or the position that the previous
     /// page returned.
     ///
-    /// Each page scans the whole table in parts and releases the lock in between, so items that are inserted or removed
-    /// in the meantime may or may not be listed. A few large pages cost less than many small ones.
+    /// For each page, the whole table is scanned in parts, and the lock is released between them, so items that are
+    /// inserted or removed in the meantime may or may not be listed. A few large pages cost less than many small ones.
     #[must_use]
     pub fn items(&self, from: u64, limit: usize) -> ItemPage {
         match &self.cores {

@@ -19,8 +19,8 @@ pub struct PeekedItem {
 }
 
 impl TableHandle {
-    /// Returns about `most` items from all parts of the table, or all items if the table holds no more. It reads runs
-    /// of a few dozen adjacent items, each under one lock. Peeking does not count as sampling.
+    /// Returns about `most` items from all parts of the table, or all items if the table holds no more. Reads runs of a
+    /// few dozen adjacent items, taking the lock once per run. Peeking does not count as sampling.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -40,13 +40,14 @@ impl TableHandle {
 impl TableCore {
     fn peek(&self, most: usize) -> Vec<PeekedItem> {
         let slots = self.read(|state| state.table.num_slots());
-        // The start position comes from the last digits of the clock, so the table's own random stream is not used.
+        // The start position comes from the last digits of the clock, so that the table's own random stream is not
+        // used.
         let start = usize::try_from(wall_clock().as_nanos() / 1_000).unwrap_or(0);
         let steps = slots.div_ceil(SLOTS_PER_PEEK_STEP);
         let wanted = most.div_ceil(SLOTS_PER_PEEK_STEP).min(steps);
         let mut found = Vec::with_capacity(most.min(slots));
         for number in 0..wanted {
-            // The steps are evenly spread, and differ from call to call.
+            // The chosen steps are evenly spread, and differ from call to call.
             let step = (number * steps / wanted + start) % steps;
             let from = step * SLOTS_PER_PEEK_STEP;
             self.read(|state| {

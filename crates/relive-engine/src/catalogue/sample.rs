@@ -48,7 +48,7 @@ struct WaitingRequest {
     deadline: Deadline,
 }
 
-/// Most requests are served at once, so the timer is created only for requests that wait.
+/// Most requests are served at once, so a timer is created only for requests that wait.
 #[derive(Debug)]
 enum Deadline {
     Never,

@@ -1,4 +1,4 @@
-//! Checkpoints at regular times.
+//! Checkpoints at regular intervals.
 
 use std::io;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Clock {
         Self { shared: Arc::new(Shared { every, state, stopping: Condvar::new() }) }
     }
 
-    /// Starts the thread, which for each scheduled checkpoint calls `begin` and waits for the result. The thread ends
+    /// Starts the thread, which calls `begin` for each scheduled checkpoint and waits for the result. The thread ends
     /// when `begin` returns `None`.
     pub(crate) fn start(
         &self,

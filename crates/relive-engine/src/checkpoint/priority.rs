@@ -2,8 +2,8 @@
 
 /// The increment of a checkpoint thread's nice value. If another thread competes for the processor, the checkpoint
 /// thread gets a tenth of the time; otherwise, it gets all of it. On a busy machine, a much higher value would slow
-/// down checkpoints so much that the memory of items that are removed in the meantime, and retained for the checkpoint,
-/// would be the greater cost.
+/// down checkpoints so much that the greater cost would be the memory of removed items that are retained for the
+/// checkpoint.
 #[cfg(target_os = "linux")]
 const NICE_INCREMENT: i32 = 10;
 

@@ -69,8 +69,8 @@ impl Turns {
         }
     }
 
-    /// Ends the running checkpoint, and begins the next one if a caller requested it; the caller of this function must
-    /// then run that job, too.
+    /// Ends the running checkpoint, and begins the next one if it was requested. The caller of this function must then
+    /// run that job, too.
     pub(crate) fn finish(
         &mut self,
         outcome: &CheckpointOutcome,

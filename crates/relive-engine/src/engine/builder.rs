@@ -58,9 +58,9 @@ impl EngineBuilder {
     }
 
     /// Writes a checkpoint every `interval`, starting one interval after the engine is built, until the engine is
-    /// closed or dropped. If a checkpoint takes longer than the interval, the scheduled times that passed in the
-    /// meantime are skipped. A failure is logged and shown by [`checkpoint_status`](crate::Engine::checkpoint_status);
-    /// it does not prevent later checkpoints.
+    /// closed or dropped. If a checkpoint takes longer than the interval, the scheduled times that pass in the meantime
+    /// are skipped. A failure is logged and shown by [`checkpoint_status`](crate::Engine::checkpoint_status); it does
+    /// not prevent later checkpoints.
     #[must_use]
     pub fn checkpoint_every(mut self, interval: Duration) -> Self {
         self.checkpoints.every = Some(interval);
@@ -97,10 +97,10 @@ impl EngineBuilder {
         self
     }
 
-    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to exceed it, those that have not
-    /// been read recently move to `store`, and sampling reads them from there. Writers wait only while the disk cannot
-    /// keep up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not count toward
-    /// the budget, as do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to exceed the budget, those that
+    /// have not been read recently move to `store`, and sampling reads them from there. Writers wait only while the
+    /// disk cannot keep up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not
+    /// count toward the budget, as do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
     ///
     /// If the engine is built from a snapshot, it can move only chunks that are in a [ledger of movable
     /// chunks](Ledger::of_movable_chunks).
@@ -136,9 +136,9 @@ impl EngineBuilder {
     /// Builds the engine.
     ///
     /// # Errors
-    /// The errors concern tables (there are none or too many, two have the same name, or a configuration is out of
-    /// range) or the engine (the bound is 0 bytes, a disk tier has no bound, or checkpoints are requested without a
-    /// checkpointer or at too short an interval). An error is also returned if the system cannot start a thread.
+    /// There are no tables or too many, two tables have the same name, or the configuration of a table is out of range;
+    /// the bound is 0 bytes, or a disk tier has no bound; checkpoints are requested without a checkpointer or at too
+    /// short an interval; or the system cannot start a thread.
     pub fn build(self) -> Result<Engine, BuildError> {
         let ledger = if self.cold.is_some() { Ledger::of_movable_chunks() } else { Ledger::default() };
         self.assemble(Arc::new(ledger), |config, extensions, rng, memory| {
@@ -195,8 +195,8 @@ impl EngineBuilder {
     }
 }
 
-/// Returns the random stream of a table: one from the table's own seed, or the engine's next stream. A table with a
-/// seed also consumes one of the engine's streams, so that its seed does not change the streams of the other tables.
+/// Returns the random stream of a table: one from the table's own seed, or the engine's next stream. Even a table with
+/// a seed consumes one of the engine's streams, so that its seed does not change the streams of the other tables.
 pub(crate) fn stream_of(config: &TableConfig, seeds: &mut Xoshiro256PlusPlus) -> Xoshiro256PlusPlus {
     let next = Xoshiro256PlusPlus::from_rng(seeds);
     config.seed.map_or(next, Xoshiro256PlusPlus::seed_from_u64)

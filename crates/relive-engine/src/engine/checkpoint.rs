@@ -21,7 +21,7 @@ impl Engine {
         self.request_checkpoint()?.wait()
     }
 
-    /// Requests a checkpoint that contains everything that is in the tables now, and possibly items that are inserted
+    /// Requests a checkpoint. It contains everything that is in the tables now, and possibly items that are inserted
     /// slightly later.
     ///
     /// One checkpoint is written at a time, on its own thread. All requests that arrive while it is being written share

@@ -19,7 +19,7 @@ struct Panicked {
 }
 
 /// Runs a job on a new thread, which starts another thread for each subsequent job. A thread writes only one
-/// checkpoint, because its priority, once lowered, cannot be raised to capture the next one.
+/// checkpoint, because its priority is lowered after the capture and cannot be raised again for the next one.
 pub(super) fn launch(engine: &Engine, mut job: Job) {
     loop {
         let (of_thread, its_job) = (engine.clone(), job.clone());
@@ -49,7 +49,8 @@ fn run(engine: Engine, job: &Job) {
 }
 
 fn write(engine: &Engine, checkpoints: &Checkpoints, job: &Job) -> CheckpointOutcome {
-    // The capture runs at normal priority: a descheduled thread that holds a lock would block all others.
+    // The capture runs at normal priority, because a preempted thread that holds a lock would block all threads that
+    // need the lock.
     let mut captured = engine.capture();
     checkpoints.turns.lock().captured(captured.longest_pause);
     lower_priority();

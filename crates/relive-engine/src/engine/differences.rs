@@ -57,7 +57,7 @@ pub(crate) fn alterations(
     both.chain(pauses).filter(|(_, old, new)| old != new).collect()
 }
 
-/// Returns every rule except the signature, as text.
+/// Returns every rule except the signature, by name and as text.
 fn rules(config: &TableConfig) -> [(&'static str, String); 9] {
     let limiter = &config.rate_limiter;
     [

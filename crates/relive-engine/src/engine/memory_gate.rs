@@ -73,8 +73,8 @@ impl Engine {
 /// block the writer, because only its own items could free them.
 ///
 /// A waiting writer checks again when a change to a table has freed chunks. It also checks every few milliseconds,
-/// because readers free chunks, too. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait). Without
-/// a bound, and once the engine is closed, the gate is always open. Dropping the gate ends the wait.
+/// because readers free chunks as well. It waits at most [`max_bytes_wait`](crate::EngineBuilder::max_bytes_wait).
+/// Without a bound, and once the engine is closed, the gate is always open. Dropping the gate ends the wait.
 ///
 /// ```
 /// use relive_engine::Engine;
@@ -138,11 +138,11 @@ impl MemoryGate {
                 return Poll::Ready(Err(self.engine.memory_exhausted(waited)));
             }
             memory.set_waker(waiting.id, cx.waker());
-            // Chunks that are not yet in a table have not caused the budget to be checked.
+            // Chunks that are not yet in a table have not caused a check of the budget.
             if let Some(tier) = self.engine.disk_tier() {
                 tier.check_budget();
             }
-            // Checks again: memory that was freed before the waker was registered did not wake this writer.
+            // Checks again, because memory that was freed before the waker was registered did not wake this writer.
             if memory.is_open_beside(own_bytes()) {
                 continue;
             }

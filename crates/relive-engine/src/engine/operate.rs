@@ -15,11 +15,11 @@ use crate::table::TableCore;
 
 impl Engine {
     /// Changes the rules of the table `name` while it is in use, and serves the waiters that can proceed as a result.
-    /// Either all of the changes are made or none of them. The rate limiter's cursor stays unchanged.
+    /// Makes either all of the changes or none of them. The rate limiter's cursor stays unchanged.
     ///
     /// If bounds shrink, the remover evicts the excess items before this function returns. It takes the lock once per
-    /// thousand items, so that other operations can run in between. The log and [`changes`](Self::changes) name `who`
-    /// as the author of the change.
+    /// thousand items, so that other operations can run between these portions. The log and [`changes`](Self::changes)
+    /// name `who` as the author of the change.
     ///
     /// ```
     /// use relive_engine::Engine;
@@ -98,7 +98,7 @@ impl Engine {
     /// [Resets](TableHandle::reset) a table and logs the reset.
     ///
     /// # Errors
-    /// `NotFound` for an unknown table, `Closed` for a closed one.
+    /// `NotFound` for an unknown table; `Closed` for a closed one.
     pub fn reset_table(&self, name: &str, who: &Arc<str>) -> Result<(), EngineError> {
         let table = self.table(name)?;
         let items = table.info().current_size;

@@ -32,14 +32,14 @@ pub enum Rules {
 pub struct Restored {
     /// The engine.
     pub engine: Engine,
-    /// The differences between the builder's and the snapshot's rules, regardless of which rules the tables use now. With
-    /// [`Rules::Stored`], a builder's table without a signature does not differ in the signature.
+    /// The differences between the builder's and the snapshot's rules, regardless of which rules the tables use now.
+    /// With [`Rules::Stored`], a builder's table without a signature is not counted as having a different signature.
     pub differences: Vec<Difference>,
 }
 
 impl EngineBuilder {
-    /// Builds the engine; each table has the state that `snapshot` contains for it. Tables that are not in the snapshot
-    /// are empty.
+    /// Builds the engine, in which each table has the state that `snapshot` contains for it. Tables that are not in the
+    /// snapshot are empty.
     ///
     /// Keys, priorities, sample counts, insertion times and the counters are preserved. The rate limiters do not apply.
     /// Extensions are notified through [`Extension::on_restore`].
@@ -77,7 +77,7 @@ impl EngineBuilder {
             };
             keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
             if matches!(rules, Rules::Stored) && config.signature.is_none() {
-                // Programs often configure a table without a signature.
+                // Programs often configure a table without a signature, so this does not count as a difference.
                 config.signature.clone_from(&state.config.signature);
             }
             found.append(&mut differences(&state.config, &config));

@@ -27,7 +27,7 @@ pub(super) struct Inner {
     pub(super) seeds: Mutex<Xoshiro256PlusPlus>,
     pub(super) disk_tier: OnceLock<Arc<DiskTier>>,
     pub(super) changes: ChangeLog,
-    /// Held during a capture of the tables, because only one may run at a time.
+    /// A lock that is held during a capture of the tables, because only one capture may run at a time.
     pub(super) capture_turn: Mutex<()>,
     pub(super) checkpoints: Option<Checkpoints>,
     /// The location of the snapshot that the engine was built from.

@@ -24,7 +24,7 @@ impl Engine {
     /// The tables stay in use. All tables are locked together only while their positions are recorded, which takes the
     /// same time regardless of their content. References to their items are then collected, about a thousand under each
     /// lock. A snapshot contains neither waiting inserts and sample requests, nor unfinished operations that an
-    /// extension requested in another table. If two calls are concurrent, the second waits for the first.
+    /// extension requested in another table. If two calls are concurrent, the second call waits for the first.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = self.capture().snapshot;
@@ -77,7 +77,7 @@ fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses)
     let items = snapshot.counters.inserts.saturating_sub(snapshot.counters.deletes);
     snapshot.items.reserve_exact(usize::try_from(items).unwrap_or(0));
     // The vector has room for the items in the slots and for an equal number of items that have changed in the
-    // meantime, so nothing is allocated under the lock.
+    // meantime, so that nothing is allocated under the lock.
     let mut piece: Vec<StoredItem> = Vec::with_capacity(2 * SLOTS_PER_LOCK);
     loop {
         let mut state = table.shared.state.lock();
@@ -95,7 +95,7 @@ fn collect(table: &TableCore, snapshot: &mut TableSnapshot, pauses: &mut Pauses)
     }
 }
 
-/// Ends all captures, even after a panic; otherwise, the tables would keep their removed items.
+/// Ends all captures, even after a panic. Otherwise, the tables would keep their removed items.
 struct EndCaptures<'a>(&'a [TableCore]);
 
 impl Drop for EndCaptures<'_> {

@@ -46,7 +46,7 @@ struct Waiter {
     id: u64,
     who: Arc<str>,
     since: Instant,
-    /// Taken when the waiter is woken, so that the next wake-up goes to the next waiter.
+    /// The waker is taken when the waiter is woken, so that the next wake-up goes to the next waiter.
     waker: Option<Waker>,
 }
 

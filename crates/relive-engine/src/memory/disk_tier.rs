@@ -77,8 +77,9 @@ impl DiskTier {
         self.ledger.snapshot().resident_bytes()
     }
 
-    /// Drops from memory chunks that are already on disk, so that `bytes` can be read back. A large read makes room for
-    /// itself because the thread may be busy writing, and because the allocator reuses recently freed memory first.
+    /// Drops chunks that are already on disk from memory, so that `bytes` bytes can be read back. A large read makes
+    /// room for itself, because the thread may be busy writing, and because the allocator reuses recently freed memory
+    /// first.
     pub(super) fn make_room(&self, bytes: u64) {
         let resident = self.resident_bytes() + bytes;
         let beyond = resident.saturating_sub(self.marks.begin_bytes);
@@ -88,7 +89,7 @@ impl DiskTier {
             false => part(beyond, self.returned.size_bytes(), resident),
         };
         if share > 0 {
-            // A failure is recorded; the chunks stay where they are.
+            // A failure is recorded, and the chunks stay in memory.
             self.store_all(&self.returned.take(share));
         }
     }
@@ -99,7 +100,7 @@ impl DiskTier {
             return true;
         }
         let stored = self.store.store(chunks);
-        // Chunks may stay because a reader has just begun to use them.
+        // Chunks may stay in memory because a reader has just begun to use them.
         let stay = |chunk: &&Arc<Chunk>| chunk.is_resident() && chunk.is_stored();
         let stayed: Vec<Arc<Chunk>> = chunks.iter().filter(stay).cloned().collect();
         self.returned.push(&stayed);

@@ -83,7 +83,7 @@ impl Future for Fetch {
         Poll::Ready(match read {
             Ok(frames) => {
                 // While the frames are held, all data that was read stays in memory. Chunks that the store does not
-                // contain are read from their current location.
+                // contain are read from wherever they currently are.
                 keep(&mut self.samples);
                 drop(frames);
                 Ok(std::mem::take(&mut self.samples))

@@ -1,6 +1,6 @@
 //! The thresholds within a budget.
 
-/// When chunks start and stop moving to disk, and when writers wait.
+/// The sizes at which chunks start and stop moving to disk, and at which writers wait.
 ///
 /// The budget is the memory that the process may use for chunks. This is more than the bytes of their frames:
 /// allocators round sizes up and retain freed memory, and chunks arrive while others are being written. For example, a

@@ -36,7 +36,7 @@ impl Returned {
         Self(Mutex::new(ReturnedQueue::default()))
     }
 
-    /// Returns the bytes of all frames.
+    /// Returns the number of bytes of all frames.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.0.lock().size_bytes
     }
@@ -52,10 +52,10 @@ impl Returned {
     /// Takes up to `bytes` of chunks that have not been read recently and that no reader holds.
     pub(crate) fn take(&self, bytes: u64) -> Vec<Arc<Chunk>> {
         let (mut taken, mut taken_bytes) = (Vec::new(), 0);
-        // Two passes: the first may only clear the marks of recent reads.
+        // Makes two passes, because the first one may do no more than clear the marks of recent reads.
         let mut left = 2 * self.0.lock().entries.len();
         while left > 0 && taken_bytes < bytes {
-            // These are dropped after the lock is released, because they may be the last references.
+            // These references are dropped after the lock is released, because they may be the last ones.
             let mut passed = Vec::with_capacity(EXAMINED_PER_LOCK);
             let mut queue = self.0.lock();
             for _ in 0..EXAMINED_PER_LOCK.min(left) {
@@ -93,8 +93,8 @@ impl ReturnedQueue {
         entry.chunk.upgrade()
     }
 
-    /// Removes the entries of chunks that were dropped. Half of the entries are new each time, so the amortized cost is
-    /// constant.
+    /// Removes the entries of chunks that were dropped. At least half of the entries are new each time, so the
+    /// amortized cost is constant.
     fn remove_stale(&mut self) {
         self.entries.retain(|entry| entry.chunk.strong_count() > 0);
         self.size_bytes = self.entries.iter().map(|entry| u64::from(entry.size_bytes)).sum();

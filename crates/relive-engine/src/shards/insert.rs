@@ -10,7 +10,7 @@ use crate::error::EngineError;
 use crate::table::{Accepted, Confirmations};
 
 /// The number of items per shard that are collected before they are inserted: few enough that most shards insert all of
-/// their items under one lock.
+/// their items under a single lock.
 const STAGE_PER_SHARD: usize = 32;
 
 /// Items collected for insertion into their shards.
@@ -34,7 +34,7 @@ impl ShardedTable {
                 self.insert_several(items, who, confirmations, confirmed)
             }
         };
-        // Waiters are served even if part of a stage was refused.
+        // Waiters are served even if a part of a stage was refused.
         self.serve_waiters();
         accepted
     }

@@ -37,7 +37,7 @@ impl ShardedTable {
         }
     }
 
-    /// An empty stage is also checked, because a closed table must report an error.
+    /// Applies one stage of mutations. An empty stage is also checked, because a closed table must report an error.
     fn mutate_stage(&self, stage: &[Mutation]) -> Result<(), EngineError> {
         let place = |mutation: &Mutation| self.place(mutation.key());
         let places: Vec<usize> = stage.iter().map(place).collect();

@@ -14,8 +14,8 @@ pub(super) fn shard_of(key: u64, shards: usize) -> usize {
 }
 
 /// Divides `max_size` evenly among shards that hold `held` items. A shard that holds more than its share nevertheless
-/// keeps its items if the other shards need less. An uneven distribution of keys alone therefore evicts nothing. Each
-/// shard gets at least 1.
+/// keeps its items if the other shards need less than theirs. An uneven distribution of keys alone therefore evicts
+/// nothing. Each shard gets at least 1.
 pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     let least = least_sizes(max_size, held);
     let mut fullest_first: Vec<usize> = (0..least.len()).collect();
@@ -29,15 +29,15 @@ pub(super) fn divide(max_size: u64, held: &[u64]) -> Vec<u64> {
     sizes
 }
 
-/// Returns the minimum for each shard, at least one item; the sum is at most `max_size`, which is at least the number
-/// of shards.
+/// Returns the minimum share of each shard, which is at least one item. The sum is at most `max_size`, which is at
+/// least the number of shards.
 fn least_sizes(max_size: u64, held: &[u64]) -> Vec<u64> {
     let mut least = vec![1; held.len()];
     if held.iter().sum::<u64>() > max_size {
         return least;
     }
     least.iter_mut().zip(held).for_each(|(least, &items)| *least = items.max(1));
-    // At most one for each empty shard.
+    // Runs at most once for each empty shard.
     for _ in max_size..least.iter().sum() {
         least.iter_mut().max().into_iter().for_each(|most| *most -= 1);
     }

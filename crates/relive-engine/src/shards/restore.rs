@@ -51,7 +51,8 @@ fn check_order(config: &TableConfig, items: &[StoredItem]) -> Result<(), Restore
     }
 }
 
-/// Splits the content by shard. Counters that cannot be split go to the first shard, so that the sums are right.
+/// Splits the content by shard. Counters that cannot be split are assigned to the first shard, so that the sums are
+/// right.
 fn split(config: &TableConfig, content: TableSnapshot) -> Result<Vec<TableSnapshot>, RestoreError> {
     let TableSnapshot { counters, items, config: rules, .. } = content;
     let (inserts, deletes, held) = (counters.inserts, counters.deletes, items.len());

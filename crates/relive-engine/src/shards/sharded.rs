@@ -26,7 +26,7 @@ pub(crate) struct ShardedTable {
     pub(super) queue: RequestQueue,
     /// Seeds a random stream for each sample request.
     pub(super) rng: Mutex<Xoshiro256PlusPlus>,
-    /// The counters that the shards share. To replace them, lock this before all shards.
+    /// The counters that the shards share. To replace them, lock this before locking all shards.
     common: Mutex<Common>,
 }
 
@@ -34,7 +34,7 @@ impl ShardedTable {
     /// Creates an empty table.
     ///
     /// # Errors
-    /// Rules that a sharded table cannot enforce.
+    /// A sharded table cannot enforce the rules.
     pub(crate) fn new(
         config: TableConfig,
         rng: Xoshiro256PlusPlus,

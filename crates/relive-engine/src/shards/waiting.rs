@@ -36,7 +36,7 @@ impl ShardedTable {
         if waiter.taken.is_empty() {
             return self.wait(waiter).map(|id| (id, slot));
         }
-        // No task has polled it yet.
+        // No task has polled the slot yet, so there is no waker.
         drop(slot.fill(Ok(waiter.taken)));
         Ok((NEVER_WAITED, slot))
     }

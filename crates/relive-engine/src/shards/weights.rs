@@ -1,4 +1,4 @@
-//! Draws shards by their weights.
+//! Draws shards in proportion to their weights.
 
 use rand_core::Rng;
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ impl Weights {
         Self::of(shards.map(|shard| (shard.items(), shard.weight())))
     }
 
-    /// Returns the weights, from each shard's number of items and sum of weights.
+    /// Returns the weights, given each shard's number of items and sum of weights.
     pub(super) fn of(shards: impl Iterator<Item = (u64, f64)>) -> Self {
         let (items, weights) = shards.unzip();
         let mut all = Self { items, weights, ..Self::default() };
@@ -40,7 +40,7 @@ impl Weights {
         all
     }
 
-    /// Draws a shard by weight. Every drawn shard has items.
+    /// Draws a shard in proportion to the weights. Every drawn shard has items.
     pub(super) fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> usize {
         const STEP: f64 = 1.0 / (1_u64 << 53) as f64;
         let mut at = (rng.next_u64() >> 11) as f64 * STEP * self.total;
@@ -65,7 +65,7 @@ impl Weights {
         self.size - self.items.get(shard).copied().unwrap_or(0)
     }
 
-    /// Sets the number of items of a shard. Its share stays the same.
+    /// Sets the number of items of a shard. The probability of drawing it stays the same.
     pub(super) fn set_items(&mut self, shard: usize, items: u64) {
         if let Some(entry) = self.items.get_mut(shard) {
             self.size = self.size - *entry + items;

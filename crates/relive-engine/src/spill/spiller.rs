@@ -15,12 +15,12 @@ const MAX_STEP_BYTES: u64 = 32 << 20;
 /// The minimum number of bytes that are stored at once.
 const MIN_STEP_BYTES: u64 = 1 << 20;
 
-/// The number of slots that the clock hand passes in one step if most chunks in memory were read back from disk, since
-/// those chunks are found without the hand.
+/// The number of slots that the clock hand passes in one step if most chunks in memory were read back from disk. The
+/// number is small, because those chunks are found without the hand.
 const FEW_PLACES: usize = 2_048;
 
-/// How many rounds of the hand may find nothing before the thread waits: the first round only clears the marks of
-/// recent reads.
+/// The number of rounds in which the hand may find nothing before the thread waits. More than one is needed, because
+/// the first round only clears the marks of recent reads.
 const IDLE_ROUNDS: u32 = 2;
 
 /// The pause before the next attempt if no chunk could move because the disk is full, or because writers and readers
@@ -48,8 +48,8 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
     Ok(())
 }
 
-/// Performs one turn of the thread's work. Returns how long to wait afterwards, or to wait until woken; `None` ends the
-/// thread.
+/// Performs one turn of the thread's work. Returns whether the thread then waits for a certain time or until it is
+/// woken, or `None` if it must end.
 fn turn(
     tier: &Weak<DiskTier>,
     tables: &Weak<Catalogue>,
@@ -71,7 +71,8 @@ struct Spiller<'a> {
 }
 
 impl Spiller<'_> {
-    /// Stores chunks until memory is within the budget. Returns how long to wait, or `None` to wait until woken.
+    /// Stores chunks until memory is within the budget. Returns how long to wait, or `None` to wait until the thread is
+    /// woken.
     fn work(&self, sweep: &mut Sweep) -> Option<Duration> {
         self.tier.begin_work();
         let mut idle = 0;

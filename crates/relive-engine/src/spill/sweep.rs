@@ -10,7 +10,7 @@ use crate::table::TableCore;
 const SLOTS_PER_LOCK: usize = 256;
 
 /// The position of the hand. The hand passes items in the order of their slots, which is roughly insertion order. A
-/// chunk that has been read since the last pass stays in memory for another round.
+/// chunk that has been read since the hand last passed it stays in memory for another round.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     table: usize,
@@ -74,7 +74,7 @@ impl Step {
 
     fn add(&mut self, chunks: &[Arc<Chunk>], is_cold: impl Fn(&Chunk) -> bool) {
         for chunk in chunks {
-            // Items that share a chunk are mostly adjacent.
+            // Only the newest entries are searched, because items that share a chunk are mostly adjacent.
             let is_known = self.cold.iter().rev().take(SHARED_WITHIN).any(|known| Arc::ptr_eq(known, chunk));
             if !is_known && is_cold(chunk) {
                 self.bytes += chunk.size_bytes();

@@ -37,8 +37,8 @@ impl TableCore {
         let (mut slot, mut wanted, mut more) = (0, from..=u64::MAX, false);
         while let Some(next) = self.collect(slot, &wanted, &mut items) {
             slot = next;
-            // At most two pages are kept. If there are more items, the later half is dropped, and from then on, all
-            // items after that point are skipped.
+            // At most two pages of items are kept. If there are more, the later half is dropped, and all items after
+            // the remaining ones are skipped from then on.
             if items.len() > limit.saturating_mul(2) {
                 more |= cut(&mut items, limit);
                 wanted = from..=latest(&items).unwrap_or(u64::MAX);
@@ -63,7 +63,7 @@ impl TableCore {
         found
     }
 
-    /// Adds the items of some slots that have a sequence number in `wanted`, and returns the next slot.
+    /// Adds those items in some slots whose sequence numbers are in `wanted`, and returns the next slot.
     fn collect(
         &self,
         slot: usize,

@@ -21,8 +21,8 @@ pub struct SampleRequest {
     pub who: Arc<str>,
 }
 
-/// The number of samples for which memory is allocated before the lock, which is usually enough for a learner's batch.
-/// Larger requests allocate more memory as samples are taken.
+/// The number of samples for which memory is allocated before the lock is taken. It is usually enough for a learner's
+/// batch. Larger requests allocate more memory as samples are taken.
 const SAMPLES_IN_ADVANCE: usize = 1_024;
 
 impl SampleRequest {

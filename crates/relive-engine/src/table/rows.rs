@@ -13,7 +13,7 @@ use super::state::State;
 pub enum CopiedSamples {
     /// The columns were copied to their destinations.
     Rows(Vec<SampledRow>),
-    /// Nothing was copied, but these samples were taken; often none.
+    /// Nothing was copied, but these samples were taken (often none).
     Items(Vec<Sampled>),
 }
 

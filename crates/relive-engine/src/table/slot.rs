@@ -4,7 +4,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::sync::Mutex;
 
-/// Holds one result and the waker of the task that is waiting for it.
+/// Holds one result, and the waker of the task that is waiting for it.
 #[derive(Debug)]
 pub(crate) struct Slot<T> {
     state: Mutex<State<T>>,

@@ -55,7 +55,7 @@ pub(crate) struct WaitingSample {
     pub(crate) slot: Arc<Slot<SampleResult>>,
 }
 
-/// The number of samples that are taken before their sizes are checked: as many as a table draws in one step.
+/// The maximum number of samples that are taken before their sizes are checked: as many as a table draws in one step.
 const MAX_STAGE: usize = 32;
 
 impl WaitingSample {
@@ -104,9 +104,10 @@ impl State {
 
     /// Releases the lock of a table.
     ///
-    /// After an ordinary unlock, the first thread to request the lock gets it, usually the thread that just held it, so
-    /// no thread has to sleep and wake up. However, a thread that relocks continuously could block others indefinitely.
-    /// From time to time, the lock is therefore passed to the thread that has waited longest.
+    /// After an ordinary unlock, the first thread that requests the lock acquires it. This is usually the thread that
+    /// just held the lock, so no thread has to sleep and wake up. However, a thread that relocks continuously could
+    /// block others indefinitely. From time to time, the lock is therefore passed to the thread that has waited
+    /// longest.
     pub(crate) fn unlock(mut state: MutexGuard<'_, Self>, now: Timestamp) {
         // A handover also happens when the clock is set back.
         let since = now.as_nanos().wrapping_sub(state.handed_on_at.as_nanos());

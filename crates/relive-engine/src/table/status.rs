@@ -45,7 +45,7 @@ pub struct TableStatus {
     pub limiter_cursor: f64,
     /// The chunks to which the items refer, each counted once.
     pub bytes: AccountSnapshot,
-    /// The number of encoded bytes in the chunks to which items refer. A chunk shared by two items is counted twice.
+    /// The number of encoded bytes in the chunks to which items refer. A chunk that two items share is counted twice.
     pub referenced_bytes: u64,
     /// The structure of the items, as [`columns`](crate::TableHandle::columns) returns it.
     pub columns: Option<Arc<Nest<()>>>,
@@ -93,7 +93,8 @@ impl TableCore {
         self.shared.state.lock().table.bytes().resident_bytes()
     }
 
-    /// May be negative for a short time; see [`Shared`](super::table_core::Shared).
+    /// Returns the number of encoded bytes to which items refer, which may be negative for a short time; see
+    /// [`Shared`](super::table_core::Shared).
     pub(crate) fn referenced_bytes(&self) -> i64 {
         self.shared.referenced_bytes.load(Ordering::Relaxed)
     }

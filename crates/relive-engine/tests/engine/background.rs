@@ -1,4 +1,4 @@
-//! Checkpoints in the background: which callers share one, when they are due, and how they are reported.
+//! Tests checkpoints in the background: which callers share one, when they are due, and how they are reported.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,7 +14,7 @@ use relive_table::{
     TableConfig,
 };
 
-/// Longer than any operation in these tests takes.
+/// This is longer than any operation in these tests takes.
 const DUE: Duration = Duration::from_secs(60);
 
 type Saved = Result<SavedCheckpoint, EngineError>;

@@ -18,7 +18,7 @@ use relive_tensor::{
 
 const ROW_BYTES: usize = 64 << 10;
 
-/// Longer than any operation in these tests takes.
+/// This is longer than any operation in these tests takes.
 const LONG: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl ColdStore for MemoryDisk {
 }
 
 impl MemoryDisk {
-    /// Waits for a second refusal; by then, the first one has been handled.
+    /// Waits until the disk has refused chunks twice; by then, the first refusal has been handled.
     fn wait_for_two_refusals(&self) {
         let few = |refusals: &mut u32| *refusals < 2;
         let waited = self.refused.wait_timeout_while(self.refusals.lock().unwrap(), LONG, few).unwrap();
@@ -152,7 +152,7 @@ async fn sampled_chunks_stay_in_memory_while_referenced() {
         table.sample(request(16)).await.unwrap().iter().for_each(assert_whole);
         assert!(held.iter().all(is_resident));
         let resident = engine.ledger().snapshot().resident_bytes();
-        // The bound covers the held samples, the last samples, and the budget.
+        // The bound is the sum of the held samples, the last samples, and the budget.
         assert!(resident <= ((8 + 16 + 16) * ROW_BYTES) as u64, "{resident}");
     }
 }

@@ -1,4 +1,4 @@
-//! Tables by name, memory by account, and extensions across tables.
+//! Tests tables by name, memory by account, and extensions across tables.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -316,7 +316,7 @@ fn pages_follow_insertion_order_despite_reused_slots() {
     }
 }
 
-/// Such code may also access the table.
+/// Mutation callbacks run outside the table's lock, so that they may also access the table.
 #[test]
 fn mutation_callbacks_run_outside_the_table_lock() {
     for shards in [1, 3] {

@@ -1,4 +1,4 @@
-//! The engine, as callers see it.
+//! Tests the engine as callers see it.
 
 mod background;
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! Writers wait when the bound on memory is reached, and eventually get an error.
+//! Tests that writers wait when the bound on memory is reached, and eventually receive an error.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 use std::sync::Arc;

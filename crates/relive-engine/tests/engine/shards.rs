@@ -1,4 +1,4 @@
-//! A table behaves the same way with one core as with several shards.
+//! Tests that a table behaves the same way with one core as with several shards.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 use std::collections::{BTreeMap, BTreeSet};

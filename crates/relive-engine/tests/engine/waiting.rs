@@ -1,4 +1,5 @@
-//! Waiters are served in order; a request that is abandoned takes no samples; a confirmed item is stored.
+//! Tests that waiters are served in order, that a request that is abandoned takes no samples, and that a confirmed item
+//! is stored.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 use std::task::{Context, Poll, Waker};

@@ -16,7 +16,7 @@ pub struct EnvironmentSpec {
     pub actions: Nest<ArraySpec>,
     /// The spec of rewards, a scalar.
     pub rewards: ArraySpec,
-    /// Discounts, a scalar within `[0, 1]`.
+    /// The spec of discounts, a scalar within `[0, 1]`.
     pub discounts: ArraySpec,
 }
 

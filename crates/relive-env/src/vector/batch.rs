@@ -59,7 +59,7 @@ pub trait BatchEnvironment: Send {
     /// Restores the saved states of the same number of environments.
     ///
     /// # Errors
-    /// [`EnvError::State`] if the bytes are not the states of these environments, or they do not support saving; some
+    /// [`EnvError::State`] if the bytes are not the states of these environments, or they do not support saving. Some
     /// environments may then already be restored.
     fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
         let actual = format_args!("{} bytes", state.len());

@@ -24,7 +24,7 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 /// shard.
 const MAX_WAITING: usize = 1_000;
 
-/// The state between the old shards and the new shards.
+/// The state that the old shards and the new shards share.
 struct Exchange<T> {
     old: Shards<T>,
     /// For each old shard that has not ended, the new shard that receives its next item.

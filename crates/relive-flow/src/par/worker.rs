@@ -29,7 +29,7 @@ struct Handover<T> {
     worker: Arc<Puller>,
 }
 
-/// The exchange between thread and puller.
+/// The state that the thread and its puller share.
 struct HandoverState<T> {
     /// The number of requested items that have not been produced yet.
     requested: usize,

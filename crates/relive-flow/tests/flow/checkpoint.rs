@@ -101,7 +101,7 @@ proptest! {
 fn checkpoints_wait_until_no_operator_holds_items() {
     let saved = Arc::new(Mutex::new(Vec::<GraphState>::new()));
     let file = Arc::clone(&saved);
-    // Lists of 3 are flattened and batched to pairs: no operator holds items after each 6 items.
+    // Lists of three items are flattened and batched to pairs, so after every six items, no operator holds any.
     let graph = || Flow::from_iter("items", 0..24).batch(3).flatten().batch(2);
     let mut flow = graph().checkpoint(2, move |state| {
         file.lock().unwrap().push(state.clone());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use relive_flow::{Async, ErrorKind, Executor, Flow, FlowError, Order, ParFlow, Weight};
 
-/// A timeout that is far longer than the detection of a deadlock takes.
+/// A timeout that is far longer than it takes to detect a deadlock.
 const NEVER: Duration = Duration::from_secs(60);
 
 fn numbers() -> Flow<u32> {

@@ -6,7 +6,7 @@ use std::thread;
 
 use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
 
-/// Returns shards that have their state, a number, as items.
+/// Returns shards that repeatedly yield their state, which is a number.
 fn numbered(executor: &Executor, shards: u32) -> ParFlow<u32, u32> {
     ParFlow::from_states(executor, shards, |_| 0, |state| Some(*state))
 }

@@ -33,7 +33,7 @@ fn number(name: &str) -> Option<u64> {
     (format!("{number:010}") == digits).then_some(number)
 }
 
-/// Assigns groups of rows to consecutive places in a new file. Check sums are still unknown.
+/// Assigns groups of rows to consecutive places in a new file, without computing their check sums yet.
 pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> Result<Vec<Group>> {
     let mut end = PAGE;
     let mut placed = Vec::with_capacity(groups.len());
@@ -160,7 +160,7 @@ fn unreadable(path: &Path, offset: u64, bytes: u64, error: io::Error) -> Error {
     failed(&format!("read bytes {offset} to {} of", offset + bytes), path, error)
 }
 
-/// Removes the files of rows that are not in `kept`. Returns their number.
+/// Removes all data files of rows except those with a number in `kept`. Returns the number of removed files.
 pub(super) fn remove_others(folder: &Path, kept: &[u64]) -> Result<u64> {
     let listed = fs::read_dir(folder).map_err(|error| failed("list", folder, error))?;
     let mut removed = 0;

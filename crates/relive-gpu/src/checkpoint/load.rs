@@ -173,8 +173,8 @@ impl Checkpoint {
             let row = &group.rows[place];
             let begin = begins[place];
             let bytes = &extent[begin..begin + narrow(row.length * step_bytes)];
-            // The store is new, so its rows are free. Other processes can only find it by its name, and see all rows as
-            // free.
+            // The store is new, so its rows are free. Other processes can find the store only by its name, and they see
+            // all rows as free.
             segment::write(store.inner.segment.row(column, row.row).0, bytes);
         }
     }

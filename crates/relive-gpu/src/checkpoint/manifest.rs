@@ -313,7 +313,7 @@ impl Group {
         Ok(Self { file, rows, extents })
     }
 
-    /// Returns the total number of bytes of the group's extents.
+    /// Returns the total number of bytes in the group's extents.
     pub(super) fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.bytes).sum()
     }

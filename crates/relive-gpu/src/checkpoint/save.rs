@@ -26,7 +26,7 @@ const MAX_THREADS: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Saved {
-    /// The number of the checkpoint; the next one in this folder has the next number.
+    /// The number of the checkpoint; the next checkpoint in this folder gets the next number.
     pub number: u64,
     /// The number of trajectories in the checkpoint.
     pub rows: u64,
@@ -34,7 +34,7 @@ pub struct Saved {
     pub written_rows: u64,
     /// Their bytes.
     pub written_bytes: u64,
-    /// The number of files removed because nothing in them is needed.
+    /// The number of files that were removed because they are no longer needed.
     pub removed_files: u64,
 }
 
@@ -48,8 +48,8 @@ impl Store {
     ///
     /// # Errors
     /// Another process is saving to the folder; the folder has a checkpoint with a different schema or capacity, or a
-    /// damaged manifest; or a file cannot be written. In these cases, the folder still contains its last checkpoint,
-    /// and nothing else.
+    /// damaged manifest; or a file cannot be written. In these cases, the folder still contains only its last
+    /// checkpoint.
     pub fn save(&self, folder: impl AsRef<Path>) -> Result<Saved> {
         let folder = folder.as_ref();
         if folder.as_os_str().is_empty() {
@@ -192,7 +192,7 @@ impl Dirty {
             (0..store.schema().columns().len()).map(|column| store.schema().step_bytes(column)).sum::<u64>();
         let mut rows: Vec<&SnapshotRow> =
             snapshot.rows.iter().filter(|row| !dirty.places.contains_key(&row.row)).collect();
-        // Oldest first: they would be evicted first, so their pins should end first.
+        // Oldest first, because the oldest rows are the first to be evicted, so their pins should end first.
         rows.sort_unstable_by_key(|row| row.inserted);
         let mut bytes = GROUP_BYTES;
         for row in rows {
@@ -208,12 +208,12 @@ impl Dirty {
         dirty
     }
 
-    /// Keeps the rows of the last checkpoint, except in files of which less than half is wanted.
+    /// Keeps the rows of the last checkpoint, except those in files of which less than half is still wanted.
     fn keep(&mut self, snapshot: &Snapshot, before: &Manifest) {
         let current: HashMap<u64, u64> = snapshot.rows.iter().map(|row| (row.row, row.generation)).collect();
         let wanted = |row: &GroupRow| current.get(&row.row) == Some(&row.generation);
-        // Per file: wanted bytes, all bytes. The bytes of a group are attributed to its rows in proportion to their
-        // lengths.
+        // For each file, the number of wanted bytes and the total number of bytes. The bytes of a group are attributed
+        // to its rows in proportion to their lengths.
         let mut files: HashMap<u64, (u64, u64)> = HashMap::new();
         for group in &before.groups {
             let (alive, all) = files.entry(group.file).or_default();
@@ -236,7 +236,7 @@ impl Dirty {
     }
 }
 
-/// Removes the data file of a failed save, unless the folder already has its manifest.
+/// Removes the data file of a failed save, unless that save's manifest is already in the folder.
 fn discard(folder: &Path, number: u64, manifest: Option<&[u8]>) {
     let is_named = match fs::read(folder.join(MANIFEST)) {
         Ok(bytes) => manifest == Some(&bytes[..]),

@@ -88,8 +88,7 @@ fn rows_of(store: &Store) -> Vec<RowContents> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// The test saves the store several times along the way, loads the last checkpoint, and uses the loaded store
-    /// again.
+    /// Saves the store several times along the way, loads the last checkpoint, and uses the loaded store again.
     #[test]
     fn a_loaded_store_equals_the_saved_one_and_behaves_identically(
         which in 0_usize..5,
@@ -149,7 +148,7 @@ fn only_new_rows_are_written_and_old_files_are_removed() {
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.number, saved.written_rows, saved.removed_files), (3, 3, 0));
     assert_eq!(saved.written_bytes, 3 * 5 * 13);
-    // Less than half of the first file is still needed: these rows are written again, and the file is removed.
+    // Less than half of the first file is still needed, so these rows are written again and the file is removed.
     apply(&store, 200, &Change::Insert { length: 5, weight: 1 });
     let saved = store.save(folder.path()).unwrap();
     assert_eq!((saved.written_rows, saved.removed_files), (4, 1));
@@ -256,7 +255,7 @@ fn saves_and_writers_at_once() {
     });
 }
 
-/// Files missing from a folder are written again: every save can be loaded.
+/// Data files that are missing from the folder are written again, so every save can be loaded.
 #[test]
 fn rows_of_lost_files_are_written_again() {
     let folder = tempfile::tempdir().unwrap();

@@ -34,8 +34,8 @@ struct Memory {
     valid: Vec<u32>,
 }
 
-/// Rows of columns, copied from a store. Dropping the batch returns its memory for reuse. To share a batch, put it into
-/// an `Arc`.
+/// Rows copied from the columns of a store. Dropping the batch returns its memory for reuse. To share a batch, put it
+/// into an `Arc`.
 #[derive(Debug)]
 pub struct Batch {
     ring: Arc<Ring>,

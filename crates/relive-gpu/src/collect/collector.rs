@@ -25,7 +25,8 @@ pub struct CollectOptions {
     pub batches: usize,
     /// The number of copying threads, including the caller's.
     pub threads: usize,
-    /// Whether rows are visited in memory order; the batch still contains them in the order in which they were pinned.
+    /// Whether rows are visited in memory order. Either way, the batch contains them in the order in which they were
+    /// pinned.
     pub sorted: bool,
     /// How long a collection waits for memory while all batches are in use.
     pub patience: Duration,
@@ -155,7 +156,7 @@ impl Collector {
         let mut remote = Vec::new();
         for (rank, place) in shared.reader.places().iter().enumerate() {
             let StorePlace::Remote(peer) = place else { continue };
-            // Without a lease of this rank's store, none of the rows are in that store.
+            // If nothing is leased from this rank's store, none of the rows are in that store.
             let Some(lease) = pinned.lease(rank) else { continue };
             let mut rows = Vec::new();
             for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {

@@ -63,7 +63,7 @@ impl Convert {
         }
     }
 
-    /// Converts each of the 256 values only once.
+    /// Converts each of the 256 possible values only once.
     fn look_up(self, input: &[u8], output: &mut [u16]) {
         let mut table = [0_u16; 256];
         let values: [f32; 256] =

@@ -63,8 +63,8 @@ fn parts(plan: &BatchPlan, rows: usize, threads: usize) -> usize {
     worth.min(most).min(rows)
 }
 
-/// Copies all windows of a few rows, column by column. Most columns have equal windows, so their spans are computed
-/// once.
+/// Copies all windows of a few rows, column by column. Most columns have the same window, so its spans are computed
+/// only once.
 fn copy_block(
     segment: &Segment,
     plan: &BatchPlan,
@@ -142,7 +142,7 @@ fn source(column: &ColumnPlan, row: u64, step: u64) -> usize {
     narrow(row * column.stride + step * column.step_bytes)
 }
 
-/// Fills a window: padding, steps, padding.
+/// Fills a window with padding, steps, and padding again.
 pub(super) fn fill(column: &ColumnPlan, window: &mut [u8], at: usize, steps: &[u8]) {
     let bytes = steps.len() / narrow(column.step_bytes) * narrow(column.output_step_bytes);
     let (before, rest) = window.split_at_mut(at);

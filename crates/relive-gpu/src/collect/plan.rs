@@ -47,7 +47,7 @@ pub struct ColumnPlan {
 /// A row of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowPlan {
-    /// The row of the tables, within this rank.
+    /// The row's number in the tables of this rank.
     pub row: u64,
     /// The current step.
     pub step: u64,

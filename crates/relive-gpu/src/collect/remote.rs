@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::peers::messages::{MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, RowRequest, WindowRequest};
 use crate::peers::{Body, Lease, PendingAnswer};
 
-/// Rows of a batch that are on another machine: the request for them, and their destination. One request covers as many
-/// rows as the limits on an answer's bytes and pieces allow.
+/// Rows of a batch that are on another machine, with the parameters of their requests and their destination. One
+/// request covers as many rows as the limits on an answer's bytes and pieces allow.
 pub(super) struct Remote<'a> {
     lease: &'a Lease,
     plan: &'a BatchPlan,
@@ -67,7 +67,8 @@ impl<'a> Remote<'a> {
         Ok(Some(InFlight { pending, first, count, bytes }))
     }
 
-    /// Writes the rows of a request, and of those after it, into the batch. Returns the number of received bytes.
+    /// Writes the rows of the given request, and then of all following requests, into the batch. Returns the number of
+    /// received bytes.
     pub(super) async fn receive(&mut self, first: Option<InFlight>, target: &mut Target) -> Result<u64> {
         let mut bytes = 0;
         let mut next = first;

@@ -72,7 +72,7 @@ proptest! {
         let indices: Vec<u64> = picks.iter().map(|&pick| inserted[pick].index).collect();
         let steps: Vec<u64> = picks.iter().map(|&pick| rows[pick].1.min(rows[pick].0)).collect();
         let pinned = store.pin(&indices).unwrap();
-        // Twice, so that the second run reuses the memory of the first.
+        // The collection runs twice, so that the second run reuses the memory of the first.
         drop(collector.collect(&pinned, &steps).unwrap());
         let batch = collector.collect(&pinned, &steps).unwrap();
         for (number, window) in windows.iter().enumerate() {
@@ -159,7 +159,8 @@ fn invalid_collect_requests_are_refused() {
     assert!(collector.collect(&many, &[0; 3]).unwrap_err().to_string().contains("at most 2 rows"));
 }
 
-/// Defects 22 and 23: a store of 6 GiB, almost untouched, from its last byte to a checkpoint and back.
+/// Defects 22 and 23: the last byte of a store of 6 GiB, most of which is untouched, is saved to a checkpoint and
+/// loaded again.
 #[test]
 fn rows_beyond_4_gib_are_addressed_correctly() {
     const STEPS: u64 = 16_384;

@@ -42,14 +42,14 @@ pub struct Window {
     pub length: u64,
     /// The side on which padding is placed.
     pub pad: Pad,
-    /// The value of padding, in the type of the batch.
+    /// The padding value, in the batch's type.
     pub pad_value: f64,
     /// Conversion to a type other than the column's.
     pub cast: Option<Cast>,
 }
 
 impl Window {
-    /// Creates a window of a column, with zeros before the existing steps.
+    /// Creates a window of a column that is padded with zeros before the existing steps.
     #[must_use]
     pub fn new(column: impl Into<String>, offset: i64, length: u64) -> Self {
         Self { column: column.into(), offset, length, pad: Pad::Head, pad_value: 0.0, cast: None }
@@ -63,7 +63,8 @@ pub struct Span {
     pub begin: u64,
     /// The number of steps.
     pub count: u64,
-    /// The position of the first one in the window; everything before it and after the last one is padding.
+    /// The position of the first step in the window. Everything before the first step and after the last one is
+    /// padding.
     pub at: u64,
 }
 
@@ -85,7 +86,7 @@ pub(crate) fn span_from(from: i128, steps: u64, length: u64, pad: Pad) -> Span {
         Pad::Head => length - count,
         Pad::Tail => 0,
     };
-    // Without steps, the start has no meaning.
+    // If there are no steps, the start has no meaning.
     let begin = if count == 0 { 0 } else { u64::try_from(begin).unwrap_or(0) };
     Span { begin, count, at }
 }
@@ -123,7 +124,7 @@ mod tests {
         assert_eq!(span(50, 900, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
         assert_eq!(span(u64::MAX, u64::MAX, i64::MAX, u64::MAX, Pad::Tail).count, 0);
         assert_eq!(span(1_000, 1_000, -1_000, 1_000, Pad::Head), Span { begin: 0, count: 1_000, at: 0 });
-        // Nothing after the window, although the trajectory continues.
+        // The window contains nothing after its end, although the trajectory continues.
         assert_eq!(span(50, 400, -100, 100, Pad::Head), Span { begin: 0, count: 50, at: 50 });
         assert_eq!(span(50, 400, -100, 100, Pad::Tail), Span { begin: 0, count: 50, at: 0 });
         assert_eq!(span(5, 9, 0, 8, Pad::Tail), Span { begin: 5, count: 4, at: 0 });

@@ -42,7 +42,7 @@ pub struct DeviceBatches {
 }
 
 impl DeviceBatches {
-    /// Registers the store with the device, if that has not been done yet, which takes about 0.1 s per GiB.
+    /// Registers the store with the device if it is not registered yet. Registration takes about 0.1 s per GiB.
     ///
     /// # Errors
     /// The errors of [`Collector::new`](crate::Collector::new); the reader reads several stores, whose batches must be
@@ -106,7 +106,8 @@ impl DeviceBatches {
         // SAFETY: the caller's contract; the pins and the registration stay valid until `release` drops them.
         let enqueued = unsafe { store.enqueue(collector, &self.plan, pinned, steps, (out, tail), stream) };
         let recorded = event.record(stream);
-        // After a failure, too, a part of the work may be in the stream. The thread ends only after this sender.
+        // Even after a failure, part of the work may be in the stream. Sending cannot fail, because the thread ends only
+        // after this sender is dropped.
         drop(self.in_flight.send((Arc::clone(&event), Arc::clone(pinned), Arc::clone(&self.parts))));
         enqueued.and(recorded)?;
         let metrics = pinned.counters();

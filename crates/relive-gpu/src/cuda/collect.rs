@@ -22,10 +22,10 @@ const BLOCKS: RangeInclusive<u64> = 4..=16;
 /// The number of warps in a block of a large collection.
 const WARPS_PER_BLOCK: u64 = 32;
 
-/// The number of bytes that a warp reads before it uses the first of them, as in `kernels/collect.cu`.
+/// The number of bytes that a warp reads ahead before it uses the first of them, as in `kernels/collect.cu`.
 const BYTES_PER_WARP: u64 = 2048;
 
-/// The number of bytes in flight that saturate the bus, with room for waits between rows.
+/// The number of bytes in flight that saturates the bus, with a margin for waits between rows.
 const BYTES_IN_FLIGHT: u64 = 256 << 10;
 
 /// Initial number of bytes for the lists of a collection.
@@ -69,7 +69,7 @@ struct Collect {
 struct Slot {
     staged: HostBuffer,
     lists: DeviceBuffer,
-    /// Passed when neither is in use.
+    /// An event that has passed when neither buffer is in use.
     used: DeviceEvent,
 }
 
@@ -79,7 +79,7 @@ impl Slot {
         Ok(Self { staged, lists, used: DeviceEvent::new(device)? })
     }
 
-    /// Makes room for this many bytes. The slot must not be in use.
+    /// Makes room for the given number of bytes. The slot must not be in use.
     fn reserve(&mut self, device: &Device, bytes: u64) -> Result<()> {
         if self.staged.bytes() < bytes {
             self.staged = HostBuffer::new(device, bytes.next_power_of_two())?;
@@ -102,9 +102,10 @@ pub(super) struct Tail<'a> {
 #[derive(Debug)]
 pub struct Collector {
     device: Device,
-    /// As many as there have been collections in flight at the same time. One that is being written is not among them.
+    /// The slots that are not being written. Their number is the largest number of collections that were in flight at
+    /// the same time.
     slots: Mutex<Vec<Slot>>,
-    /// `None` means as many as saturate the bus.
+    /// `None` means as many blocks as saturate the bus.
     blocks: Option<u32>,
     copy_engine_from: u64,
 }
@@ -119,8 +120,8 @@ impl Collector {
         Ok(Self { device: device.clone(), slots, blocks: None, copy_engine_from: u64::MAX })
     }
 
-    /// Limits the number of blocks, each of which occupies a multiprocessor, which is then not available to training. By
-    /// default, there are as many as saturate the bus: 4 for long rows, up to 16 for short ones.
+    /// Limits the number of blocks. Each block occupies a multiprocessor, which is then not available for training. By
+    /// default, there are as many blocks as saturate the bus: 4 for long rows, up to 16 for short ones.
     #[must_use]
     pub fn with_blocks(mut self, blocks: u32) -> Self {
         self.blocks = Some(blocks.max(1));
@@ -149,7 +150,7 @@ impl Collector {
         unsafe { self.collect_with(columns, rows, Tail { bytes: &[], to: DevicePtr(0) }, stream) }
     }
 
-    /// Like [`collect`](Self::collect), and copies the tail to its address, which must be valid as well.
+    /// Like [`collect`](Self::collect), but also copies the tail to its address, which must be valid as well.
     ///
     /// # Safety
     /// Same as [`collect`](Self::collect).
@@ -238,7 +239,7 @@ impl Collector {
         }
     }
 
-    /// Returns the maximum number of blocks: short pieces need more warps for the same number of bytes in flight.
+    /// Returns the maximum number of blocks. Short pieces need more warps to keep the same number of bytes in flight.
     fn blocks(&self, table: &[Column], rows: u64, pieces: u64) -> u32 {
         if let Some(blocks) = self.blocks {
             return blocks;

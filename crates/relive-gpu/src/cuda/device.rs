@@ -13,14 +13,15 @@ use crate::Result;
 /// The number of threads per block, as in `kernels/common.cuh`.
 const THREADS: u32 = 256;
 
-/// The most threads per block of a collection, as in `kernels/collect.cu`: many warps on few multiprocessors read over
-/// the bus as fast as on many, and leave the others to training.
+/// The maximum number of threads per block of a collection, as in `kernels/collect.cu`. Many warps on few
+/// multiprocessors read over the bus as fast as warps on many multiprocessors, and leave the other multiprocessors to
+/// training.
 const COLLECT_THREADS: u32 = 1024;
 
 /// Threads per warp.
 const WARP: u64 = 32;
 
-/// How long work on the device may take before a wait gives up.
+/// How long a wait for work on the device lasts before it fails.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The kernels, named as in the sources.
@@ -133,12 +134,12 @@ impl Device {
         self.driver().synchronize(stream, PATIENCE)
     }
 
-    /// Runs a kernel with enough warps for `warps` pieces of work, but in at most `most_blocks` blocks, which loop until
-    /// all work is done.
+    /// Runs a kernel with enough warps for `warps` pieces of work, but in at most `most_blocks` blocks; each block
+    /// loops until all work is done.
     ///
     /// # Safety
-    /// The parameter must be the kernel's, and its addresses must refer to memory that stays valid until the stream has
-    /// passed this point.
+    /// The parameter must match the kernel's, and its addresses must refer to memory that stays valid until the stream
+    /// has passed this point.
     pub(crate) unsafe fn launch<P: NoUninit>(
         &self,
         kernel: Kernel,

@@ -15,7 +15,7 @@ use crate::select::{
 };
 use crate::{Error, Result};
 
-/// A value above all units.
+/// A value larger than any number of units.
 const NO_UNITS: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -58,7 +58,8 @@ struct Finish {
     out_importance: u64,
 }
 
-/// Where draws go: indices and units, 64 bits each, and the smallest units.
+/// Where draws are written: for each draw, a 64-bit index and a 64-bit number of units; and optionally, the smallest of
+/// these numbers of units.
 #[derive(Clone, Copy)]
 pub(super) struct DrawsAt {
     pub(super) indices: DevicePtr,
@@ -142,8 +143,8 @@ impl DeviceWeights {
     /// [`Selector::select`], for weights that are the only rank.
     ///
     /// # Errors
-    /// The errors of [`Selector::select`]; the selection selects each index once, there is no room for so many draws,
-    /// or the device fails.
+    /// The errors of [`Selector::select`]; the selection selects each index only once; there is no room for so many
+    /// draws; or the device fails.
     pub fn draw(
         &self,
         selector: &mut Selector,
@@ -192,7 +193,7 @@ impl DeviceWeights {
         Ok(())
     }
 
-    /// Draws, as part of the device's own stream.
+    /// Draws as part of the device's own stream.
     pub(super) fn draw_at(
         &self,
         measure: Measure,
@@ -235,7 +236,7 @@ impl DeviceWeights {
         Ok(totals)
     }
 
-    /// Must be called before every change.
+    /// Discards the totals. Must be called before every change.
     pub(super) fn forget_totals(&self) {
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -97,8 +97,8 @@ pub trait Driver: Debug + Send + Sync {
     /// No remaining work may use the memory.
     unsafe fn unregister(&self, host: u64) -> Result<()>;
 
-    /// Called after a failed call: clears an error that the driver has kept for a later call, so that the later call is
-    /// not blamed for it. Fails if the device is no longer usable.
+    /// Clears an error that the driver has kept, so that a later call is not blamed for it. Called after each failed
+    /// call. Fails if the device is no longer usable.
     fn recover(&self) -> Result<()>;
 
     /// Performs the copies, in any order or concurrently, as part of the stream.
@@ -125,7 +125,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Runs a kernel with these bytes as its only parameter.
     ///
     /// # Safety
-    /// The bytes must be the kernel's parameter, and its addresses must refer to memory that stays valid until the
+    /// The bytes must match the kernel's parameter, and its addresses must refer to memory that stays valid until the
     /// stream has passed this point.
     unsafe fn launch(&self, kernel: Function, shape: Shape, stream: Stream, parameter: &[u8]) -> Result<()>;
 

@@ -75,7 +75,7 @@ impl Drop for DeviceEvent {
     }
 }
 
-/// A stream of its own. Work in it continues after it has been dropped.
+/// A stream that this value owns. Work in the stream continues after the value has been dropped.
 #[derive(Debug)]
 pub struct DeviceStream {
     device: Device,

@@ -33,7 +33,7 @@ pub fn shipped(architecture: u32) -> Option<&'static str> {
     SHIPPED.iter().find(|(least, _)| *least <= architecture).map(|(_, ptx)| *ptx)
 }
 
-/// Loads the kernels: the shipped ones, or, if the device or its driver is too old for them, ones compiled on this
+/// Loads the kernels: the shipped ones, or, if the device or its driver is too old for these, kernels compiled on this
 /// machine. The compiled PTX is cached in `cache`.
 pub(crate) fn load(driver: &dyn Driver, cache: Option<&Path>) -> Result<Module> {
     let architecture = driver.architecture();

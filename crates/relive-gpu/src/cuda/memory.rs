@@ -22,7 +22,7 @@ impl DeviceBuffer {
     /// # Errors
     /// The device does not have enough memory.
     pub fn new(device: &Device, bytes: u64) -> Result<Self> {
-        // Empty buffers also get their own address.
+        // Even empty buffers have their own address.
         let memory = device.driver().allocate(bytes.max(1))?;
         Ok(Self { device: device.clone(), memory, bytes })
     }
@@ -41,7 +41,8 @@ impl DeviceBuffer {
         Ok(buffer)
     }
 
-    /// Writes values, starting at a byte offset, after the work in the device's own stream, and waits for the write.
+    /// Writes values, starting at a byte offset, once the device's own stream has finished its work, and waits for the
+    /// write.
     ///
     /// # Errors
     /// The values do not fit, or the device fails.
@@ -53,7 +54,7 @@ impl DeviceBuffer {
         })
     }
 
-    /// Reads values, starting at a byte offset, after the work in the device's own stream.
+    /// Reads values, starting at a byte offset, once the device's own stream has finished its work.
     ///
     /// # Errors
     /// The buffer has fewer values, or the device fails.

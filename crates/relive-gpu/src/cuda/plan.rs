@@ -5,7 +5,7 @@ use relive_tensor::DType;
 use crate::collect::{Convert, Pad, Span, span_from};
 use crate::{Error, Result};
 
-/// Rows start at multiples of this, so that whole vectors can be read.
+/// Rows start at multiples of this number, so that whole vectors can be read.
 pub const ALIGNMENT: u64 = 16;
 
 /// The maximum absolute value of steps and offsets, chosen so that no sum of them overflows.
@@ -51,7 +51,7 @@ impl ColumnPlan {
         self.out_step_bytes() * self.length
     }
 
-    /// Returns the existing steps for a row at `step` of a trajectory with `available` steps.
+    /// Returns the steps that exist in the window of a row at `step` of a trajectory with `available` steps.
     pub(super) fn span(&self, step: i64, available: u64) -> Span {
         span_from(i128::from(step) + i128::from(self.offset), available, self.length, self.pad)
     }

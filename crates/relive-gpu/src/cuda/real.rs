@@ -1,5 +1,5 @@
-//! CUDA's driver, through the bindings of cudarc. No binding is called before its library is known to exist, since the
-//! bindings panic otherwise.
+//! CUDA's driver, through the bindings of cudarc. Bindings are called only once their library is known to exist,
+//! because they panic otherwise.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
@@ -21,13 +21,13 @@ const NON_BLOCKING: u32 = 0x01;
 /// First version of the driver that supports batched copies.
 const BATCHES_SINCE: i32 = 13_000;
 
-/// The numbers up to this one are the default streams of the process and of the thread.
+/// The streams with numbers up to this one are the default streams of the process and of the thread.
 const LAST_DEFAULT_STREAM: u64 = 2;
 
 /// Flags of page-locked memory: portable to all contexts, and mapped for kernels.
 const HOST_FLAGS: u32 = 0x01 | 0x02;
 
-/// An event that measures no time, which makes it cheaper.
+/// An event that does not measure time, which makes it cheaper.
 const WITHOUT_TIME: u32 = 0x02;
 
 /// How long a wait polls before it sleeps between polls.
@@ -134,8 +134,8 @@ impl RealDriver {
     }
 }
 
-/// The time during which the device's context is current on this thread. Other libraries' choice of a device returns
-/// afterwards.
+/// Keeps the device's context current on this thread. When dropped, the device that another library chose is current
+/// again.
 struct Current;
 
 impl Drop for Current {

@@ -37,8 +37,8 @@ pub struct DeviceStore {
 }
 
 impl DeviceStore {
-    /// Registers the columns of a store, which takes about 0.1 s per GiB, or returns the existing registration: memory can
-    /// only be registered once in a process.
+    /// Registers the columns of a store, or returns the existing registration, because memory can only be registered
+    /// once in a process. Registration takes about 0.1 s per GiB.
     ///
     /// # Errors
     /// The driver refuses the memory, for example because the limit on locked memory is too low; or the store is

@@ -108,7 +108,7 @@ impl DeviceWeights {
         &self.config
     }
 
-    /// Copies the weights from the device, by index within the rank.
+    /// Copies the weights from the device, ordered by index within the rank.
     ///
     /// # Errors
     /// The device fails.
@@ -135,8 +135,8 @@ impl DeviceWeights {
         })
     }
 
-    /// Sets `count` weights from lists on the device: u64 indices, and f32 weights. If one weight is refused, none is
-    /// set.
+    /// Sets `count` weights from lists on the device: u64 indices and f32 weights. If any weight is refused, no weight
+    /// is set.
     ///
     /// # Safety
     /// The lists must be complete, in memory that the device can read.

@@ -17,7 +17,7 @@ use super::identity::Identity;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 
-/// The folder in which Linux shows shared memory objects; `shm_open` opens files there.
+/// The folder that contains Linux's shared memory objects; `shm_open` opens files in it.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// The maximum length of a segment's name in bytes, the same as for any file name.
 const MAX_NAME_BYTES: usize = 255;
@@ -25,7 +25,7 @@ const MAX_NAME_BYTES: usize = 255;
 const MAKING: Duration = Duration::from_secs(5);
 /// The number of attempts to create a name for which other processes compete.
 const TRIES: usize = 100;
-/// Pause between attempts; another process does not take longer to remove a stale file.
+/// The pause between attempts. Another process does not take longer than this to remove a stale file.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
 /// First bytes of a file that is still being created.
 pub(crate) const MAKING_MAGIC: [u8; 8] = *b"RLVBEGIN";
@@ -38,7 +38,7 @@ const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(Sea
 #[derive(Debug)]
 pub(crate) struct Name {
     path: PathBuf,
-    /// The file that had the name at creation: a later file with this name is not ours to remove.
+    /// The file that had the name at creation: a later file with this name must not be removed.
     inode: u64,
 }
 
@@ -64,8 +64,8 @@ pub(crate) fn shared_memory(name: &str) -> Result<PathBuf> {
 }
 
 /// Creates a file with the given name, mode 0600 and size `bytes`. It starts with the marker of an unfinished file, and
-/// with the owner's identity at `identity_at`. A dead owner's file is replaced; a living owner's file is refused, and
-/// so is a file that does not belong to a store.
+/// with the owner's identity at `identity_at`. Replaces the file of a dead owner. Fails if the owner of an existing
+/// file is alive, or if the file does not belong to a store.
 pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File, Name)> {
     for _ in 0..TRIES {
         let options = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).clone();
@@ -86,7 +86,7 @@ pub(crate) fn create(path: &Path, bytes: u64, identity_at: u64) -> Result<(File,
 
 fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     let identity = Identity::current()?;
-    // Written in one call, so that other processes see either an empty file or both values.
+    // The values are written in one call, so that other processes see either an empty file or both values.
     let mut first = MAKING_MAGIC.to_vec();
     first.resize(narrow(identity_at), 0);
     first.extend_from_slice(&identity.word().to_le_bytes());
@@ -163,7 +163,7 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
 /// Returns the identity in a file of a store; 0 if the file is still empty.
 ///
 /// # Errors
-/// The file does not belong to a store, so it is not ours to remove.
+/// The file does not belong to a store, so it must not be removed.
 fn owner_of(file: &File, path: &Path, identity_at: u64) -> Result<u64> {
     let end = narrow(identity_at) + size_of::<u64>();
     let bytes = beginning(file, wide(end), &path.display().to_string())?;
@@ -271,7 +271,7 @@ mod tests {
 
     const IDENTITY_AT: u64 = 1032;
     const BYTES: u64 = 8192;
-    /// Returns the start of a file of a process that ended long ago.
+    /// Returns the first bytes of a file whose process ended long ago.
     fn left(magic: [u8; 8]) -> Vec<u8> {
         let mut bytes = magic.to_vec();
         bytes.resize(narrow(IDENTITY_AT), 0);

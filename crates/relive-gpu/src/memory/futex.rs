@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Waits while `word` is `value`, at most until `deadline`. May return early, so callers must check again.
+/// Waits while `word` is `value`, at most until `deadline`. May return early, so callers must check the word again.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// Process ids have at most 22 bits on Linux.
 const PID_BITS: u32 = 22;
 
-/// A process, distinguished from later ones with the same id by its start time: one word, so that it is written
-/// atomically.
+/// A process, which its start time distinguishes from later processes with the same id. It is encoded in one word, so
+/// that it is written atomically.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64);
 

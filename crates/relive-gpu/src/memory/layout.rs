@@ -1,4 +1,4 @@
-//! The layout of a segment (`docs/gpu-store-format.md`). Arithmetic only.
+//! Computes the layout of a segment (`docs/gpu-store-format.md`).
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::schema::Schema;
 pub(crate) const LINE: u64 = 128;
 /// Small tables and the tables in files start at multiples of this size.
 pub(crate) const PAGE: u64 = 4096;
-/// Tables that can use huge pages start at multiples of their size.
+/// Tables that can use huge pages start at multiples of the huge pages' size.
 pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 /// The offset of the schema.
 pub(crate) const SCHEMA_AT: u64 = PAGE;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     proptest! {
-        /// Defect 21: each block starts at a line, and no blocks overlap, regardless of the columns.
+        /// Defect 21: whatever the columns are, each block starts at a multiple of a line, and no two blocks overlap.
         #[test]
         fn blocks_are_aligned_and_disjoint(
             sizes in proptest::collection::vec(1_u64..3000, 1..6), steps in 1_u64..50, capacity in 1_u64..2000,

@@ -18,8 +18,8 @@ const TOUCH_BYTES: usize = 64 << 20;
 
 /// A mapping of a whole file, aligned to 2 MiB for huge pages.
 ///
-/// Other processes may write to it, so its bytes are accessed through atomics, or as slices of rows that the protocol
-/// assigns to one side at a time.
+/// Other processes may write to the memory, so its bytes are accessed through atomics, or as slices of rows that the
+/// protocol assigns to one side at a time.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: *mut u8,
@@ -96,7 +96,8 @@ impl Mapping {
         wide(self.len)
     }
 
-    /// Requests huge pages. The system may have none for this kind of memory, which only costs time later.
+    /// Requests huge pages. The system may not have any for this kind of memory, which only makes later accesses
+    /// slower.
     pub(crate) fn advise_huge(&self) -> bool {
         // SAFETY: the advice changes no byte of this mapping.
         unsafe { madvise(self.start.cast(), self.len, Advice::LinuxHugepage) }.is_ok()

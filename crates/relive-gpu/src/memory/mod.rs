@@ -1,4 +1,4 @@
-//! Shared memory: its layout, its owners, and waiting for it.
+//! Shared memory: its layout, its owners, and waits for changes to it.
 
 pub(crate) mod claims;
 pub(crate) mod files;

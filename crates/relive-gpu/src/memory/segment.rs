@@ -120,7 +120,7 @@ impl Segment {
 
     fn attach(file: File, what: String) -> Result<Self> {
         check_state(&file, &what)?;
-        // Read after the state. The state is written last, so all of it is complete.
+        // The header is read after the state, which is written last, so the header is complete.
         let bytes = files::beginning(&file, SCHEMA_AT, &what)?;
         let schema_bytes =
             bytes.get(40..48).map_or(0, |word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
@@ -236,7 +236,8 @@ impl Segment {
         self.words(self.header.layout.slots, u64::from(self.header.shape.writers))
     }
 
-    /// Returns the word that writers change to wake the controller, and whether the controller is waiting for it.
+    /// Returns the word that writers change to wake the controller, and the word that says whether the controller is
+    /// waiting for such a change.
     pub(crate) fn doorbell(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
     }

@@ -15,8 +15,8 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long the link tries to send a release of rows to a store. If the store accepts no data for longer, the link
-/// closes the connection, which also releases the rows.
+/// How long the link tries to tell a store that rows are released. If the store accepts no data during this time, the
+/// link closes the connection, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// The number of bytes that are read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;
@@ -78,7 +78,7 @@ impl Link {
         let id = self.leases.fetch_add(1, Ordering::Relaxed);
         let body: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         let head = PinHead { lease: id, is_sample }.encode();
-        // Created before the request is sent, so that pins of an abandoned request are released.
+        // The lease is created before the request is sent, so that the pins of an abandoned request are released.
         let lease = Lease { link: Arc::clone(self), id };
         Ok((self.ask(FrameKind::PinRows, &head, &body).await?, lease))
     }

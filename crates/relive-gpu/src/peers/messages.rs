@@ -19,7 +19,7 @@ pub(crate) const MAX_REQUEST_BYTES: usize = 64 << 20;
 /// The maximum number of bytes of rows in one answer; a client splits larger requests. A frame has at most 4 GiB.
 pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
 /// The maximum number of windows of rows in one answer. Each window takes some work, so a client splits larger
-/// requests, and the server serves other clients in between.
+/// requests, and the server serves other clients between these requests.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
 /// Stands for the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;
@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 40;
 /// The number of encoded bytes of a requested row.
 const WANTED_BYTES: usize = 24;
 
-/// A store's description of itself for a new connection.
+/// A store's description of itself, sent at the start of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Described {
     pub(crate) schema: Schema,

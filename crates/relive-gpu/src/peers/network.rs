@@ -16,7 +16,7 @@ const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How stores reach each other over a network, and how they authenticate.
 #[derive(Clone)]
 pub struct NetworkOptions {
-    /// The token that connections present and a server requires; without a token, every client that can reach the
+    /// The token that connections present and a server requires. Without a token, every client that can reach the
     /// server can use it.
     pub token: Option<String>,
     /// A server's TLS settings; without them, connections are in plain text.

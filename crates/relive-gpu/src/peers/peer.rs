@@ -15,7 +15,7 @@ use crate::schema::Schema;
 
 /// A store in another process, usually on another machine, whose rows are read over a connection. Cheap to clone.
 ///
-/// The next call that pins rows replaces a connection that was lost, or on which a call was abandoned.
+/// If the connection was lost, or a call on it was abandoned, the next call that pins rows opens a new connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     shared: Arc<Shared>,

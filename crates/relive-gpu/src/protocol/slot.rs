@@ -46,7 +46,7 @@ impl Slot {
         !self.writers_turn()
     }
 
-    /// Returns the values written by the other side. Only for the side that has the turn.
+    /// Returns the values written by the other side. Must only be called by the side that has the turn.
     pub(crate) fn contents(&self) -> SlotContents {
         SlotContents {
             flags: self.flags.load(Ordering::Relaxed),
@@ -57,22 +57,23 @@ impl Slot {
         }
     }
 
-    /// Records the writer's progress and request. Only called in the writer's turn; the values take effect with the
-    /// hand-over.
+    /// Records the writer's progress and request. Must only be called in the writer's turn; the values take effect with
+    /// the hand-over.
     pub(crate) fn say(&self, flags: u32, steps: u32, weight: f32) {
         self.steps.store(steps, Ordering::Relaxed);
         self.weight.store(weight.to_bits(), Ordering::Relaxed);
         self.flags.store(flags, Ordering::Relaxed);
     }
 
-    /// Assigns a row to the slot. Only called by the controller, in its turn.
+    /// Assigns a row to the slot. Must only be called by the controller, in its turn.
     pub(crate) fn assign(&self, row: u64, generation: u64) {
         self.row.store(row, Ordering::Relaxed);
         self.generation.store(generation, Ordering::Relaxed);
         self.say(HAS_ROW, 0, 0.0);
     }
 
-    /// Records that the controller has taken the row of a complete trajectory. Only called in the controller's turn.
+    /// Records that the controller has taken the row of a complete trajectory. Must only be called in the controller's
+    /// turn.
     pub(crate) fn clear_row(&self) {
         let flags = self.flags.load(Ordering::Relaxed);
         self.flags.store(flags & !HAS_ROW, Ordering::Relaxed);
@@ -80,8 +81,8 @@ impl Slot {
 
     /// Ends the caller's turn. All of the caller's writes happen before the other side's next turn.
     pub(crate) fn hand_over(&self) {
-        // Sequentially consistent, which is stronger than the data needs. It ensures that this side sees that the other
-        // one sleeps, or that the other one sees this change before it sleeps.
+        // Sequential consistency is stronger than the data needs. It ensures that either this side sees that the other
+        // one is sleeping, or the other one sees this change before it sleeps.
         self.turn.fetch_add(1, Ordering::SeqCst);
     }
 

@@ -8,7 +8,8 @@ use super::radix;
 use super::sums::{Counted, Measure, Share, Sums, TileCursor};
 use super::weights::Weights;
 
-/// The smallest number of draws that are sorted before the lookup, so that neighboring draws share cache lines.
+/// The minimum number of draws for which draws are sorted before the lookup, so that neighboring draws share cache
+/// lines.
 const SORTED_FROM: usize = 1 << 12;
 
 /// The number of bits by which places are sorted.
@@ -27,7 +28,7 @@ pub(crate) struct Draw {
     pub(crate) units: u64,
 }
 
-/// The places of a selection's draws in a mass of `total`, which is positive.
+/// The places of a selection's draws in a total mass of `total`, which is positive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     pub(crate) numbers: Numbers,

@@ -108,7 +108,7 @@ impl pulp::NullaryFnOnce for Race<'_> {
     }
 }
 
-/// Positive f32 have the same order as their bits.
+/// Positive f32 values have the same order as their bits.
 pub(crate) fn largest_key(weight: f32) -> u64 {
     u64::from(!weight.to_bits())
 }

@@ -57,7 +57,8 @@ fn twice_atanh(s: f64) -> f64 {
     2.0 * s * polynomial(&ATANH_TERMS, s * s)
 }
 
-/// Splits a positive normal number: x = 2^exponent · fraction, with the fraction in [√½, √2).
+/// Splits a positive normal number into an exponent and a fraction: x = 2^exponent · fraction, with the fraction in
+/// [√½, √2).
 #[inline(always)]
 fn split(x: f64) -> (f64, f64) {
     let bits = x.to_bits();

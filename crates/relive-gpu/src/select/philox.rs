@@ -10,7 +10,7 @@ const ROUNDS: usize = 10;
 /// The step takes 56 bits of the counter, and the stream 8 bits.
 pub const MAX_STEP: u64 = (1 << 56) - 1;
 
-/// The purpose of the numbers: streams with one seed and step share no counter.
+/// The purpose of the numbers. Streams with the same seed and step share no counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Stream {
@@ -104,8 +104,8 @@ impl Numbers {
         block[usize::from(low_word(index).to_le_bytes()[0] & 3)]
     }
 
-    /// Computes the words of the indices `4 * first_block ..`, as many as fit into `words`: whole blocks, so that loops
-    /// are vectorized.
+    /// Computes the words of the indices `4 * first_block ..`, as many as fit into `words`. Computes whole blocks, so
+    /// that loops are vectorized.
     #[inline(always)]
     #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
     pub(crate) fn words<const BLOCKS: usize>(

@@ -20,14 +20,15 @@ const BLOCKS: usize = TILE / 4;
 /// A factor that covers all rounding errors of the bound.
 const ROOM: f64 = 1.0 + 1e-5;
 
-/// Returns the arrival time, as the bits of an f64: times are positive, so the bits have the same order.
+/// Returns the arrival time as the bits of an f64. Times are positive, so the bits have the same order.
 #[inline(always)]
 pub(crate) fn key(numbers: &Numbers, high: u32, index: u64, mass: f32) -> u64 {
     let low = numbers.word(Stream::RaceLow, index);
     (math::exponential(high, low) / f64::from(mass)).to_bits()
 }
 
-/// Offers all indices of `masses` that may still be among the first; `first` is the global index of `masses[0]`.
+/// Offers all indices of `masses` that may still be among the first to arrive; `first` is the global index of
+/// `masses[0]`.
 #[inline(always)]
 pub(crate) fn scan(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Smallest) {
     if !first.is_multiple_of(4) {
@@ -78,8 +79,8 @@ fn scan_aligned(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Sm
     }
 }
 
-/// Returns whether an index may arrive before the bound. A mass of 0 times an infinite bound is NaN, and compares as
-/// false.
+/// Returns whether an index may arrive before the bound. A mass of 0 times an infinite bound is NaN, for which the
+/// comparison returns false.
 #[inline(always)]
 fn reaches(high: u32, mass: f32, bound: f32) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "24 bits are exact")]

@@ -12,10 +12,10 @@ pub enum Selection {
     Uniform,
     /// In proportion to the masses (weights to the power of their exponent), with replacement.
     Weighted,
-    /// Like [`Weighted`](Self::Weighted), but draw j is within the j-th of `count` equal parts of the whole mass: fewer
-    /// repetitions, with the same overall probabilities.
+    /// Like [`Weighted`](Self::Weighted), but draw j is within the j-th of `count` equal parts of the whole mass: this
+    /// gives fewer repetitions, with the same overall probabilities.
     Stratified,
-    /// Prioritized replay (Schaul et al., 2016, section 3.3 and 3.4): weighted draws with importance weights (N ·
+    /// Prioritized replay (Schaul et al., 2016, sections 3.3 and 3.4): weighted draws with importance weights (N ·
     /// p)^-β, divided by the largest of the batch. α is the exponent of the [weights](super::WeightsConfig::exponent).
     Prioritized {
         /// β, at least 0: 0 means that all importance weights are 1.
@@ -25,9 +25,9 @@ pub enum Selection {
     },
     /// The largest weights, each index once; ties are broken by the lower index.
     TopK,
-    /// The first inserted indices, each once; ties are broken by the lower index.
+    /// The indices inserted first, each once; ties are broken by the lower index.
     Fifo,
-    /// The last inserted indices, each once; ties are broken by the lower index.
+    /// The indices inserted last, each once; ties are broken by the lower index.
     Lifo,
     /// In proportion to the masses, each index once, as if each drawn index were removed before the next draw. This is
     /// selection by the largest log(mass) + Gumbel number, in the form of a [race](super::race).
@@ -111,8 +111,8 @@ pub struct Selected {
 }
 
 impl Selected {
-    /// Returns the share of one of `ranks` ranks. The list is divided into runs of equal length; if it does not divide
-    /// evenly, the first runs have one more entry.
+    /// Returns the share of one of `ranks` ranks. The list is divided into runs of equal length; if its length is not
+    /// divisible, the first runs have one more entry.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {
         let count = self.indices.len();

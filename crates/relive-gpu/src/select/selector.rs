@@ -19,10 +19,11 @@ const MAGIC: [u8; 8] = *b"RLSELE01";
 /// The maximum number of indices in one selection.
 pub const MAX_COUNT: u64 = u32::MAX as u64;
 
-/// The minimum mean mass in units of the grid: below it, probabilities would be off by more than 0.4 %.
+/// The minimum mean mass, in units of the grid. Below it, probabilities would be off by more than 0.4 %.
 const MIN_MEAN_UNITS: u64 = 256;
 
-/// Selects indices. Seed, step, weights and request determine the result; each selection is one step.
+/// Selects indices. The result is determined by the seed, the step, the weights and the request; each selection is one
+/// step.
 ///
 /// With one rank, [`select`](Self::select) suffices. With several, every rank has a selector with the same seed and
 /// makes the same calls: [`summary`](Self::summary) for all ranks, [`select_with`](Self::select_with) on the gathered
@@ -126,10 +127,10 @@ impl Selector {
         Ok(Part { request, whole, draws })
     }
 
-    /// Returns how a single rank that owns all indices draws them with replacement.
+    /// Returns the parameters with which a single rank that owns all indices draws with replacement.
     ///
     /// # Errors
-    /// Those of [`select`](Self::select), or the selection selects each index once.
+    /// The errors of [`select`](Self::select), or the selection selects each index only once.
     pub(crate) fn draws(
         &self,
         rank: &dyn Rank,

@@ -6,7 +6,7 @@ use crate::bytes::narrow;
 /// The number of indices per run: their weights are one line of the cache, and so are the sums of half a tile.
 pub(crate) const RUN: usize = 16;
 
-/// The number of indices per tile. A tile of weights is 1 KiB: one load of eight numbers per lane of a GPU's warp.
+/// The number of indices per tile. A tile of weights is 1 KiB: one load of eight numbers by each lane of a GPU's warp.
 pub(crate) const TILE: usize = 256;
 
 /// The number of runs per tile.
@@ -15,7 +15,7 @@ const RUNS_PER_TILE: usize = TILE / RUN;
 /// The number of tiles per super-tile; a super-tile has 65,536 indices.
 pub(crate) const TILES_PER_SUPER: usize = 256;
 
-/// The measure of draws: each index in proportion to its mass, or all selectable ones equally.
+/// The measure from which indices are drawn: in proportion to their masses, or equally for all selectable indices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Units of the grid.
@@ -53,7 +53,7 @@ impl Share for Counted {
     }
 }
 
-/// A sum contributes its own value.
+/// Each sum contributes its own value.
 #[derive(Clone, Copy)]
 struct Summed;
 
@@ -84,8 +84,8 @@ impl Sums {
         self.runs
     }
 
-    /// Replaces the contribution of an index. A sum wraps only temporarily, because it ends up as a sum of existing
-    /// contributions.
+    /// Replaces the contribution of an index. A sum may wrap only temporarily, because in the end, it is again a sum of
+    /// existing contributions.
     #[inline(always)]
     pub(crate) fn replace(&mut self, local: usize, old: u64, new: u64) {
         let change = new.wrapping_sub(old);
@@ -183,8 +183,8 @@ impl TileCursor {
     }
 }
 
-/// Returns the position whose sum contains `rest`; reduces `rest` to the remainder within that sum. Adds up runs of 16
-/// sums and then examines only one run, so that most of the work is vector sums.
+/// Returns the position whose sum contains `rest`, and reduces `rest` to the remainder within that sum. Adds up runs of
+/// 16 sums and then examines only one run, so that most of the work consists of vector sums.
 #[inline(always)]
 fn find_in_many(sums: &[u64], rest: &mut u64) -> usize {
     let mut first = 0;
@@ -200,7 +200,7 @@ fn find_in_many(sums: &[u64], rest: &mut u64) -> usize {
     first + find_in(&sums[first..sums.len().min(first + RUN)], Summed, rest)
 }
 
-/// Like [`find_in_many`], for at most one run of values. Without branches, which nothing could predict.
+/// Like [`find_in_many`], for at most one run of values. Has no branches, because they would be unpredictable.
 #[inline(always)]
 fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize {
     let mut shares = [0; RUN];
@@ -224,7 +224,7 @@ fn find_in<T: Copy>(values: &[T], share: impl Share<T>, rest: &mut u64) -> usize
 mod tests {
     use super::*;
 
-    /// Returns the index at each place of the whole mass.
+    /// Returns the index at each place in the whole mass.
     fn walk(sums: &Sums, masses: &[f32], mut cursor: TileCursor) -> Vec<usize> {
         let starts = sums.starts();
         (0..sums.total()).map(|place| sums.find(&starts, masses, Counted, place, &mut cursor)).collect()

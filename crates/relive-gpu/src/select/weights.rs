@@ -25,12 +25,12 @@ pub struct WeightsConfig {
     pub total_capacity: u64,
     /// The global index of this rank's index 0.
     pub first: u64,
-    /// The largest weight that will ever be set. The grid of masses follows from it and the exponent: see [`Grid`] for
-    /// the resolution. If it is far above the actual weights, weighted selections are refused, because they would use
-    /// coarsely rounded weights.
+    /// The largest weight that will ever be set. The weight and the exponent determine the grid of masses; see [`Grid`]
+    /// for the resolution. If it is far above the actual weights, weighted selections are refused, because they would
+    /// use coarsely rounded weights.
     pub max_weight: f32,
-    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights unchanged, 0
-    /// makes all positive ones equal. Weight 0 has mass 0 with every exponent.
+    /// α: the mass of an index is its weight to this power, by [`power`](super::power). 1 leaves weights unchanged, and
+    /// 0 makes the masses of all positive weights equal. Weight 0 has mass 0 with every exponent.
     pub exponent: f32,
     /// The number of threads for operations over all indices; 0 means one for each processor.
     pub threads: usize,
@@ -65,7 +65,7 @@ impl WeightsConfig {
                 f32::MIN_POSITIVE
             )));
         }
-        // A power is monotone except for its last bit: the first factor above 1 leaves room for that.
+        // Powers are monotone except in the last bit, so this allows for it with the smallest factor above 1.
         let room = if self.exponent == 1.0 { 1.0 } else { 1.0 + f32::EPSILON };
         let max_mass = math::power(self.max_weight, self.exponent) * room;
         if !max_mass.is_finite() {
@@ -83,9 +83,9 @@ impl WeightsConfig {
 
 /// The weights of a rank's indices.
 ///
-/// An update changes three sums; a draw is four short searches. Sums are over integers (see [`Grid`]), so
-/// they do not depend on the order of updates, and the sums of ranks add up to the sums of one rank with all indices.
-/// Indices with weight 0 are never selected.
+/// An update changes three sums; a draw takes four short searches. Sums are over integers (see [`Grid`]), so they do
+/// not depend on the order of updates, and the sums of ranks add up to the sums of one rank with all indices. Indices
+/// with weight 0 are never selected.
 ///
 /// ```
 /// use relive_gpu::select::{Weights, WeightsConfig};
@@ -184,7 +184,7 @@ impl Weights {
         Ok(())
     }
 
-    /// Changes the exponent of all weights, as schedules of α do. Visits every index.
+    /// Changes the exponent of all weights, for example to follow a schedule of α. Visits every index.
     ///
     /// # Errors
     /// The exponent, or the largest weight to its power, is out of range.

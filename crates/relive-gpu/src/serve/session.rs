@@ -27,12 +27,12 @@ const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
 /// The maximum number of pieces sent at once, which is a limit of Linux.
 const PIECES: usize = 1024;
-/// The number of rows pinned before other connections are served.
+/// The number of rows that are pinned at once, before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
 /// The maximum number of rows that one connection may have pinned. Their list takes 72 MiB.
 const MAX_PINNED: usize = 1 << 20;
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 enum End {
     /// The connection broke, or the other side closed it.
     Broken,
@@ -59,7 +59,7 @@ impl From<ReadError> for End {
 struct ClientPins<'a> {
     reader: &'a Reader,
     leases: HashMap<u64, Pinned>,
-    /// Rows by index, and the number of leases of each.
+    /// Pinned rows by index, and the number of leases of each.
     rows: HashMap<u64, (PinnedRow, usize)>,
 }
 
@@ -234,7 +234,7 @@ impl ClientPins<'_> {
         pinned.append(now)
     }
 
-    /// Removes rows that are no longer pinned from the rows that may be read.
+    /// Makes rows unreadable once they are no longer pinned.
     fn forget(&mut self, pinned: &Pinned) {
         for row in pinned.rows() {
             if let Some((_, count)) = self.rows.get_mut(&row.index) {

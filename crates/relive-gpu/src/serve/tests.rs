@@ -104,7 +104,7 @@ fn collected(
     let pinned = reader.pin(indices).unwrap();
     let steps: Vec<u64> =
         pinned.rows().iter().zip(steps).map(|(row, step)| step % (row.length + 1)).collect();
-    // Twice, so that the second run reuses the memory of the first.
+    // The collection runs twice, so that the second run reuses the memory of the first.
     drop(collector.collect(&pinned, &steps).unwrap());
     let batch = collector.collect(&pinned, &steps).unwrap();
     let column = |window| batch.column(window).map(|column| (column.bytes.to_vec(), column.valid.to_vec()));
@@ -147,7 +147,7 @@ fn rows_pinned_by_another_rank_stay_until_unpinned() {
     assert!(missing.is_empty());
     assert_eq!(pinned.rows().iter().map(|row| row.index).collect::<Vec<_>>(), [6, 0, 6, 12]);
     assert_eq!((pins(&ranks.stores[1]), ranks.stores[1].status(6).unwrap().sampled), (2, 2));
-    // Index 5 is the oldest and is replaced first, then all others except index 6.
+    // Index 5 is the oldest and is replaced first, followed by all others except index 6.
     for number in 0..2 * CAPACITY {
         insert(&ranks.stores[1], 100 + number);
     }
@@ -155,7 +155,7 @@ fn rows_pinned_by_another_rank_stay_until_unpinned() {
     assert!(pinned.bytes(0, 0).unwrap_err().to_string().contains("on another machine"));
     drop(pinned);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);
-    // Sampled for the last time, and gone.
+    // The trajectory was sampled for the last time, and no longer exists.
     let held = ranks.remote.hold(&[6]).unwrap();
     assert_eq!((held.rows()[0].sampled, held.rows().len()), (2, 1));
     drop(held);
@@ -352,7 +352,7 @@ fn child() {
             std::thread::park();
         }
     }
-    // Pins all rows of the server at this address, and waits for its end.
+    // Pins all rows of the server at this address, and waits until the server ends.
     let own = store(0);
     let peers = role.split(' ').map(|address| Peer::connect(&network, address).unwrap());
     let all = own.reader().of_ranks(std::slice::from_ref(own.reader()), &peers.collect::<Vec<_>>()).unwrap();

@@ -11,7 +11,7 @@ use crate::memory::segment::Segment;
 use crate::protocol::pin::{RowState, Stamp};
 
 impl Inner {
-    /// Takes a snapshot of the store, and runs `act` before anything other than weights and sample counts can change.
+    /// Takes a snapshot of the store, and runs `act` on it while only weights and sample counts can change.
     pub(crate) fn snapshot<T>(&self, act: impl FnOnce(&Snapshot) -> Result<T>) -> Result<(Snapshot, T)> {
         let state = self.state.lock();
         let snapshot = snapshot(&self.segment, &state);

@@ -23,7 +23,7 @@ use crate::schema::Schema;
 
 /// A store, in the process that created it and manages its rows: the controller. Cheap to clone.
 ///
-/// Dropping the last clone closes the segment and removes its name; other processes may still read their mappings.
+/// Dropping the last clone closes the segment and removes its name. Other processes can still read their mappings.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -53,7 +53,7 @@ pub struct Status {
     pub generation: u64,
     /// The number of steps of its trajectory.
     pub length: u64,
-    /// 0 if the row is not selectable.
+    /// The trajectory's weight; 0 if the row is not selectable.
     pub weight: f32,
     /// The number of trajectories committed before its own.
     pub inserted: u64,
@@ -70,7 +70,7 @@ pub struct Reweigh {
     pub index: u64,
     /// The generation that was returned when the trajectory was committed or pinned.
     pub generation: u64,
-    /// Finite and not negative; with 0 the trajectory is kept, but never drawn.
+    /// The weight, which is finite and not negative. With weight 0, the trajectory is kept but never drawn.
     pub weight: f32,
 }
 
@@ -103,8 +103,8 @@ impl Store {
         Self::make(schema, options, Reach::Descriptor)
     }
 
-    /// Creates a store for threads of this process only. On systems without huge pages in shared memory, this is the
-    /// fastest.
+    /// Creates a store for threads of this process only. This is the fastest kind of store on systems without huge
+    /// pages in shared memory.
     ///
     /// # Errors
     /// Same as [`create`](Self::create).
@@ -231,8 +231,8 @@ impl Store {
     /// Inserts a copy of a trajectory: the bytes of each column, `length` steps of them.
     ///
     /// # Errors
-    /// The errors of [`begin`](Self::begin) and [`Writing::commit`], or a column's bytes do not match its steps. A
-    /// refused insert evicts nothing.
+    /// The errors of [`begin`](Self::begin) and [`Writing::commit`], or a column's bytes do not match its steps. An
+    /// insert that is refused evicts nothing.
     pub fn insert(&self, columns: &[&[u8]], length: u64, weight: f32) -> Result<Inserted> {
         check_columns(self.schema(), columns, length)?;
         check_weight(weight)?;
@@ -267,7 +267,7 @@ impl Store {
     /// not count.
     ///
     /// # Errors
-    /// An index belongs to another rank, in which case nothing is removed; or this process is missing from `/proc`.
+    /// An index belongs to another rank, in which case nothing is removed; or `/proc` does not contain this process.
     pub fn remove(&self, trajectories: &[Inserted]) -> Result<Changed> {
         let inner = &*self.inner;
         let mut places = Vec::with_capacity(trajectories.len());
@@ -291,7 +291,7 @@ impl Store {
         let segment = &self.inner.segment;
         let row = self.inner.shard.local(index)?;
         let at = narrow(row);
-        // Under the lock, so that no partial change is visible.
+        // The status is read under the lock, so that no partial change is visible.
         let _state = self.inner.state.lock();
         let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
         let pins = controller::pins(segment, row);
@@ -312,9 +312,9 @@ impl Store {
         })
     }
 
-    /// Returns the rows whose weights may have changed since the last call, for callers that keep sums of weights: each
-    /// once, with its current weight. A row that a reader in another process has sampled for the last time is included
-    /// once it is freed.
+    /// Returns the rows whose weights may have changed since the last call, each once and with its current weight, for
+    /// callers that keep sums of weights. A row that a reader in another process has sampled for the last time is
+    /// included once it is freed.
     #[must_use]
     pub fn take_changes(&self) -> Vec<Change> {
         let segment = &self.inner.segment;
@@ -331,7 +331,7 @@ impl Store {
     /// wait for a row also does this.
     ///
     /// # Errors
-    /// This process is missing from `/proc`.
+    /// `/proc` does not contain this process.
     pub fn sweep(&self) -> Result<u64> {
         let swept = self.inner.sweep()?;
         self.inner.notify_room();

@@ -21,7 +21,8 @@ use crate::metrics::{Eviction, Metrics};
 
 /// How long a wait for a row lasts before it checks for dead readers, which wake nobody.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
-/// How many times a callback is called again because its choice could no longer be evicted when it returned.
+/// The maximum number of times that a callback is called again because its choice could no longer be evicted when it
+/// returned.
 const CHOICES: usize = 8;
 
 #[derive(Debug)]
@@ -201,7 +202,7 @@ pub(crate) struct WriterSlots {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WriterSlot {
     pub(crate) place: Option<Place>,
-    /// The writer's request has been reported, and its turn has not been given back yet.
+    /// Whether the writer's request has been reported and its turn has not been given back yet.
     pub(crate) reported: bool,
     pub(crate) looked_ms: u64,
 }

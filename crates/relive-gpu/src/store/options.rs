@@ -33,7 +33,7 @@ pub struct Candidate {
     pub sampled: u64,
 }
 
-/// Chooses a victim among candidates by its position; `None` evicts nothing.
+/// Chooses a victim among the candidates and returns its position; `None` evicts nothing.
 pub type Choose = Arc<dyn Fn(&[Candidate]) -> Option<usize> + Send + Sync>;
 
 /// Which trajectory is evicted when another one needs room. Pinned trajectories are skipped.
@@ -45,7 +45,7 @@ pub enum Removal {
     Fifo,
     /// The newest trajectory.
     Lifo,
-    /// The trajectory with the lowest weight; among equal weights, the oldest.
+    /// The trajectory with the lowest weight; among trajectories with equal weights, the oldest.
     LowestWeight,
     /// A uniformly random trajectory, from the store's seed.
     Random,
@@ -102,15 +102,15 @@ pub struct StoreOptions {
     pub capacity: u64,
     /// Which trajectory is evicted when another one needs its place.
     pub removal: Removal,
-    /// The maximum number of selectable trajectories, which is at most the capacity. A commit beyond it evicts one. If
-    /// all are pinned, the maximum is exceeded until the next commit.
+    /// The maximum number of selectable trajectories, which is at most the capacity. A commit that exceeds it evicts a
+    /// trajectory. If all are pinned, the maximum stays exceeded until the next commit.
     pub max_selectable: Option<u64>,
     /// The seed of the random removal.
     pub seed: u64,
     /// Whether to request huge pages. If the system has none, small pages are used.
     pub huge_pages: bool,
     /// The number of threads that touch the segment's memory when it is created, so that a lack of memory is detected
-    /// then and not on a write. With 0, memory is allocated when it is first written.
+    /// at that time rather than during a write. With 0, memory is allocated when it is first written to.
     pub touch_threads: usize,
     /// This store's position among `ranks` stores with the same capacity. Its indices are `rank · capacity` to `(rank +
     /// 1) · capacity - 1`.

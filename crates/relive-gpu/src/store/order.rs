@@ -9,7 +9,7 @@ use crate::bytes::{narrow, wide};
 /// The selectable rows in the order of removal.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// By a key. The row with the lowest key is removed first; among equal keys, the one that was inserted first.
+    /// By a key. The row with the lowest key is removed first; among rows with equal keys, the one inserted first.
     Sorted(BTreeSet<(u64, u64, u64)>, fn(&Row) -> u64),
     /// Rows in arbitrary order, with the position of each row.
     Any { rows: Vec<u64>, places: Vec<u64> },
@@ -33,7 +33,7 @@ impl Order {
                 Self::Sorted(BTreeSet::new(), |row| row.inserted)
             }
             Removal::Lifo => Self::Sorted(BTreeSet::new(), |row| !row.inserted),
-            // Weights have no sign, so their bits have the same order.
+            // Weights are never negative, so their bits have the same order.
             Removal::LowestWeight => Self::Sorted(BTreeSet::new(), |row| u64::from(row.weight.to_bits())),
             Removal::Random => Self::Any { rows: Vec::new(), places: vec![NOWHERE; narrow(capacity)] },
         }

@@ -33,8 +33,8 @@ impl Reader {
     /// since they were drawn.
     ///
     /// # Errors
-    /// An index belongs to another rank, the controller ended while it was deciding about a row, or a store on another
-    /// machine does not answer within the network's patience.
+    /// An index belongs to another rank, the controller ended while it was deciding whether to evict a row, or a store
+    /// on another machine does not answer within the network's patience.
     pub fn pin_present(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
         self.pin_all(indices, true)
     }
@@ -84,7 +84,8 @@ impl Reader {
         Ok(positions)
     }
 
-    /// Requests pins from the stores on other machines, each once. Returns the positions that each request covers.
+    /// Requests pins from the stores on other machines, with one request per store. Returns the positions that each
+    /// request covers.
     fn ask_peers(
         &self,
         indices: &[u64],

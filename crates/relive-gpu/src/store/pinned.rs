@@ -82,8 +82,8 @@ impl Pinned {
     /// Appends the pins from another call to these.
     ///
     /// # Errors
-    /// The other pins were made by another reader, or the connection to a store on another machine was lost in between.
-    /// In these cases, the other pins are released.
+    /// The other pins were made by another reader, or the connection to a store on another machine was lost between the
+    /// two calls. In these cases, the other pins are released.
     pub fn append(&mut self, mut other: Pinned) -> Result<()> {
         if !self.reader.is(&other.reader) {
             return Err(Error::invalid("the trajectories were pinned by another reader"));

@@ -1,4 +1,4 @@
-//! The places of an index space's stores: in this machine's memory, or behind a connection.
+//! Where the stores of an index space are: in this machine's memory, or behind a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +16,8 @@ use crate::protocol::pin::{self, Pin};
 /// The number of rows whose pins are announced together.
 const ROWS_AT_ONCE: usize = 64;
 
-/// How many times a pin retries while the controller decides about the row, which takes less than a microsecond.
+/// The maximum number of times that a pin is retried while the controller is deciding whether to evict the row, which
+/// takes less than a microsecond.
 const LOOKS: usize = 10_000;
 
 /// A pinned trajectory.
@@ -36,7 +37,7 @@ pub struct PinnedRow {
     pub sampled: u64,
 }
 
-/// The place of one of the joined stores.
+/// Where one of the joined stores is.
 #[derive(Clone, Debug)]
 pub(crate) enum StorePlace {
     /// In this machine's memory.
@@ -119,8 +120,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Reads what pinning needs, so that the lines of all rows are fetched at the same time. Counting pins, by contrast,
-    /// waits for one line after the other.
+    /// Reads all words that pinning needs, so that the cache lines of all rows are fetched at the same time. Counting
+    /// pins, by contrast, waits for one line after the other.
     fn fetch(&self, rows: &[usize]) {
         let segment = &self.segment;
         let (pins, states, sampled) = (segment.pins(self.slot), segment.states(), segment.sampled());

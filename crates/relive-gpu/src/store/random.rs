@@ -34,7 +34,7 @@ mod tests {
 
     #[test]
     fn the_first_numbers_match_the_paper() {
-        // From the reference implementation with seed 1234567.
+        // The expected values are from the reference implementation with seed 1234567.
         let mut random = SplitMix::new(1_234_567);
         assert_eq!(
             [(); 3].map(|()| random.next()),

@@ -1,4 +1,4 @@
-//! Reads trajectories, in this process or another, while they cannot be replaced.
+//! Reads trajectories, in this process or another, while they are protected from replacement.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::schema::Schema;
 
 /// A process's access to a store that it or another process created. Cheap to clone.
 ///
-/// After a fork, the child must attach again, because pins belong to a process, and end with it.
+/// After a fork, the child must attach again, because pins belong to a process and end with it.
 ///
 /// Readers of the ranks' stores on this machine and [peers](Peer) for the others combine into one reader of the whole
 /// index space: see [`of_ranks`](Self::of_ranks).
@@ -179,7 +179,7 @@ impl Reader {
     }
 
     /// Returns a number that changes whenever one of this rank's weights changes. A copy of the weights that was made
-    /// after reading this number is current while the number stays the same.
+    /// after this number was read remains current for as long as the number stays the same.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.shared.segment.changes()

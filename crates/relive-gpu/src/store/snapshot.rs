@@ -16,7 +16,7 @@ pub(crate) struct SnapshotRow {
 pub(crate) struct Snapshot {
     pub(crate) rows: Vec<SnapshotRow>,
     pub(crate) generations: Vec<u64>,
-    /// In order of allocation; rows that are being written come last, as free rows.
+    /// The free rows in order of allocation; rows that are being written count as free, and come last.
     pub(crate) free: Vec<u64>,
     pub(crate) order: Vec<u64>,
     pub(crate) random: u64,

@@ -286,7 +286,7 @@ impl Drop for Writer {
     }
 }
 
-/// A deadline that cannot be expressed is replaced by one that is never reached.
+/// A deadline that cannot be represented is replaced by one that is never reached.
 pub(super) fn deadline(patience: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(wide(1 << 31)))

@@ -12,20 +12,20 @@ use crate::metrics::Metrics;
 use crate::protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 
-/// The age of a writer's last heartbeat at which the controller checks whether the writer is dead.
+/// The age of a writer's last heartbeat from which the controller checks whether the writer is dead.
 const QUIET_MS: u64 = 100;
 /// How long a wait lasts before it checks for dead writers, which do not wake it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// The corresponding limit while writers are waiting for rows, because a dropped batch frees rows without waking this
-/// wait.
+/// The corresponding time while writers are waiting for rows. It is shorter because dropping a batch frees rows without
+/// waking this wait.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
 
-/// A writer waits for the controller's part of its current step.
+/// A request from a writer that is waiting for the controller's part of its current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The writer's slot.
     pub slot: usize,
-    /// The index that its trajectory will have.
+    /// The index that the writer's trajectory will have.
     pub index: u64,
     /// The current step.
     pub step: u64,
@@ -47,10 +47,10 @@ pub struct Scan {
 
 impl Store {
     /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that need them, reclaims the
-    /// rows of writers that have ended, and reports requests.
+    /// rows of writers that have ended, and returns new requests.
     ///
     /// # Errors
-    /// The system does not report which processes are alive.
+    /// The system does not show which processes are alive.
     pub fn scan(&self) -> Result<Scan> {
         let mut writers = self.inner.writers.lock();
         let mut scan = Scan::default();
@@ -100,7 +100,7 @@ impl Store {
         })
     }
 
-    /// Returns the turn to the writers whose requests have been answered.
+    /// Gives the turn back to the given writers, whose requests have been answered.
     ///
     /// # Errors
     /// A slot has no request that a scan has reported; the slots before it are still given back. A writer that has
@@ -160,7 +160,7 @@ impl Store {
                 "got {bytes} bytes for a step of column {name:?}, which needs {expected}"
             )));
         }
-        // Held until the end, so that no other thread gives the slot back in the meantime.
+        // The lock is held until the end, so that no other thread gives the slot back in the meantime.
         let writers = self.inner.writers.lock();
         let remembered = writers.slots.get(slot).filter(|slot| slot.reported);
         let place = remembered.and_then(|slot| slot.place).ok_or_else(|| no_request(slot))?;

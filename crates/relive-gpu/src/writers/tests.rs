@@ -188,8 +188,8 @@ fn a_writer_writes_trajectories_and_exits() {
     assert_eq!((store.len(), store.metrics().dead_writers), (3, 0));
 }
 
-/// Defects 8 to 10: a slot is served again and again, finished trajectories become selectable, and the end of a writer
-/// is noticed.
+/// Defects 8 to 10: a slot is served any number of times, finished trajectories become selectable, and the end of a
+/// writer is noticed.
 #[test]
 fn a_kill_at_any_point_loses_only_the_open_trajectory() {
     let name = name("points");

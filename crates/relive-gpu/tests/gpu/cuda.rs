@@ -76,7 +76,7 @@ fn select_everywhere(device: &Device, capacity: u64, first: u64, exponent: f32) 
     }
 }
 
-/// Every kind of selection, on ranks with and without neighbors, in several super-tiles, with and without powers.
+/// Tests every kind of selection on ranks with and without neighbors, in several super-tiles, with and without powers.
 #[test]
 fn kernels_select_the_same_rows_as_the_cpu() {
     let Some((device, _)) = emulated() else { return };
@@ -86,7 +86,7 @@ fn kernels_select_the_same_rows_as_the_cpu() {
     select_everywhere(&device, 70_001, 0, 0.0);
 }
 
-/// Draws that stay on the device are those of the CPU, before and after updates.
+/// Draws that stay on the device are the same as on the CPU, both before and after updates.
 pub(crate) fn draw_everywhere(device: &Device, capacity: u64, exponent: f32, count: u64) {
     let config = WeightsConfig { exponent, ..WeightsConfig::new(capacity) };
     let (mut host, mut other) = (Weights::new(config).unwrap(), DeviceWeights::new(device, config).unwrap());
@@ -131,7 +131,8 @@ fn draws_that_stay_on_the_device_match_those_of_the_cpu() {
     draw_everywhere(&device, 70_001, 0.6, 1_000);
 }
 
-/// Few selectable indices in four super-tiles, so that many draws fall at the very start of tiles and super-tiles.
+/// There are few selectable indices in four super-tiles, so that many draws fall at the very start of tiles and
+/// super-tiles.
 #[test]
 fn kernels_find_the_starts_of_tiles() {
     let Some((device, _)) = emulated() else { return };
@@ -150,7 +151,7 @@ fn kernels_find_the_starts_of_tiles() {
     }
 }
 
-/// So many equal keys that ties must also be broken by index.
+/// There are so many equal keys that ties must also be broken by index.
 #[test]
 fn equal_keys_are_selected_by_lower_index() {
     let Some((device, _)) = emulated() else { return };
@@ -240,8 +241,8 @@ fn naive(column: &ColumnPlan, store: &[u8], rows: Rows<'_>) -> Vec<u8> {
         }
         let missing = size(column.out_row_bytes()) - data.len();
         let pad = column.padding.iter().copied().cycle();
-        // Padding consists of whole elements, so a window's padding takes its bytes from the 16-byte pattern by their
-        // position in the output.
+        // Padding consists of whole elements, so the position of each padding byte in the output determines its
+        // position in the 16-byte pattern.
         let begin_of_pad = match column.pad {
             Pad::Head => 0,
             Pad::Tail => data.len(),
@@ -358,7 +359,7 @@ proptest! {
     }
 }
 
-/// Rows of many pieces, long enough that warps repeat their loop and pieces begin at arbitrary offsets.
+/// Rows with many pieces, long enough that warps repeat their loop and pieces begin at arbitrary offsets.
 #[test]
 fn long_rows_are_collected_in_pieces() {
     let Some((device, _)) = emulated() else { return };

@@ -51,7 +51,7 @@ fn a_gpu_selects_the_same_rows_as_the_cpu() {
     }
 }
 
-/// For drivers that are too old for the shipped kernels.
+/// Tests the fallback for drivers that are too old for the shipped kernels.
 #[test]
 fn a_gpu_runs_kernels_compiled_on_this_machine() {
     let Some(device) = device() else { return };

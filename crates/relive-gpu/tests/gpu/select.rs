@@ -80,8 +80,8 @@ fn weight() -> impl Strategy<Value = f32> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Defects 2, 13, 14 and 15: the weights of other ranks count, no rank's rows replace another's, and indices are
-    /// translated only once.
+    /// Defects 2, 13, 14 and 15: the weights of other ranks are taken into account, no rank's rows replace another's,
+    /// and indices are translated only once.
     #[test]
     fn any_number_of_ranks_selects_the_same_rows(
         all in prop::collection::vec(weight(), 16..1_500),
@@ -162,7 +162,8 @@ proptest! {
     }
 }
 
-/// Returns chi-square of counts against expectations, in standard deviations from its mean.
+/// Returns the chi-square statistic of counts against expectations, as its distance from its mean in standard
+/// deviations.
 fn deviation(counts: &[u64], expected: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "small counts")]
     let terms =
@@ -259,8 +260,8 @@ fn without_replacement_matches_sequential_draws() {
     assert!(deviation.abs() < 4.0, "{deviation} standard deviations");
 }
 
-/// The bound that rejects indices early must not reject any of the first ones. The result is compared with a sort of
-/// all keys, over many tiles.
+/// The bound that rejects indices early must not reject any index that arrives among the first. The result is compared
+/// with a sort of all keys, over many tiles.
 #[test]
 fn without_replacement_does_not_depend_on_the_number_of_threads() {
     let all: Vec<f32> = (0..300_000u32)

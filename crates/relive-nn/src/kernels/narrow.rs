@@ -10,7 +10,7 @@ pub(crate) const NARROW: usize = 4;
 /// The number of lanes in sums over inputs.
 const LANES: usize = 16;
 
-/// `out += x·weightᵀ`: `x` is `[rows, inputs]`, `out` `[rows, outputs]`.
+/// Computes `out += x·weightᵀ`, where `x` is `[rows, inputs]` and `out` is `[rows, outputs]`.
 #[derive(Debug)]
 pub(crate) struct AddOutputs<'a> {
     pub(crate) x: &'a [f32],
@@ -62,7 +62,8 @@ fn sum(lanes: &[f32; LANES]) -> f32 {
     (four[0] + four[2]) + (four[1] + four[3])
 }
 
-/// `out = dy·weight`, the gradient with respect to the inputs: `dy` is `[rows, outputs]`, `out` `[rows, inputs]`.
+/// Computes `out = dy·weight`, the gradient with respect to the inputs, where `dy` is `[rows, outputs]` and `out` is
+/// `[rows, inputs]`.
 #[derive(Debug)]
 pub(crate) struct InputGradient<'a> {
     pub(crate) dy: &'a [f32],

@@ -4,7 +4,7 @@
 
 use pulp::{Simd, WithSimd};
 
-/// `out = aᵀ·b`: `a` is `[rows, height]`, `b` `[rows, width]`, `out` `[height, width]`.
+/// Computes `out = aᵀ·b`, where `a` is `[rows, height]`, `b` is `[rows, width]` and `out` is `[height, width]`.
 #[derive(Debug)]
 pub(crate) struct OuterProducts<'a> {
     pub(crate) a: &'a [f32],

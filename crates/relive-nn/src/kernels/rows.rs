@@ -22,8 +22,8 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// `out += x·weight`, with sums over the inputs in their order. `weight` is `[inputs, outputs]`, `out` `[rows,
-/// outputs]`.
+/// Computes `out += x·weight`, adding the terms of each sum in the order of the inputs. `weight` is `[inputs,
+/// outputs]`, and `out` is `[rows, outputs]`.
 #[derive(Debug)]
 pub(crate) struct AddProduct<'a> {
     pub(crate) rows: Rows<'a>,

@@ -16,7 +16,7 @@ use super::dtypes::{dtype_of, kind_of, numpy, unsupported};
 
 /// A leaf of a step: a numpy array or scalar, a Python number or string, or anything that numpy converts to an array.
 ///
-/// Python integers become `int64` and floats `float64`, as in numpy.
+/// As in numpy, Python integers become `int64`, and floats become `float64`.
 pub(crate) enum Value<'py> {
     /// Row-major and little endian, read in place.
     Array { array: Bound<'py, PyUntypedArray>, dtype: DType, shape: Shape },
@@ -131,7 +131,7 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// Returns the values of several steps, counted by the leading dimension, or `None` for scalars.
+    /// Returns the values of several steps, whose number is the leading dimension, or `None` for scalars.
     ///
     /// # Errors
     /// Same as [`step`](Self::step).
@@ -191,7 +191,7 @@ pub(crate) fn to_tensor(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 
 fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     if let Ok(value) = object.cast::<PyFloat>() {
-        // Only Python's own float: numpy's float64 is a subclass with the same meaning.
+        // Accepts only Python's own float, because numpy's float64 is a subclass of it.
         return Ok(Some(Tensor::scalar(value.value())));
     }
     if let Ok(value) = object.cast::<PyBool>() {
@@ -217,7 +217,7 @@ fn python_scalar(object: &Bound<'_, PyAny>) -> PyResult<Option<Tensor>> {
     tensor(Tensor::from_strings([text], Shape::scalar())).map(Some)
 }
 
-/// Returns the array itself if it is row-major and little endian, otherwise a copy that is.
+/// Returns the array itself if it is row-major and little endian; otherwise, returns a copy with this layout.
 pub(crate) fn canonical<'py>(
     array: &Bound<'py, PyUntypedArray>,
     descr: &Bound<'py, PyArrayDescr>,
@@ -373,7 +373,7 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     if kind_of(&array.dtype()) == b'u' {
         return elements(array.call_method1(intern!(py, "astype"), ("uint64",))?.cast::<PyUntypedArray>()?);
     }
-    // numpy turns a list of keys above and below 2**63 into floats, which changes their values.
+    // If a list contains keys both below and above 2**63, numpy converts them to floats, which changes their values.
     let whole = if object.cast::<PyUntypedArray>().is_ok() || object.try_iter().is_err() {
         array.call_method0(intern!(py, "tolist"))?
     } else {

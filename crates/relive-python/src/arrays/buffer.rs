@@ -1,5 +1,5 @@
-//! Memory that Rust, or a server over shared memory, fills and that numpy then owns. When numpy releases it, it is
-//! reused for a later batch.
+//! Memory that is filled by Rust, or by a server over shared memory, and then owned by numpy. When numpy releases it,
+//! it is reused for a later batch.
 #![expect(unsafe_code, reason = "numpy's C interface takes pointers; each block says why it is sound")]
 
 use numpy::npyffi::{self, NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API};
@@ -100,7 +100,7 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
     let dims: SmallVec<[usize; 8]> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     let seen = Bound::new(py, TensorOwner(tensor.clone()))?;
     match seen.get().0.bytes() {
-        // numpy aligns complex numbers like their parts, so no type needs more than 8 bytes.
+        // numpy aligns complex numbers like their parts, so no type needs an alignment of more than 8 bytes.
         Some(bytes) if bytes.as_ptr().addr().is_multiple_of(align_of::<u64>()) => {
             // SAFETY: a tensor has as many bytes as its shape and dtype need. The tensor in `seen` keeps them alive by
             // a reference count, they are never written to, and the array is read-only.
@@ -123,8 +123,8 @@ pub(crate) fn read_only<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Optio
 ///
 /// # Safety
 /// `data` is aligned for the dtype and points to as many bytes as `dims` and the dtype need. They stay in place while
-/// `owner` lives. If the flags make the array writable, nothing else refers to them; otherwise, they are never written
-/// to.
+/// `owner` lives. If the flags make the array writable, nothing else refers to the bytes; otherwise, the bytes are
+/// never written to.
 unsafe fn array_over<'py>(
     data: *mut u8,
     dtype: DType,

@@ -69,7 +69,8 @@ impl Client {
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
-    /// Returns the tables with their waiters and bytes, and the server's totals. Supported only by Relive's servers.
+    /// Returns the tables with the numbers of their waiters and bytes, and the server's totals. Supported only by
+    /// Relive's servers.
     fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let status = self.ask(py, "status", client.status())?.or_raise(py)?;
@@ -275,8 +276,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, self.timeout).keeping_rows(keep_rows))
     }
 
-    /// Returns an iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` are
-    /// prefetched, and none from a table that deletes items when they are sampled.
+    /// Returns an iterator of `num_samples` samples, each of which may take `timeout` seconds. At most `ahead` samples
+    /// are prefetched, and none are prefetched from a table that deletes items when they are sampled.
     #[pyo3(signature = (table, num_samples, ahead, timeout = None))]
     fn samples(
         &self,
@@ -304,8 +305,8 @@ impl Client {
         Ok(Sampler::streaming(client, sampler, timeout))
     }
 
-    /// Returns up to `limit` items, starting at position `cursor`, and the position of the next page. Each item is
-    /// `(key, priority, times_sampled, inserted_at)`.
+    /// Returns up to `limit` items, starting at position `cursor`, and the position at which the next page starts. Each
+    /// item is `(key, priority, times_sampled, inserted_at)`.
     #[expect(clippy::type_complexity, reason = "one tuple per item")]
     fn items(
         &self,

@@ -1,4 +1,4 @@
-//! The client: an address, and a connection that is made when needed.
+//! The client: an address, and a connection that is opened when it is needed.
 
 use std::future::Future;
 use std::time::Duration;
@@ -60,7 +60,8 @@ impl Client {
         Client { address, choice, timeout, as_reverb, security, connected, rules }
     }
 
-    /// Returns the connection. It is renewed after a fork, and when a server starts or stops in this process.
+    /// Returns the connection. The connection is replaced after a fork, and when a server starts or stops in this
+    /// process.
     pub(crate) fn connect(&self, py: Python<'_>) -> PyResult<RustClient> {
         let process = std::process::id();
         let place = address::local_place(&self.address).filter(|_| self.choice.may_be_in_process());
@@ -95,7 +96,7 @@ impl Client {
         if let Some(old) = old
             && old.process != process
         {
-            // After a fork, this is the parent's connection, and its tasks do not run in this process.
+            // After a fork, `old` is the parent's connection, whose tasks do not run in this process.
             std::mem::forget(old);
         }
         Ok(client)

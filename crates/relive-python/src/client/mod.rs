@@ -1,4 +1,4 @@
-//! The class `Client`: a connection that is made when needed, and the calls over it.
+//! The class `Client`: a connection that is opened when it is needed, and the calls over it.
 
 mod calls;
 mod choices;

@@ -28,8 +28,8 @@ pub(crate) fn local_place(address: &str) -> Option<Place> {
     LOCAL_HOSTS.contains(&host).then(|| port.parse::<u16>().ok()).flatten().map(Place::from)
 }
 
-/// Returns an error if a server of this process has stopped at `address` and no other process listens there, because a
-/// wait for the stopped server would never end.
+/// Returns an error if a server of this process has stopped at `address` and no other process listens there, because
+/// waiting for the stopped server would never end.
 pub(crate) fn check_for_successor(py: Python<'_>, address: &str, place: Option<Place>) -> PyResult<()> {
     let port = place.and_then(|place| u16::try_from(place).ok());
     if port.is_some_and(|port| py.detach(|| is_listened_at(port))) {

@@ -56,8 +56,8 @@ pub(crate) fn put(place: Place, engine: Engine) {
     drop(before);
 }
 
-/// Records that the server of `engine` has stopped, unless another server has its place now. The entry, which is small,
-/// remains.
+/// Records that the server of `engine` has stopped, unless another server has taken its place. The entry, which is
+/// small, remains.
 pub(crate) fn stop(place: Place, engine: &Engine) {
     let gone = SERVERS.with(|servers| {
         let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));

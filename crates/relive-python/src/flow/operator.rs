@@ -12,8 +12,8 @@ use super::raise::Failed;
 use super::source::{self, Item};
 use crate::interpreter::finalization;
 
-/// An operator as `relive.flow` describes it. Functions receive the item and the number of its shard, or -1 if it has
-/// none.
+/// An operator as `relive.flow` describes it. Functions receive the item and the number of its shard, or -1 if the item
+/// does not come from a shard.
 #[derive(Clone)]
 pub(super) enum Operator {
     /// Applies a function to each item.

@@ -42,7 +42,7 @@ impl Pulled {
     }
 }
 
-/// Errors of functions are preserved on their way through another graph.
+/// Preserves the errors of functions on their way through another graph.
 impl From<FlowError> for Failed {
     fn from(error: FlowError) -> Failed {
         finalization::attach(|py| Failed::from(raise(py, &error)))

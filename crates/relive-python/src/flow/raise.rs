@@ -32,7 +32,7 @@ pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
         // Python 3.10 has no notes.
         let _ = raised.value(py).call_method1(intern!(py, "add_note"), (error.to_string(),));
         if raised.is_instance_of::<PyStopIteration>(py) {
-            // A StopIteration that is not converted would silently end the consumer and lose the remaining items;
+            // Without this conversion, a StopIteration would silently end the consumer and lose the remaining items.
             // Python's generators convert it for the same reason.
             let runtime_error = PyRuntimeError::new_err(format!("{error}: a function raised StopIteration"));
             runtime_error.set_cause(py, Some(raised.clone_ref(py)));

@@ -1,4 +1,4 @@
-//! Messages from shards on other hosts: [`Port`](relive_cluster::stream::Port) and its two ends, for `relive.flow`.
+//! Messages from shards on other hosts, for `relive.flow`: [`Port`](relive_cluster::stream::Port) and its two ends.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use relive_flow::{ErrorKind, Flow};
 /// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// The number of bytes that a shard may be ahead of its reader.
+/// The number of bytes by which a shard may be ahead of its reader.
 const WINDOW_BYTES: u64 = 32 << 20;
 
 /// The port on which the readers of this process listen, for writers with a token.
@@ -48,14 +48,14 @@ impl PyPort {
         self.0.address().to_string()
     }
 
-    /// Returns the reader of a shard, which may be up to `messages` messages ahead.
+    /// Returns the reader of a shard; the shard may be up to `messages` messages ahead of it.
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
         let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
         Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
     }
 
-    /// Makes the reader of a permanently failed shard return this error.
+    /// Makes the reader of a shard that has permanently failed return the given error.
     fn fail(&self, shard: u32, reason: &str) {
         self.0.fail(shard, reason);
     }

@@ -1,4 +1,4 @@
-//! Python objects, and iterators of them as streams.
+//! Python objects in graphs, and Python iterators as streams.
 
 use std::task::Poll;
 

@@ -20,7 +20,7 @@ const SLICE: Duration = Duration::from_millis(50);
 #[pyclass(frozen, module = "relive._native", name = "FlowStream")]
 pub(crate) struct Stream {
     flow: Brief<Option<Flow<Item>>>,
-    /// No item is pulled after the end.
+    /// Whether the end was reached, after which no item is pulled.
     is_over: AtomicBool,
     /// Whether a pull may hold the interpreter, because no other thread holds a lock of this graph while it is waiting
     /// for the interpreter.
@@ -153,7 +153,7 @@ impl Stream {
         Ok(copies.map(|copy| Stream::of_graph(copy, false)).collect())
     }
 
-    /// Merges several flows: by weights, alternately, or as items arrive.
+    /// Merges several flows: in proportion to weights, alternately, or as items arrive.
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn union(
@@ -221,7 +221,7 @@ impl Stream {
         let (done, is_done) = sync_channel(1);
         let end = move || {
             drop(flow);
-            // The receiver may have given up.
+            // The receiver may have stopped waiting.
             let _ = done.send(());
         };
         let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();

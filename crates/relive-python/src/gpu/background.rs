@@ -14,19 +14,19 @@ use super::raise::{Failed, Result};
 /// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// Trajectories that will become a batch, and where to report it.
+/// Trajectories that will become a batch, and the channel over which the batch is returned.
 struct Job {
     pinned: Arc<Pinned>,
     steps: Vec<u64>,
     done: Sender<Done>,
 }
 
-/// The result. On failure, the trajectories are returned.
+/// The result of a collection. A failure returns the trajectories.
 type Done = std::result::Result<Batch, (Arc<Pinned>, Failed)>;
 
 /// The reason why a batch was not made.
 pub(super) enum BatchFailure {
-    /// A signal handler raised; the batch is still in progress.
+    /// A signal handler raised an exception; the batch is still in progress.
     Interrupted(PendingBatch, PyErr),
     /// The batch could not be collected.
     Failed(Arc<Pinned>, Failed),
@@ -43,7 +43,7 @@ pub(super) enum PendingBatch {
 }
 
 impl BatchFailure {
-    /// Returns the exception for a caller that does not retry.
+    /// Returns the exception to raise in a caller that does not retry.
     pub(super) fn raise(self, py: Python<'_>) -> PyErr {
         match self {
             BatchFailure::Interrupted(_, error) => error,
@@ -89,7 +89,7 @@ impl Background {
     /// Waits for a batch without the interpreter.
     ///
     /// # Errors
-    /// The batch could not be made, or a signal handler raised; the error returns the trajectories.
+    /// The batch could not be made, or a signal handler raised an exception. The error contains the trajectories.
     pub(super) fn finish(
         &self,
         py: Python<'_>,

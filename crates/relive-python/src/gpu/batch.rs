@@ -12,12 +12,12 @@ use super::raise::OrRaise;
 use crate::arrays::array::from_elements;
 use crate::arrays::buffer;
 
-/// The number of batches in memory that numpy uses.
+/// The number of batches whose memory numpy arrays are using.
 #[derive(Clone, Default)]
 pub(super) struct LentCount(Arc<AtomicUsize>);
 
-/// The maximum number of batches that numpy uses. Further batches are copied, so that a ring with this many extra
-/// buffers always has memory for the next batch.
+/// The maximum number of batches whose memory is lent to numpy arrays at the same time. Further batches are copied, so
+/// that a ring with this many extra buffers always has memory for the next batch.
 pub(super) const MAX_LENT: usize = 3;
 
 /// A batch that arrays view. Its memory returns to the ring when all of the arrays are gone.

@@ -11,7 +11,7 @@ use crate::interpreter::lock::Brief;
 #[derive(Default)]
 pub(super) struct PendingChanges {
     pub(super) changes: Vec<Change>,
-    /// There were more changes than rows, so reading all rows is cheaper.
+    /// There were more changes than rows, so reading all rows takes less time.
     pub(super) is_overfull: bool,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Hub {
     store: Store,
     /// Also reads the other ranks' stores once they are joined.
     reader: Brief<Reader>,
-    /// Set if ranks on other machines read the store.
+    /// Set if ranks on other machines can read the store.
     serving: Brief<Option<ServedStore>>,
     followers: Brief<Vec<Weak<Brief<PendingChanges>>>>,
 }

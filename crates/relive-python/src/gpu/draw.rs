@@ -8,7 +8,7 @@ use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
 use super::changes::Follower;
 use super::raise::{Failed, Result};
 
-/// The maximum number of rounds in which trajectories that were removed during the draw are replaced.
+/// The maximum number of rounds in which the draw replaces trajectories that were removed before they were pinned.
 pub(super) const MAX_ROUNDS: usize = 64;
 
 /// The stream of random numbers for steps. Selectors use the first of the 256 streams for each seed and step.
@@ -40,9 +40,9 @@ pub(super) struct Draws {
     follower: Option<Follower>,
     weights: Weights,
     inserted: Vec<u64>,
-    /// Whether the weights are up to date: all rows at some time, plus the changes since. The first draw reads all
-    /// rows, because a loader that only collects given trajectories needs no weights. So does each draw after refused
-    /// changes.
+    /// Whether the weights are up to date, that is, all rows were read at some time and all changes since then were
+    /// applied. The weights are first read for the first draw, because a loader that only collects given trajectories
+    /// needs no weights. A draw after refused changes also reads all rows.
     has_scanned: bool,
     /// The number of changes when all rows were read.
     changes: u64,
@@ -170,7 +170,7 @@ impl Draws {
         matches!(self.selection, TopK | Fifo | Lifo | WithoutReplacement)
     }
 
-    /// Computes the importance weights of a list that was drawn in several rounds.
+    /// Recomputes the importance weights of a list that was drawn in several rounds.
     pub(super) fn compute_importance(&self, drawn: &mut Drawn, round: usize) {
         if let (Selection::Prioritized { beta, .. }, 1..) = (self.selection, round) {
             // (N · p)^-β divided by the largest of the batch is (smallest p / p)^β.
@@ -179,7 +179,7 @@ impl Draws {
         }
     }
 
-    /// Adds the data of the pinned trajectories; their positions in the whole list are given.
+    /// Adds the data of the pinned trajectories, at the given positions in the whole list.
     pub(super) fn complete(
         &self,
         drawn: &mut Drawn,
@@ -215,7 +215,7 @@ impl Draws {
                 *place = among_ranks(shard, inserted);
             }
         }
-        // The refused changes are lost: the next call reads all rows.
+        // The refused changes are lost, so the next call reads all rows.
         self.has_scanned = false;
         self.weights.update(&indices, &weights)?;
         self.has_scanned = true;
@@ -249,8 +249,8 @@ impl Draws {
     }
 }
 
-/// Returns an insertion number that all ranks can compare: the first trajectories of all ranks precede all second
-/// trajectories.
+/// Returns an insertion number that can be compared between ranks: the first trajectory of every rank precedes the
+/// second trajectory of any rank.
 fn among_ranks(shard: Shard, inserted: u64) -> u64 {
     inserted.wrapping_mul(shard.ranks()).wrapping_add(shard.rank())
 }

@@ -18,8 +18,8 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Copies a trajectory into a store: one array per column of the schema, in order.
 ///
 /// # Errors
-/// An array does not fit its column, or the arrays differ in length (nothing is evicted in these cases), or no row
-/// became free in time, or the store was closed in the meantime.
+/// An array does not fit its column, or the arrays differ in length (in both cases, nothing is evicted); no row became
+/// free in time; or the store was closed in the meantime.
 pub(super) fn insert(
     py: Python<'_>,
     hub: &Shared<Arc<Hub>>,
@@ -39,7 +39,7 @@ pub(super) fn insert(
         let hub = hub.get(py)?;
         let outcome = py.detach(|| copy(hub.store(), &bytes, length, weight, left.min(SLICE)));
         match outcome {
-            // A signal handler may have raised an exception within the caller's removal.
+            // A signal handler may have raised an exception within the caller's removal function.
             Err(error)
                 if error.kind() == relive_gpu::ErrorKind::Unavailable
                     && !last

@@ -61,9 +61,10 @@ pub(super) struct Settings<'py> {
     seed: u64,
     prefetch: usize,
     threads: usize,
-    /// This process's share of the list that all ranks draw, and the number of shares; `None` if one rank draws alone.
+    /// The number of this process's share of the list that all ranks draw, and the number of shares; `None` if one rank
+    /// draws alone.
     share: Option<(u64, u64)>,
-    /// The number of the GPU that collects, and Python's function that returns memory for a batch.
+    /// The number of the GPU that collects batches, and the Python function that returns memory for a batch.
     device: Option<(u32, Py<PyAny>)>,
 }
 
@@ -130,12 +131,12 @@ impl GpuLoader {
         self.with(py, |work| work.device(py)?.layout(py))
     }
 
-    /// Returns the next batch, on the device, for work in the given stream.
+    /// Returns the next batch on the device, for use by work in the given stream.
     fn next_on_device<'py>(&self, py: Python<'py>, stream: u64) -> PyResult<DeviceParts<'py>> {
         self.with(py, |work| work.next_on_device(py, stream))
     }
 
-    /// Like `collect`, but on the device, for work in the given stream.
+    /// Like `collect`, but returns a batch on the device, for use by work in the given stream.
     fn collect_on_device<'py>(
         &self,
         py: Python<'py>,
@@ -182,7 +183,7 @@ impl GpuLoader {
         })
     }
 
-    /// Abandons the current list of the ranks.
+    /// Abandons the list that the ranks are drawing.
     fn give_up(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |work| {
             work.together(py, |ranks, draws| {
@@ -248,7 +249,7 @@ impl Collecting {
 }
 
 impl Work {
-    /// Runs `work` on a list that all ranks draw, without the interpreter.
+    /// Releases the interpreter and runs `work` on a list that all ranks draw.
     fn together<T: Send>(
         &mut self,
         py: Python<'_>,
@@ -260,7 +261,7 @@ impl Work {
         py.detach(|| act(together, draws)).or_raise(py)
     }
 
-    /// Draws ahead. If nothing more can be drawn at the moment, earlier draws can still be returned.
+    /// Draws batches ahead. If no more can be drawn at the moment, earlier draws can still be returned.
     fn draw_ahead(&mut self, py: Python<'_>) -> PyResult<()> {
         match py.detach(|| self.fill()) {
             Err(failed) if failed.kind() == ErrorKind::Unavailable && !self.queue.is_empty() => Ok(()),
@@ -335,8 +336,8 @@ impl Work {
             Err(failed) if failed.kind() == ErrorKind::Unavailable => return Err(failed.raise(py)),
             Err(failed) => return Err(self.keep(py, drawn, lost, failed)),
         };
-        // Trajectories on this machine stay pinned by the earlier pins until here, so that they cannot be replaced in
-        // between.
+        // The earlier pins of trajectories on this machine are kept until here, so that these trajectories cannot be
+        // replaced in between.
         drop(lost);
         match self.host(py)?.finish(py, PendingBatch::Pinned(Arc::new(pinned)), &drawn.steps) {
             Ok(batch) => batch::to_python(py, batch, &drawn, &self.lent),
@@ -349,7 +350,7 @@ impl Work {
         }
     }
 
-    /// Leaves an unfinished batch to the next call.
+    /// Leaves an unfinished batch for the next call.
     fn keep(&mut self, py: Python<'_>, drawn: Drawn, pinned: Arc<Pinned>, failed: Failed) -> PyErr {
         self.queue.push_front((drawn, PendingBatch::Pinned(pinned)));
         failed.raise(py)

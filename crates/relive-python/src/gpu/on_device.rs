@@ -19,7 +19,7 @@ pub(super) struct OnDevice {
     reader: Reader,
     /// The stream in which batches are collected ahead. Without it, they are collected in the consumer's stream.
     stream: Option<DeviceStream>,
-    /// Python's function that returns memory for a batch: the object that owns it, its address, and the consumer's
+    /// The Python function that returns memory for a batch: the object that owns it, its address, and the consumer's
     /// current stream, in which the memory may be used.
     memory: Py<PyAny>,
 }
@@ -45,7 +45,8 @@ impl Drop for DeviceBatch {
 /// importance weights and the probabilities as float32.
 pub(super) type DeviceParts<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
-/// The bytes of the windows and of the lists, and for each window its offset, dtype, and shape of a row.
+/// The numbers of bytes of the windows and of the lists, and for each window, its offset, its dtype, and the shape of a
+/// row.
 pub(super) type Layout<'py> = (u64, u64, Vec<(u64, Bound<'py, PyAny>, Vec<u64>)>);
 
 impl OnDevice {
@@ -100,7 +101,7 @@ impl OnDevice {
         Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec(), stream: consumer })
     }
 
-    /// Returns the stream for a collection into memory that is free once the consumer's stream has passed this point.
+    /// Returns the stream for collecting into memory that is free once the consumer's stream has passed this point.
     fn stream_after(&self, consumer: Stream) -> relive_gpu::Result<Stream> {
         let Some(own) = &self.stream else { return Ok(consumer) };
         let free = DeviceEvent::new(&self.device)?;
@@ -109,7 +110,7 @@ impl OnDevice {
         Ok(own.handle())
     }
 
-    /// Returns a batch that work in the given stream may use from now on.
+    /// Returns the batch, which work that is added to the given stream from now on may use.
     pub(super) fn finish<'py>(
         py: Python<'py>,
         batch: &DeviceBatch,

@@ -41,7 +41,7 @@ impl<T: Clone + Send> Shared<T> {
 
 impl<T: Clone> Drop for Shared<T> {
     fn drop(&mut self) {
-        // Dropping it here would change memory that the parent process still uses.
+        // Dropping the value in a child process would change memory that the parent process still uses.
         if self.origin.is_foreign() {
             std::mem::forget(self.value.get_mut().take());
         }

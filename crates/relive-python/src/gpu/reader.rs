@@ -23,7 +23,7 @@ impl GpuReader {
 
 #[pymethods]
 impl GpuReader {
-    /// Attaches to the store with the given name, whose schema must match if one is given.
+    /// Attaches to the store with the given name. If a schema is given, the store's schema must match it.
     #[staticmethod]
     fn attach(
         py: Python<'_>,

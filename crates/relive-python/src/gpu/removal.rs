@@ -10,8 +10,8 @@ use crate::arrays::array::from_elements;
 use crate::interpreter::finalization;
 use crate::interpreter::lock::Brief;
 
-/// The first exception that a Python function raised while choosing a trajectory to remove. The call that triggered the
-/// choice raises it again.
+/// The first exception that a Python function raised while it was choosing a trajectory to remove. The call that
+/// triggered the choice raises it again.
 pub(super) type Raised = Arc<Brief<Option<PyErr>>>;
 
 /// Returns a removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.

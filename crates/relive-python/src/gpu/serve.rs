@@ -20,7 +20,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// trajectories and of writers that are waiting for a row.
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
-/// Handles requests from writers; waits up to `timeout` seconds for one, or until the store is closed.
+/// Handles requests from writers. Waits for a request until `timeout` seconds have passed or the store is closed.
 pub(super) fn scan(py: Python<'_>, hub: &Shared<Arc<Hub>>, timeout: f64) -> PyResult<Scanned> {
     let patience = Duration::try_from_secs_f64(timeout)
         .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
@@ -45,7 +45,7 @@ fn has_news(found: &Scan) -> bool {
     found.aborted > 0 || !found.requests.is_empty() || !found.finished.is_empty()
 }
 
-/// Returns a column of the writers' current steps, one after the other.
+/// Returns a column of the current steps of the writers, one step after the other.
 pub(super) fn observe<'py>(
     py: Python<'py>,
     store: &Store,

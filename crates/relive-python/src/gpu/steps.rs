@@ -12,7 +12,7 @@ pub(super) fn column_at<'a>(py: Python<'_>, schema: &'a Schema, column: usize) -
     found.ok_or_else(|| invalid(py, format!("there is no column {column}")))
 }
 
-/// Returns the dimensions of a step's array, or of several steps'.
+/// Returns the dimensions of an array of one step or of several steps.
 pub(super) fn dims(column: &Column, rows: Option<usize>) -> Vec<usize> {
     // A step fits in memory.
     let sizes = column.shape.iter().map(|&size| usize::try_from(size).unwrap_or(usize::MAX));

@@ -27,7 +27,7 @@ pub(crate) struct GpuStore {
     raised: Raised,
 }
 
-/// State, generation, length, weight, insertion number, number of samples, pins.
+/// State, generation, length, weight, insertion number, number of samples, number of pins.
 type Status = (&'static str, u64, u64, f32, u64, u64, u64);
 
 impl GpuStore {
@@ -116,8 +116,8 @@ impl GpuStore {
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
 
-    /// Saves the store into a folder; returns the checkpoint's number, the numbers of all and of newly written
-    /// trajectories, their bytes, and the number of removed files.
+    /// Saves the store into a folder. Returns the checkpoint's number, the number of its trajectories, the number of
+    /// trajectories that were newly written, the number of bytes written, and the number of removed files.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(u64, u64, u64, u64, u64)> {
         let hub = self.hub.get(py)?;
         let saved = py.detach(|| hub.store().save(folder)).or_raise(py)?;
@@ -148,7 +148,8 @@ impl GpuStore {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
         let inserted = insert(py, &self.hub, &arrays, weight, patience, &self.raised);
-        // An exception from the caller's removal takes precedence, because it may be the reason why no row was free.
+        // An exception from the caller's removal function takes precedence, because it may be the reason why no row was
+        // free.
         match self.raised.take() {
             Some(error) => Err(error),
             None => inserted.map(|Inserted { index, generation }| (index, generation)),
@@ -246,7 +247,7 @@ impl GpuStore {
         serve::answer(py, self.hub.get(py)?.store(), &writers, column, array)
     }
 
-    /// Returns the turn to the writers.
+    /// Gives the turn back to the writers.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
     fn give_back(&self, py: Python<'_>, writers: Vec<usize>) -> PyResult<()> {
         let hub = self.hub.get(py)?;
@@ -274,8 +275,8 @@ impl GpuStore {
         Ok(port)
     }
 
-    /// Also reads, from now on, the stores of the other ranks, which share one index space with this one. Stores on
-    /// other machines are given by address.
+    /// Makes this store also read, from now on, the stores of the other ranks, which share one index space with it.
+    /// Stores on other machines are given by address.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
     fn join(
         &self,
@@ -299,7 +300,8 @@ impl GpuStore {
     }
 }
 
-/// Returns trajectories by index and generation; without generations, the current ones.
+/// Returns trajectories by index and generation. Without generations, these are the current trajectories at the
+/// indices.
 fn places(
     py: Python<'_>,
     store: &Store,

@@ -1,7 +1,7 @@
 //! Draws that several ranks perform together: each rank holds some of the trajectories, and takes its share of one
 //! list.
 //!
-//! A round has two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
+//! A round consists of two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
 //! ([`Together::summary`]). In the second, it pins its own draws and then sends them ([`Together::part`]). These pins
 //! prevent the trajectories from being replaced until all ranks have pinned their shares ([`Together::share`]). All
 //! ranks have pinned their shares by the time that they reach the next list.
@@ -22,7 +22,7 @@ const NUMBER: usize = 8;
 pub(super) struct Together {
     /// The number of rows in the whole list.
     total: u64,
-    /// This process takes every `replicas`-th row, starting at this one.
+    /// The first row that this process takes; after it, the process takes every `replicas`-th row.
     replica: u64,
     replicas: u64,
     list: Option<List>,
@@ -107,7 +107,7 @@ impl Together {
         Ok(Some((own, pinned)))
     }
 
-    /// Abandons a list that a rank could not complete; the next one is drawn in its place.
+    /// Abandons a list that a rank could not complete; the next list is drawn in its place.
     pub(super) fn give_up(&mut self, draws: &mut Draws) {
         if let Some(list) = self.list.take() {
             draws.selector = list.before;

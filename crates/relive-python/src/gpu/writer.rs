@@ -24,7 +24,7 @@ pub(crate) struct GpuWriter(Owned<Writer>);
 
 #[pymethods]
 impl GpuWriter {
-    /// Attaches to the store with the given name, whose schema must match if one is given.
+    /// Attaches to the store with the given name. If a schema is given, the store's schema must match it.
     #[staticmethod]
     fn attach(
         py: Python<'_>,
@@ -61,7 +61,7 @@ impl GpuWriter {
         self.with(py, |writer| Ok(writer.steps()))
     }
 
-    /// Waits up to `timeout` seconds for a row.
+    /// Waits up to `timeout` seconds until the writer has a row.
     fn acquire(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         self.with(py, |writer| wait(py, timeout, |slice| writer.acquire(slice)))
     }
@@ -71,7 +71,7 @@ impl GpuWriter {
         self.with(py, |writer| wait(py, timeout, |slice| writer.wait(slice)))
     }
 
-    /// Passes the turn to the store, which adds to the current step.
+    /// Passes the turn to the store, which adds its part of the current step.
     fn request(&self, py: Python<'_>) -> PyResult<()> {
         self.with(py, |writer| py.detach(|| writer.request()).or_raise(py))
     }
@@ -134,7 +134,7 @@ impl GpuWriter {
     }
 }
 
-/// Waits in slices and runs signal handlers in between.
+/// Waits in slices, and runs signal handlers between them.
 fn wait(
     py: Python<'_>,
     timeout: f64,
@@ -147,7 +147,7 @@ fn wait(
         let slice = patience.saturating_sub(begin.elapsed()).min(SLICE);
         let started = Instant::now();
         match py.detach(|| act(slice)) {
-            // An error before the end of the slice is not a timeout.
+            // An error that occurs before the end of the slice is not a timeout.
             Err(error) if error.kind() == ErrorKind::Unavailable && started.elapsed() >= slice => {
                 py.check_signals()?;
                 if begin.elapsed() >= patience {

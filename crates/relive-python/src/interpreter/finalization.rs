@@ -18,7 +18,7 @@ pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
 
 /// Makes this thread block, instead of being ended, once the interpreter is being finalized.
 pub(crate) fn park_when_finalized() {
-    // A thread with destroyed thread-local variables is about to end anyway.
+    // A thread whose thread-local variables have been destroyed is about to end anyway.
     let _ = glibc::PARK_ON_UNWIND.try_with(|_| ());
 }
 
@@ -53,7 +53,7 @@ mod glibc {
     }
 
     thread_local! {
-        /// Lives as long as the thread.
+        /// This value lives as long as the thread.
         pub(super) static PARK_ON_UNWIND: ParkOnUnwind = ParkOnUnwind::begin();
     }
 
@@ -73,8 +73,8 @@ mod glibc {
 
     impl Drop for ParkOnUnwind {
         fn drop(&mut self) {
-            // SAFETY: it was pushed in this thread, and all handlers pushed after it belong to calls that have
-            // returned: this thread is about to end.
+            // SAFETY: this thread pushed the buffer. The thread is about to end, so the calls that pushed later
+            // handlers have returned, and this handler is the innermost.
             let buffer = unsafe {
                 _pthread_cleanup_pop(self.0, 0);
                 Box::from_raw(self.0)

@@ -1,4 +1,4 @@
-//! Values that belong to one process, and to one thread at a time. After a fork, state of the parent's threads is
+//! Values that belong to one process, and to one thread at a time. After a fork, the state of the parent's threads is
 //! useless in the child.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,8 +10,8 @@ use relive_client::ErrorKind;
 use super::lock::Exclusive;
 use crate::error::raise_kind;
 
-/// The number of forks since the first process. Python counts them, because a system call for each step would be too
-/// slow.
+/// The number of forks since the first process. Handlers that Python calls count the forks, because a system call for
+/// each step would be too slow.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// Called in the parent before every fork.
@@ -70,8 +70,8 @@ impl<T> Owned<T> {
     /// Returns the value, or `None` once it has been taken out.
     ///
     /// # Errors
-    /// Fails in a child of the owning process, and while another thread uses the value, because a wait that holds the
-    /// interpreter might never end.
+    /// Fails in a child of the owning process. Also fails while another thread is using the value, because a wait that
+    /// holds the interpreter might never end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, Option<T>>> {
         self.origin.check(py, self.what)?;
         self.value.lock()
@@ -80,7 +80,7 @@ impl<T> Owned<T> {
     /// Takes the value out and drops it without the interpreter. In a child process, the value is leaked instead.
     ///
     /// # Errors
-    /// Fails while another thread uses it.
+    /// Fails while another thread is using the value.
     pub(crate) fn end(&self, py: Python<'_>) -> PyResult<()>
     where
         T: Send,

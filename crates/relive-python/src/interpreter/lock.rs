@@ -17,7 +17,7 @@ impl<T> Brief<T> {
         Brief(Mutex::new(value))
     }
 
-    /// Runs `work` with the value. `work` cannot use the interpreter, because types that hold it, such as `Python` and
+    /// Calls `work` with the value. `work` cannot use the interpreter, because types that hold it, such as `Python` and
     /// `Bound`, are not `Send`.
     pub(crate) fn with<R: Send>(&self, work: impl FnOnce(&mut T) -> R + Send) -> R {
         work(&mut self.0.lock())
@@ -55,14 +55,14 @@ impl<T: Send> Detached<T> {
         Detached(Mutex::new(value))
     }
 
-    /// Releases the interpreter, waits for the value and runs `work` with it.
+    /// Releases the interpreter, waits for the value, and calls `work` with it.
     pub(crate) fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&mut T) -> R + Send) -> R {
         py.detach(|| work(&mut self.0.lock()))
     }
 }
 
-/// A value that is used by one thread at a time. This thread may run Python code in the meantime; other threads get an
-/// error.
+/// A value that is used by one thread at a time. That thread may run Python code in the meantime; other threads that
+/// try to use the value receive an error.
 pub(crate) struct Exclusive<T>(Mutex<T>);
 
 impl<T> Exclusive<T> {
@@ -71,7 +71,7 @@ impl<T> Exclusive<T> {
     }
 
     /// # Errors
-    /// Another thread is using it.
+    /// Another thread is using the value.
     pub(crate) fn lock(&self) -> PyResult<MutexGuard<'_, T>> {
         self.0.try_lock().ok_or_else(|| {
             PyRuntimeError::new_err(

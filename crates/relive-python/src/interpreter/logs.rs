@@ -50,7 +50,7 @@ pub(crate) fn lines() -> LogLines {
 /// Passes events on from now on, unless the process already has a subscriber.
 #[pyfunction]
 pub(crate) fn install_logging() {
-    // A Rust program that embeds Python may have one, which is kept.
+    // A Rust program that embeds Python may have a subscriber, which is kept.
     let _ = tracing::subscriber::set_global_default(ToPython);
 }
 
@@ -124,7 +124,7 @@ fn python_level(level: Level) -> u8 {
     }
 }
 
-/// The subscriber. It ignores spans, which the crates do not use.
+/// The subscriber for events. It ignores spans, which the crates do not use.
 struct ToPython;
 
 impl Subscriber for ToPython {

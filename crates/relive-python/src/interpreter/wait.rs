@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// The duration after which a wait is first logged; the time between messages doubles.
 const FIRST_NOTICE: Duration = Duration::from_secs(5);
 
-/// How long after its limit an answer may still arrive.
+/// How long after the limit of a call an answer is still accepted.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The number of threads of the runtime: one can decode messages while the other is waiting for a socket.

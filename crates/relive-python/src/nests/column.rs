@@ -9,7 +9,7 @@ use crate::arrays::array;
 use crate::arrays::dtypes;
 use crate::error::{OrRaise, raise_kind};
 
-/// The maximum number of references that an error shows; more would obscure its message.
+/// The maximum number of references that an error shows; more references would obscure its message.
 pub(crate) const MAX_SHOWN_CELLS: usize = 16;
 
 /// Returns the error for a column with steps that have no data. Programs for dm-reverb compare its first sentence.

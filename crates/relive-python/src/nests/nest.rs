@@ -54,8 +54,8 @@ impl<'py> Container<'py> {
     }
 }
 
-/// Returns whether the object is one of the common leaves. For other objects, Python code must decide whether they are
-/// mappings. This takes time, and the call does not return if the interpreter is finalized in the meantime.
+/// Returns whether the object is one of the common leaves. For other objects, Python code must determine whether they
+/// are mappings. This takes time, and the call does not return if the interpreter is finalized in the meantime.
 fn is_plain(object: &Bound<'_, PyAny>) -> bool {
     object.is_none()
         || object.is_instance_of::<PyUntypedArray>()
@@ -71,7 +71,7 @@ fn is_deque(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     static DEQUE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let py = object.py();
     let deque = DEQUE.import(py, "collections", "deque")?;
-    // Checks the class itself: see below.
+    // Checks the class itself, for the reason given below.
     object.get_type().is_subclass(deque)
 }
 
@@ -109,8 +109,8 @@ fn is_python_number(object: &Bound<'_, PyAny>) -> bool {
         || object.is_exact_instance_of::<PyBool>()
 }
 
-/// Returns the step with lists of numbers replaced by arrays; the step itself is never replaced. Returns the same
-/// object if it has no such lists.
+/// Returns the step with lists of numbers replaced by arrays. A step that is itself a list of numbers is not replaced.
+/// If the step contains no such lists, returns the same object.
 pub(crate) fn with_lists_joined<'py>(step: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     joined(step, 0)
 }

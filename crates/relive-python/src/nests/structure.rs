@@ -26,14 +26,14 @@ pub(crate) fn agree_on_columns(
     if writer.has_named_columns(table) {
         return Ok(true);
     }
-    // The code that creates the item reports that it has no columns.
+    // If the item has no columns, the code that creates it reports this.
     let structure = structure_of(trajectory)?.filter(|structure| !structure.is_empty());
     structure
         .map_or(Ok(true), |structure| writer.agree_on_columns(table, &structure).or_raise(trajectory.py()))
 }
 
-/// Returns whether `object` has the columns of `kept`, for common containers: runs no Python code and allocates
-/// nothing.
+/// Returns true if `object` consists of common containers and has the columns of `kept`. Runs no Python code and
+/// allocates nothing.
 fn clearly_fits(object: &Bound<'_, PyAny>, kept: &Nest<()>) -> bool {
     match kept {
         Nest::Leaf(()) => object.cast::<TrajectoryColumn>().is_ok(),
@@ -112,14 +112,14 @@ pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
 }
 
 /// Returns a structure for Python in which everything except containers is a leaf. Columns are zeros, and places
-/// without a column are left out. Returns `None` if a named tuple cannot have the names.
+/// without a column are left out. Returns `None` if the names are invalid for a Python named tuple.
 pub(crate) fn to_python<'py>(py: Python<'py>, structure: &Nest<()>) -> Option<Bound<'py, PyAny>> {
     let zero = 0_u8.into_pyobject(py).ok()?.into_any();
     let made = nest::from_nest(py, &without_gaps(structure), &mut |()| Ok(zero.clone()));
     made.inspect_err(|error| tracing::debug!(%error, "columns have names that are invalid in Python")).ok()
 }
 
-/// Returns the same columns, with an empty tuple in each place without a column; dicts have no such places.
+/// Returns the same columns, with an empty tuple in each place without a column; such places are omitted from dicts.
 fn without_gaps(structure: &Nest<()>) -> Nest<()> {
     match structure {
         Nest::Leaf(()) => Nest::Leaf(()),

@@ -56,7 +56,7 @@ fn stride<T>(len: usize) -> usize {
     (len * size_of::<T>()).next_multiple_of(ALIGNMENT)
 }
 
-/// Splits the first field off `rest`.
+/// Splits off the first field of `rest`.
 fn field<'a, T: Pod>(rest: &mut &'a mut [u8], len: usize) -> &'a mut [T] {
     let (bytes, after) = std::mem::take(rest).split_at_mut(stride::<T>(len));
     *rest = after;

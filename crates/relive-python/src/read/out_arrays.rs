@@ -14,7 +14,7 @@ use super::gather::dims;
 use crate::arrays::dtypes::{descr_of, dtype_of};
 use crate::interpreter::lock::Brief;
 
-/// One array per column; `None` for columns that get a new array.
+/// One array per column; `None` for columns for which a new array is created.
 pub(crate) struct Out {
     columns: Vec<Option<OutArray>>,
     batch_size: usize,
@@ -41,7 +41,8 @@ impl Out {
     ///
     /// # Errors
     /// `TypeError` for objects that are not arrays or have a type that no column has; `ValueError` for arrays that
-    /// cannot be written in place, differ in length from batches, or share memory. The error names the path.
+    /// cannot be written in place, whose lengths differ from the batches', or that share memory. The error names the
+    /// path.
     pub(crate) fn new(
         py: Python<'_>,
         leaves: Vec<(String, Bound<'_, PyAny>)>,
@@ -59,7 +60,7 @@ impl Out {
         Some(given.array.bind(py).clone().into_any())
     }
 
-    /// Returns the layouts with as many rows as the arrays can hold.
+    /// Returns the layouts, with as many rows as the arrays have room for.
     pub(crate) fn widened(&self, py: Python<'_>, mut layouts: Vec<ColumnLayout>) -> Vec<ColumnLayout> {
         for (given, layout) in self.columns.iter().zip(&mut layouts) {
             let Some(given) = given else { continue };

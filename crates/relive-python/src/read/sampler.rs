@@ -21,7 +21,7 @@ pub(crate) struct Sampler {
     source: Owned<Source>,
     client: Client,
     table: String,
-    /// How long `__next__` waits.
+    /// How long `__next__` waits for a sample.
     timeout: Duration,
     /// Whether single-cell columns keep their row dimension.
     keep_rows: bool,
@@ -30,7 +30,7 @@ pub(crate) struct Sampler {
 enum Source {
     /// Prefetches in the background. An error that occurred after samples arrived is kept for the next call.
     Stream { sampler: RustSampler, deferred_error: Option<Error> },
-    /// Requests one sample at a time, up to this number.
+    /// Requests one sample at a time, up to this number of samples.
     Calls { left: usize },
 }
 
@@ -40,7 +40,7 @@ impl Sampler {
         Sampler::over(Source::Stream { sampler, deferred_error: None }, client, table, timeout)
     }
 
-    /// Samples `count` items, each on demand.
+    /// Samples `count` items, each when it is requested.
     pub(crate) fn on_demand(client: Client, table: &str, count: usize, timeout: Duration) -> Sampler {
         Sampler::over(Source::Calls { left: count }, client, table.to_owned(), timeout)
     }
@@ -49,7 +49,7 @@ impl Sampler {
         Sampler { source: Owned::new("sampler", source), client, table, timeout, keep_rows: false }
     }
 
-    /// Returns the same sampler, with or without squeezing of columns.
+    /// Returns the same sampler, with squeezing of columns enabled or disabled.
     pub(crate) fn keeping_rows(mut self, keep_rows: bool) -> Sampler {
         self.keep_rows = keep_rows;
         self
@@ -210,7 +210,7 @@ async fn ready_within(
                 *deferred_error = Some(error);
                 break;
             }
-            // At the end, the next call takes this branch again.
+            // If the sampler is at its end, the next call also takes this branch.
             Some(None) | None => break,
         }
     }

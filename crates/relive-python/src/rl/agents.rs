@@ -19,8 +19,8 @@ pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(A
     Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
 }
 
-/// Runs `work`. If the agent is Python code, it sees one thread state throughout; otherwise, its thread-local data
-/// would be lost between calls.
+/// Runs `work`. If the agent is Python code, keeps a single thread state throughout, because the agent's thread-local
+/// data would otherwise be lost between calls.
 pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
     if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
 }

@@ -8,8 +8,8 @@ use relive_env::{
 use super::foreign::{ForeignEnvironments, Raised};
 use crate::interpreter::finalization;
 
-/// Tests the environments that `make` returns for seeds, as bridges of one row. Returns the first violated rule and its
-/// details.
+/// Tests the environments that `make` returns for given seeds, as bridges with one row. Returns the first violated rule
+/// and its details.
 #[pyfunction]
 pub(crate) fn check_environment(
     py: Python<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn check_environment(
     }
 }
 
-/// The only environment of a batch.
+/// A batch that contains a single environment.
 struct SingleEnvironment {
     batch: ForeignEnvironments,
     observation: Buffer,
@@ -68,7 +68,7 @@ impl SingleEnvironment {
     }
 }
 
-/// An environment, or the error of its creation.
+/// An environment, or the error that occurred when it was created.
 struct CreatedEnvironment {
     environment: Result<SingleEnvironment, EnvError>,
     spec: EnvironmentSpec,

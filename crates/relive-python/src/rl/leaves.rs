@@ -56,7 +56,8 @@ impl Leaves {
         Ok(())
     }
 
-    /// Returns the value of a leaf in the element type of its spec, if numpy considers the types the same kind.
+    /// Returns the value of a leaf, converted to the element type of its spec if numpy considers both types to be of
+    /// the same kind.
     fn tensor(&self, path: &str, spec: &ArraySpec, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         let found = array::to_tensor(value)?;
         if found.dtype() == spec.dtype {
@@ -74,7 +75,7 @@ impl Leaves {
         }
     }
 
-    /// Writes arrays with a row for each row of the buffer.
+    /// Writes arrays that have one row for each row of the buffer.
     pub(super) fn write_rows(&self, values: &[Bound<'_, PyAny>], buffer: &mut Buffer) -> PyResult<()> {
         self.expect_leaves(values.len())?;
         let rows = buffer.rows();
@@ -150,7 +151,7 @@ fn to_array<'py>(
     buffer::into_array(py, block, spec.dtype, &dims)
 }
 
-/// Returns a type and a shape in numpy's notation.
+/// Formats a type and a shape in numpy's notation.
 fn shown(dtype: DType, shape: &Shape) -> String {
     format!("{} {}", dtype.numpy_name(), shape.display_numpy())
 }

@@ -1,5 +1,5 @@
 //! The files of Python loggers, which belong to the checkpoints of a run. The run's thread sends requests, and the
-//! thread that is waiting for the run answers them: only this thread calls loggers.
+//! thread that is waiting for the run answers them, because only that thread calls loggers.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -26,7 +26,7 @@ type Sizes = BTreeMap<String, u64>;
 
 /// A request about the loggers' files.
 pub(super) struct FileRequest {
-    /// Truncates the files to these sizes; without them, the request is for the current sizes.
+    /// The sizes to which the files are truncated. If there are none, the request is for the current sizes.
     cut_back: Option<Sizes>,
     answer: SyncSender<Result<Sizes>>,
 }
@@ -43,7 +43,7 @@ impl FileRequest {
             Ok(sizes) => (Ok(sizes), Ok(())),
             Err(error) => (Err(RlError::Foreign(error.to_string())), Err(error)),
         };
-        // A run that has ended does not receive the answer.
+        // A run that has already ended does not receive the answer.
         let _ = self.answer.send(sizes);
         raised
     }

@@ -14,7 +14,7 @@ pub(crate) struct NativeEnvironment {
     stepped: Brief<Stepped>,
     observations: Leaves,
     actions: Leaves,
-    /// Whether an action is a single number.
+    /// Whether an action consists of a single number.
     takes_a_choice: bool,
 }
 

@@ -51,8 +51,8 @@ impl NodeWorkers for PythonWorkers {
     }
 }
 
-/// Runs a node of the run at an address until the run ends, with room for `actors` workers. Returns the largest number
-/// of workers that it had, and how many were restarted.
+/// Runs a node of the run at an address until the run ends, with room for `actors` workers. Returns the maximum number
+/// of workers that ran at the same time, and how many were restarted.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]
 #[expect(clippy::too_many_arguments, reason = "what a node is, named in Python")]

@@ -45,10 +45,10 @@ impl Policy {
         Ok(Policy { policy: Detached::new(policy), empty, observations, actions, raised })
     }
 
-    /// Acts once, and returns the action and the policy's extra with the given name.
+    /// Chooses one action, and returns it with the policy's extra of the given name.
     fn acted(&self, observation: &Bound<'_, PyAny>, extra: &str) -> PyResult<(Buffer, Option<Tensor>)> {
         let py = observation.py();
-        // Written before the lock is taken: converting the observation may run Python code.
+        // The observation is written before the lock is taken, because converting it may run Python code.
         let [mut seen, mut action] = self.empty.clone();
         self.observations.write(observation, &mut seen.view_mut())?;
         let acted = self

@@ -107,8 +107,9 @@ impl JoinInputs {
     }
 }
 
-/// Works for the run at an address until it ends, and returns episodes and steps. Without an agent or an environment,
-/// it uses the native one that the run names. Weights come from the node at `weights_from`, if this is a node's worker.
+/// Works for the run at an address until it ends, and returns the numbers of episodes and steps. Without an agent or an
+/// environment, uses the native one that the run names. If this is a node's worker, weights come from the node at
+/// `weights_from`.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, number, token = None, weights_from = None))]
 pub(crate) fn work_for_run(
@@ -138,8 +139,8 @@ pub(crate) fn work_for_run(
     worked.map(|worked| (worked.episodes, worked.env_steps)).map_err(|error| given.raise(py, &error))
 }
 
-/// Learns in the run at an address as the learner with the given rank, until the run ends, and returns the gradient
-/// steps. As for workers, the agent and the environment default to the native ones that the run names.
+/// Learns in the run at an address as the learner with the given rank, until the run ends, and returns the number of
+/// gradient steps. As for workers, the agent and the environment default to the native ones that the run names.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, address, rank, token = None))]
 pub(crate) fn learn_for_run(

@@ -9,7 +9,7 @@ use relive_rl::run::{EpisodeReport, Report, Summary};
 use crate::arrays::array;
 use crate::interpreter::lock::Brief;
 
-/// The reports from a run so far. Clones share them.
+/// The reports received from a run so far. Clones share them.
 #[derive(Clone)]
 pub(super) struct RunReports(Arc<Brief<Episodes>>);
 
@@ -17,7 +17,7 @@ pub(super) struct RunReports(Arc<Brief<Episodes>>);
 struct Episodes {
     actors: Vec<EpisodeReport>,
     evaluator: Vec<EpisodeReport>,
-    /// Reports that have not been passed on yet; `None` without a listener.
+    /// Reports that have not been passed on yet; `None` if there is no listener.
     pending: Option<Vec<Report>>,
 }
 
@@ -48,12 +48,12 @@ impl RunReports {
         });
     }
 
-    /// Returns the newest episode of an actor, unless its number is `known`.
+    /// Returns the newest episode of any actor, unless its number is `known`.
     pub(super) fn newest(&self, known: u64) -> Option<EpisodeReport> {
         self.0.with(|episodes| episodes.actors.last().filter(|episode| episode.episode != known).cloned())
     }
 
-    /// Returns the columns of all episodes of the actors and of the evaluator.
+    /// Returns all episodes of the actors and of the evaluator, as columns.
     pub(super) fn columns<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 2]> {
         let (actors, evaluator) =
             self.0.with(|episodes| (episodes.actors.clone(), episodes.evaluator.clone()));

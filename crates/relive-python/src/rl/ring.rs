@@ -49,7 +49,7 @@ impl Ring {
                 0 => Meeting::open(&address, options).and_then(|meeting| meeting.ring(|| Ok(()))),
                 _ => reduce::Ring::join(&address, rank, options),
             };
-            // After Ctrl-C, the receiver is gone; then the ring is dropped, which notifies the other members.
+            // After Ctrl-C, the receiver is gone. The ring is then dropped, which notifies the other members.
             let _ = done.send(ring);
         };
         std::thread::Builder::new().name("relive-meeting".to_owned()).spawn(join)?;

@@ -185,7 +185,7 @@ impl Drop for LiveRun {
 /// How long runs may take to end when the process ends.
 const LAST: Duration = Duration::from_secs(3);
 
-/// Ends the remaining runs before the interpreter, which they may call, is finalized.
+/// Ends the remaining runs before the interpreter is finalized, because they may call it.
 #[pyfunction]
 pub(crate) fn end_runs(py: Python<'_>) {
     RUNS.with(|runs| runs.values().for_each(Stop::stop));

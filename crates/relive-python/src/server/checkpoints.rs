@@ -11,7 +11,7 @@ use relive_host::{Format, Rules};
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Checkpoints {
-    /// The folder or bucket, or one checkpoint in it.
+    /// The folder or bucket, or a single checkpoint in it.
     path: String,
     /// dm-reverb's name for a feature that no checkpointer supports.
     group: String,

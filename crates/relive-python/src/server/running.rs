@@ -77,8 +77,8 @@ struct RunningServer {
 
 #[pymethods]
 impl Server {
-    /// Creates tables with the contents of the newest checkpoint, served at `port` of `host` (0: a free one), or only
-    /// in this process without a `port`. A `seed` determines all random choices.
+    /// Creates tables with the contents of the newest checkpoint, served at `port` of `host` (0: a free one), or,
+    /// without a `port`, only in this process. A `seed` determines all random choices.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
@@ -193,8 +193,8 @@ impl Server {
         self.process == std::process::id() && self.running.with(|running| running.is_some())
     }
 
-    /// Stops the server; waiting clients receive an error. A second call does nothing. Raises the server's final error,
-    /// such as a failure to write the last checkpoint.
+    /// Stops the server; waiting clients receive an error. A second call does nothing. Raises the error with which the
+    /// server ended, such as a failure to write the last checkpoint.
     fn stop(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
@@ -263,10 +263,10 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // In a forked child, the threads belong to the parent.
+            // In a forked child, the server's threads belong to the parent.
             std::mem::forget(self.running.get_mut().take());
         } else if let Some(running) = self.running.get_mut().take() {
-            // No caller can receive the error, which has been logged.
+            // No caller can receive the error, but it has been logged.
             drop(finalization::attach(|py| self.end(py, running)));
         }
     }
@@ -302,7 +302,7 @@ fn listening_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_multi_thread().worker_threads(1).thread_name("relive-server").enable_all().build()?)
 }
 
-/// Returns a runtime for work on the calling thread.
+/// Returns a runtime that runs its work on the calling thread.
 fn passing_runtime() -> PyResult<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }

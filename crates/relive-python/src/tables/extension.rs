@@ -5,7 +5,7 @@ use relive_table::{Extension, InsertOnFirstSample, PriorityDiffusion};
 
 use crate::error::invalid;
 
-/// An extension that a table runs with its operations.
+/// An extension, which a table runs as part of its operations.
 #[pyclass(frozen, module = "relive._native", name = "TableExtension")]
 pub(crate) struct TableExtension(Kind);
 
@@ -32,7 +32,7 @@ impl TableExtension {
 }
 
 impl TableExtension {
-    /// Returns a new instance for a table.
+    /// Returns a new instance of the extension for a table.
     pub(crate) fn build(&self) -> Box<dyn Extension> {
         match &self.0 {
             Kind::InsertOnFirstSample { target_table } => {

@@ -43,7 +43,7 @@ pub(crate) fn raise_numbered(py: Python<'_>, error: &Error, as_reverb: bool) -> 
     }
 }
 
-/// Describes, in numpy's notation, what is wrong with a value.
+/// Describes, in numpy's notation, why a value is invalid.
 fn fault_of(fault: &AppendFault) -> String {
     let describe = |what: &str, got: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         format!(

@@ -92,8 +92,8 @@ enum Steps {
 }
 
 impl Steps {
-    /// Unlike a slice of a list, this slice is not cut off at the first step: a column that is shorter than requested
-    /// would be unexpected.
+    /// Unlike a slice of a list, this slice is not cut off at the first step, because a column that is shorter than
+    /// requested would be unexpected.
     fn of(key: &Bound<'_, PyAny>, len: isize) -> PyResult<Steps> {
         if let Ok(slice) = key.cast::<PySlice>() {
             return Steps::of_slice(slice, len);
@@ -108,8 +108,8 @@ impl Steps {
     }
 
     fn of_slice(slice: &Bound<'_, PySlice>, len: isize) -> PyResult<Steps> {
-        // Unless they cut the slice off at the first step, a list's rules give the same result, and are faster to
-        // apply.
+        // The rules for lists give the same result unless they cut the slice off at the first step, and they are faster
+        // to apply.
         if let Ok(cut) = slice.indices(len)
             && cut.step == 1
             && cut.start > 0
@@ -157,7 +157,7 @@ impl Steps {
         }
     }
 
-    /// Returns the existing steps, and `None` for missing ones, up to the number that an error shows.
+    /// Returns the existing steps, and `None` for missing ones, but no more of them than an error shows.
     fn cells(&self, history: &relive_client::ColumnHistory<'_>) -> Vec<Option<CellRef>> {
         let cell = |step: i64| {
             let column = (step >= 0).then(|| history.step(step).ok()).flatten();

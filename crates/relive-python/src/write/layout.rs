@@ -1,7 +1,8 @@
-//! Maps the leaves of a writer's steps to columns: the union of the structures of all steps so far.
+//! The layout of a writer's columns. It is the union of the structures of all steps so far, and maps their leaves to
+//! columns.
 //!
-//! A new leaf gets a new column, numbered in the order of first appearance. A step may lack leaves, or have `None` in
-//! their place.
+//! Each new leaf becomes a new column; columns are numbered in the order in which leaves first appear. A step may lack
+//! leaves, or have `None` in their place.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -48,16 +49,16 @@ pub(crate) struct Path {
 
 #[derive(Default)]
 enum Node {
-    /// No value was seen at this place.
+    /// No value has been seen at this place.
     #[default]
     Vacant,
-    /// Only `None` was seen at this place. It is a column until it turns out to be a container.
+    /// Only `None` has been seen at this place. It counts as a column until it turns out to be a container.
     Empty(usize),
     Column(usize),
     List(Vec<Node>),
     Tuple(Vec<Node>),
     Named(Py<PyType>, Vec<Node>),
-    /// A mapping of the kind that was seen, with its parts in the order of first appearance.
+    /// A mapping of the kind that was seen, with its parts in the order in which they first appeared.
     Mapping(Like, Vec<(Py<PyAny>, Node)>),
 }
 
@@ -181,8 +182,8 @@ impl Node {
             Node::Vacant | Node::Empty(_) => Ok(false),
             Node::Column(column) => {
                 leaves.push((*column, object.clone()));
-                // A container in the place of a leaf is detected when it is converted to a tensor or the layout is
-                // extended.
+                // A container in the place of a leaf is detected later, when it is converted to a tensor or the layout
+                // is extended.
                 Ok(matches!(Container::of(object)?, Container::Leaf) || lists.join(object))
             }
             Node::Named(_, parts) => match object.cast::<PyTuple>() {
@@ -339,7 +340,7 @@ fn grow_node(
     }
     match (node, container) {
         (Node::Column(_), Container::Leaf) => Ok(()),
-        // The distinction does not affect the order of the columns.
+        // The distinction between lists and tuples does not affect the order of the columns.
         (Node::List(parts) | Node::Tuple(parts), Container::List(list)) => {
             grow_parts(parts, list.iter(), lists, path, paths)
         }

@@ -42,7 +42,7 @@ pub(crate) fn end_writers(py: Python<'_>) {
 #[pyclass(frozen, subclass, module = "relive._native", name = "TrajectoryWriter")]
 pub(crate) struct TrajectoryWriter {
     shared: Arc<Shared>,
-    /// The history as a Python object, until a step has new places.
+    /// The history as a Python object, which is valid until a step has new places.
     history: Brief<Option<Arc<Py<PyAny>>>>,
 }
 
@@ -56,7 +56,7 @@ enum DataKind {
     Sequence,
 }
 
-/// A flag that accepts any object, as Python's `if` does.
+/// A flag for which any object is accepted, as by Python's `if`.
 #[derive(Clone, Copy)]
 struct Truth(bool);
 
@@ -290,7 +290,8 @@ impl TrajectoryWriter {
         array::from_keys(py, &made)
     }
 
-    /// Creates an item from all columns for each of the steps `ends`; each item has the `length` steps that end there.
+    /// Creates an item from all columns for each step in `ends`; each item has the `length` steps that end with that
+    /// step.
     #[pyo3(signature = (table, priorities, ends, *, length = 1, squeeze = false))]
     fn create_window_items<'py>(
         &self,
@@ -338,7 +339,7 @@ impl TrajectoryWriter {
     /// Waits until all items are confirmed and begins a new episode.
     #[pyo3(signature = (clear_buffers = true, timeout_ms = None))]
     fn end_episode(&self, py: Python<'_>, clear_buffers: bool, timeout_ms: Option<i64>) -> PyResult<()> {
-        // Zero means no wait here, but no limit in flush, as in dm-reverb.
+        // As in dm-reverb, zero means here that there is no wait, whereas in flush it means that there is no limit.
         let mut state = self.shared.lock(py)?;
         let timeout = match timeout_ms {
             Some(0) => Duration::ZERO,

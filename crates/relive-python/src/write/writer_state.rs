@@ -39,7 +39,8 @@ impl Drop for State {
 }
 
 impl Shared {
-    /// Returns the state, unless another thread is using it, because a wait that holds the interpreter might never end.
+    /// Returns the state. Fails if another thread is using it, because a wait that holds the interpreter might never
+    /// end.
     pub(crate) fn lock(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
         let state = self.state.lock()?;
         state.origin.check(py, "writer")?;

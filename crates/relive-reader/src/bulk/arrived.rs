@@ -8,7 +8,7 @@ use relive_table::Timestamp;
 use relive_wire::WireError;
 use relive_wire::bulk::{BatchView, ColumnView, InfoLayout};
 
-/// Returns the batch of `table` that `view` describes, in `memory`.
+/// Returns the batch of `table` that `view` describes and whose data is in `memory`.
 ///
 /// # Errors
 /// `Protocol` if the header and the data contradict each other.

@@ -1,5 +1,5 @@
-//! Requests batches. A request is sent by the thread that takes a batch if the socket accepts it immediately, which
-//! saves a wake-up, and otherwise by the connection's task.
+//! Requests batches. The thread that takes a batch sends the request itself if the socket accepts it immediately, which
+//! saves a wake-up. Otherwise, the connection's task sends it.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -25,7 +25,7 @@ pub(super) struct BatchRequest {
 /// Sends requests on the thread that needs them, unless that thread would have to wait.
 #[derive(Debug, Default)]
 pub(super) struct RequestSender {
-    /// `None` while the task uses the connection, and if there is no connection.
+    /// `None` while the task is using the connection, or if there is no connection.
     send_half: Mutex<Option<SendHalf>>,
     /// Notifies the task that there is work.
     work: Notify,

@@ -17,7 +17,7 @@ use crate::samples::SampleBatch;
 /// It must be less than the server's window.
 const ACKNOWLEDGED_BYTES: u64 = 16 << 20;
 
-/// Batches between a connection and its reader.
+/// State shared by a connection and its reader: the batches that have arrived, and the requests for more.
 #[derive(Debug)]
 pub(super) struct Shared {
     table: Arc<str>,
@@ -156,7 +156,7 @@ impl Shared {
         &self.requests
     }
 
-    /// Returns the request to send now, if any. The caller must send it.
+    /// Returns the request that is due now, if there is one. The caller must send it.
     pub(super) fn ask(&self) -> Option<BatchRequest> {
         let mut state = self.state.lock();
         if !state.is_request_due(self.ahead) && !state.is_acknowledgement_due() {
@@ -210,8 +210,8 @@ impl Shared {
         samples.len() == batch_size && self.deliver(Ready { batch: SampleBatch::new(samples), bytes })
     }
 
-    /// Returns a lower bound on the number of inserts into the table, from the samples that have arrived since the last
-    /// call.
+    /// Returns a lower bound on the number of inserts into the table, which is derived from the samples that have
+    /// arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
@@ -248,7 +248,8 @@ impl Arrivals {
         }
     }
 
-    /// Returns whether enough batches may be requested, or no more will be added.
+    /// Returns whether a request should be sent because enough batches may be requested, or because no further ones can
+    /// be added to the request.
     fn is_request_due(&self, ahead: u64) -> bool {
         let is_last = self.outstanding == 0 || self.left == Some(0);
         self.credits > 0 && (self.credits * 2 >= ahead || is_last)

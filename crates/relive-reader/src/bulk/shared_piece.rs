@@ -1,5 +1,5 @@
-//! Pieces of shared memory that a server provides, each with a batch. NumPy arrays use this memory without a copy
-//! (`buffer.rs` of relive-python). When the last array of a batch is freed, the piece is returned to the server.
+//! Pieces of shared memory that a server provides. Each piece contains a batch. NumPy arrays use this memory without a
+//! copy (`buffer.rs` of relive-python). When the last array of a batch is freed, the piece is returned to the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 
 /// Records that this process is about to fork or has forked. Call it before or after each fork.
 ///
-/// The child process also has this process's batches, so memory shared with a server must no longer be reused for other
-/// batches.
+/// A forked child also has this process's batches, so memory that is shared with a server must no longer be reused for
+/// other batches.
 pub fn note_fork() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }

@@ -28,10 +28,10 @@ use crate::samples::Sample;
 use crate::samples::SampleBatch;
 use crate::stream::end_of_message;
 
-/// The number of bytes of batches that a server may send ahead, in addition to the first batch.
+/// The number of bytes of batches that a server may send in advance, in addition to the first batch.
 const WINDOW_BYTES: u64 = 256 << 20;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 enum ConnectionEnd {
     /// The connection may be restored.
     Io(String),

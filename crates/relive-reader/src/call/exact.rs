@@ -61,7 +61,7 @@ impl ExactFeed {
         match backend.target() {
             Target::Server(connection) => self.fill_from_one(&connection.channel(), requested, timeout).await,
             Target::Fleet(fleet) => self.fill_from_fleet(fleet, requested, timeout).await,
-            // Other code reads tables in this process.
+            // Tables in this process are read by other code.
             Target::Process(_) => Ok(()),
         }
     }
@@ -94,7 +94,7 @@ impl ExactFeed {
                 None => Box::new(self.ask_fleet(fleet, missing, left)?),
             };
             let filled = take_all(self.fleet.insert(feed), &mut self.ready, requested);
-            // A reachable server reports the timeout itself, unless the request had a different timeout.
+            // A reachable server reports the timeout itself, unless the request was made with a different timeout.
             let grace = if is_old { Duration::ZERO } else { GRACE };
             let filled = match left.map(|left| Deadline::after(left.saturating_add(grace))) {
                 Some(deadline) => deadline.run(filled).await.unwrap_or_else(|| Err(late())),
@@ -151,7 +151,7 @@ impl Drop for PendingRequest<'_> {
     }
 }
 
-/// Waits until `requested` samples have arrived. Dropping the future loses nothing.
+/// Waits until `requested` samples have arrived. Dropping the future loses no samples.
 async fn take_all(feed: &mut FleetFeed, ready: &mut VecDeque<Sample>, requested: usize) -> Result<()> {
     while ready.len() < requested {
         match poll_fn(|cx| feed.poll_take(0, ready, cx)).await {

@@ -38,7 +38,7 @@ pub(super) struct Progress {
     backoff: Backoff,
     /// How long a server may be unreachable, or `None` for no limit.
     patience: Option<Duration>,
-    /// The reason why there is no stream, and the time of the next attempt to open one.
+    /// The reason why there is no stream, and the time of the next attempt to open a stream.
     last_error: Option<(Status, Instant)>,
     /// The time since which there has been no stream.
     away_since: Option<Instant>,
@@ -94,7 +94,7 @@ impl Progress {
         &mut self.got
     }
 
-    /// Returns when to give up. If the server is reachable, it reports the limiter's timeout itself.
+    /// Returns the time at which to give up. A reachable server reports the limiter's timeout itself.
     pub(super) fn give_up_at(&self) -> Option<Instant> {
         let grace = if self.last_error.is_some() { Duration::ZERO } else { GRACE };
         let late = self
@@ -139,7 +139,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Records that there is no stream, and when to retry. Returns whether the call times out before the retry.
+    /// Records that there is no stream, and the time of the next attempt. Returns whether the call times out before the
+    /// retry.
     fn record_failure(&mut self, status: Status) -> bool {
         tracing::debug!(%status, "sample stream broke");
         let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);

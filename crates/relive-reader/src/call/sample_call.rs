@@ -19,8 +19,8 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A request for samples, for a caller that blocks its thread while it waits.
 ///
-/// For a small number of samples, a `SampleCall` is faster than `Client::sample`. The caller can wait several times and
-/// do other work in between. Dropping the call withdraws the request.
+/// For a small number of samples, a `SampleCall` is faster than `Client::sample`. The caller can wait several times,
+/// and do other work between these waits. Dropping the call withdraws the request.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,7 +91,7 @@ impl SampleCall {
     /// The same errors as `Client::sample`. The `SampleCall` is complete once it has returned an error or samples.
     ///
     /// # Panics
-    /// If called inside a task of a Tokio runtime.
+    /// If it is called inside a task of a Tokio runtime.
     pub fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
         match &mut self.inner {
             Inner::Remote(call) => call.wait(at_most),

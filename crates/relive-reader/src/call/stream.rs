@@ -19,7 +19,7 @@ use crate::stream::{Responses, SAMPLE_STREAM};
 
 /// A connection that makes progress only while a call is waiting on it.
 pub(super) struct OwnStream {
-    // Dropped before the runtime, because it uses one of the runtime's connections.
+    // This field is dropped before the runtime, because it uses one of the runtime's connections.
     stream: Option<Stream>,
     channel: GrpcChannel,
     runtime: OwnRuntime,

@@ -1,8 +1,8 @@
 //! Samples from many servers, as seen by the reader.
 //!
-//! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request, so
-//! that samples can be delivered as they arrive: a slow server delays only its own samples, and no sample is fetched
-//! without being used. If a server is unreachable, or delivers nothing while others are idle, its requests are
+//! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request.
+//! Samples can therefore be delivered as they arrive: a slow server delays only its own samples, and no sample is
+//! fetched without being used. If a server is unreachable, or delivers nothing while others are idle, its requests are
 //! withdrawn and servers are drawn again for them.
 
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ use super::mixture::{draw, weights};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// The number of times that new samples are requested while the full capacity is being taken.
+/// The number of requests for new samples in the time in which as many samples as the capacity are taken.
 const DRAWS_PER_CAPACITY: usize = 4;
 
 /// How long the first draw waits for sizes. For servers that take longer, the draw uses the previously reported size.
@@ -42,7 +42,7 @@ pub(crate) struct FleetFeed {
     lanes: Vec<Lane>,
     /// The number of credits for which no server has been drawn yet.
     credits: usize,
-    /// The number of samples until the end for which no server has been drawn, or `None` if there is no end.
+    /// The number of samples until the end for which no server has been drawn yet, or `None` if there is no end.
     left: Option<usize>,
     rng: Xoshiro256PlusPlus,
     changes: Changes,
@@ -51,7 +51,7 @@ pub(crate) struct FleetFeed {
     timer: Timer,
     unavailable_since: Option<Instant>,
     /// The time since which rate limiters have been holding samples back, if requests have moved to another server
-    /// since then. For each server, only the time since its own request counts.
+    /// since then. Each server counts only the time since its own request.
     held_since: Option<Instant>,
     /// The last error of a rate limiter that timed out.
     late: Option<Error>,
@@ -105,7 +105,7 @@ impl FleetFeed {
         self.credit_batch
     }
 
-    /// Allows the feed to request this many more samples.
+    /// Allows the feed to request the given number of additional samples.
     pub(crate) fn give_back(&mut self, credits: usize) {
         self.credits += credits;
         let now = Instant::now();
@@ -345,7 +345,7 @@ impl FleetFeed {
         true
     }
 
-    /// Returns when to check again, or an error if the caller has waited long enough.
+    /// Returns the time of the next check, or an error if the caller has waited long enough.
     fn unavailable_deadline(&mut self, now: Instant) -> Result<Option<Instant>> {
         let owes = self.lanes.iter().any(|lane| lane.outstanding > 0);
         if !owes
@@ -386,7 +386,7 @@ impl FleetFeed {
         Ok(give_up_at)
     }
 
-    /// Returns when the caller's wait for rate limiters ends.
+    /// Returns the time at which the caller's wait for rate limiters ends.
     fn held_until(&self) -> Option<Instant> {
         self.held_since?.checked_add(self.options.rate_limiter_timeout?)
     }

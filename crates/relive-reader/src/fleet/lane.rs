@@ -15,8 +15,8 @@ use crate::options::SamplerOptions;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 
-/// How long a server with outstanding requests may deliver nothing, while others deliver samples, before it gets no
-/// more requests.
+/// How long a server with outstanding requests may deliver nothing, while others deliver samples, before no more
+/// requests are sent to it.
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// How long a server may deliver nothing before it is excluded from the mixture.
@@ -78,7 +78,7 @@ impl Lane {
         self.server.is_up() && !self.timed_out && self.paused_until.is_none_or(|until| until <= now)
     }
 
-    /// Returns when requests may resume, if the lane is paused.
+    /// Returns the time at which requests may resume, if the lane is paused.
     pub(super) fn opens_at(&self) -> Option<Instant> {
         self.paused_until
     }
@@ -113,7 +113,7 @@ impl Lane {
         match &self.feed {
             Some(feed) => feed.give_back(samples),
             None => {
-                // This makes it possible to detect a broken connection immediately and use other servers.
+                // With a patience of zero, a broken connection is detected immediately, so that other servers are used.
                 let connection = self.server.connection();
                 self.feed = Some(RemoteFeed::new(connection, table, options, samples, Duration::ZERO));
             }
@@ -142,7 +142,7 @@ impl Lane {
         LaneOutput::Samples(samples)
     }
 
-    /// Updates the weight of the table from a sample of the server.
+    /// Updates the weight of the table from a sample that the server sent.
     pub(super) fn learn(&mut self, sample: &SampleInfo) {
         self.facts.size = sample.table_size;
         if let Some(weight) = weight_per_item(self.facts, sample) {
@@ -164,7 +164,7 @@ impl Lane {
         self.facts = facts;
     }
 
-    /// Pauses requests to the server, for longer each time that it delivers nothing. In the meantime, requests the
+    /// Pauses requests to the server, for longer each time that it delivers nothing. During the pause, requests the
     /// state of the server's table.
     pub(super) fn pause_requests(&mut self) {
         self.server.refresh_now();

@@ -17,7 +17,7 @@ pub(super) fn weight_per_item(facts: TableFacts, sample: &SampleInfo) -> Option<
 }
 
 /// Converts the sizes and average weights of all servers' tables to the weight of each server. A server with an unknown
-/// average gets the average of the others.
+/// average is assigned the average of the others.
 pub(super) fn weights(tables: &[(u64, Option<f64>)]) -> Vec<f64> {
     let known =
         tables.iter().filter_map(|(size, per_item)| per_item.map(|per_item| (count(*size), per_item)));
@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the sum of (observed - expected)^2 / expected.
+    /// Returns the sum of (observed - expected)^2 / expected over the servers with a positive weight.
     fn chi_square(observed: &[u64], weights: &[f64]) -> f64 {
         let draws: u64 = observed.iter().sum();
         let total: f64 = weights.iter().sum();

@@ -60,8 +60,8 @@ const MAX_EMPTY_ROWS: u32 = 1 << 16;
 ///
 /// # Errors
 ///
-/// `DataLoss` for data that cannot be decoded. Samples whose columns differ in type, number or cell shape form no
-/// batch: every method that needs columns then returns the same error, but [`samples`](Self::samples) still works.
+/// `DataLoss` for data that cannot be decoded. Samples whose columns differ in type, number or cell shape do not form a
+/// batch. Every method that needs columns then returns the same error, but [`samples`](Self::samples) still works.
 pub struct SampleBatch {
     content: Content,
     /// The samples, created on demand unless the batch was created from samples.
@@ -140,7 +140,7 @@ impl SampleBatch {
         }
     }
 
-    /// Returns the decoded size of all data in bytes. For samples that form no batch, returns their stored size.
+    /// Returns the decoded size of all data in bytes. For samples that do not form a batch, returns their stored size.
     pub fn size_bytes(&self) -> usize {
         let of =
             |sizes: &mut dyn Iterator<Item = Option<usize>>| sizes.flatten().fold(0, usize::saturating_add);

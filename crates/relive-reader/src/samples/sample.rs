@@ -149,7 +149,7 @@ impl Sample {
         }
     }
 
-    /// Returns the item's columns as references to chunks that are not decoded yet.
+    /// Returns the item's columns as references to chunks, which are not decoded.
     ///
     /// # Errors
     /// `DataLoss` for chunks that cannot be read or that lack rows to which the item refers.

@@ -1,5 +1,5 @@
-//! Invalid samples, and samples that were damaged in transit, cause errors that state the fault, and never a panic or
-//! wrong data.
+//! Tests that invalid samples, and samples that were damaged in transit, cause errors that state the fault, and never a
+//! panic or wrong data.
 
 use proptest::prelude::*;
 use relive_tensor::{Chunk, Codec, SequenceRange, Tensor, encode_chunk};
@@ -132,8 +132,8 @@ proptest! {
         let batch = SampleBatch::new(std::iter::repeat_n(one, copies).flatten().collect());
         let Ok(layouts) = batch.columns() else { return Ok(()) };
         for (column, layout) in layouts.iter().enumerate() {
-            // A batch does not read everything that a trajectory reads, so it may be decodable even if the whole sample
-            // is not.
+            // A batch reads only a part of what a trajectory reads, so it may be decodable even if the whole sample is
+            // not.
             let Some(size) = layout.size_bytes(batch.len()).filter(|size| *size < 1 << 20) else { continue };
             let mut out = vec![0; size];
             if batch.gather_into(column, &mut out).is_err() {

@@ -32,7 +32,8 @@ impl RemoteFeed {
         RemoteFeed::start(connection, table, options, credits, unavailable_timeout, None)
     }
 
-    /// Like [`new`](Self::new), but after a server was unreachable, checks whether it still has its previous content.
+    /// Like [`new`](Self::new), but checks, after a server was unreachable, whether the server still has its previous
+    /// content.
     pub(crate) fn watched(
         connection: &Connection,
         table: &str,
@@ -69,7 +70,7 @@ impl RemoteFeed {
         self.shared.credit_batch()
     }
 
-    /// Allows the workers to request this many more samples.
+    /// Allows the workers to request the given number of additional samples.
     pub(crate) fn give_back(&self, credits: usize) {
         self.shared.give_back(credits);
     }

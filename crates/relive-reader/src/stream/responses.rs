@@ -178,7 +178,7 @@ fn framed(request: &impl Message) -> Bytes {
     out.freeze()
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 pub(crate) enum StreamEnd {
     /// The server or the transport reported an error.
     Status(Status),

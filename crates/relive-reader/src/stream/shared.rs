@@ -1,8 +1,9 @@
 //! The state that a sampler shares with its workers, behind one lock.
 //!
 //! A *credit* is the right to request one sample. A worker spends credits with each request; the sampler returns them
-//! when its caller takes samples. Invariant: the credits, the samples requested but not received, and the samples
-//! received but not taken add up to the capacity, which is the total that the caller has granted but not used.
+//! when its caller takes samples. Invariant: the credits, the samples that have been requested but not received, and
+//! the samples that have been received but not taken add up to the capacity, which is the total that the caller has
+//! granted but not used.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -305,7 +306,7 @@ impl Shared {
     }
 
     /// Records the limiter's timeout. The worker then pauses until the caller waits again, so that a later wait does
-    /// not receive an old timeout.
+    /// not receive the timeout of an earlier one.
     pub(super) async fn limiter_timed_out(&self, status: Status) {
         {
             let mut state = self.state.lock();
@@ -328,8 +329,8 @@ impl Shared {
         }
     }
 
-    /// Returns a lower bound on the number of inserts into the table, from the samples that have arrived since the last
-    /// call.
+    /// Returns a lower bound on the number of inserts into the table, which is derived from the samples that have
+    /// arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::from(self.table.as_str()), 1))
     }

@@ -18,7 +18,7 @@ pub trait Adder: Send {
     /// Adds a step: `action` led to `step` and `observation`.
     ///
     /// # Errors
-    /// [`Order`](crate::RlError::Order) if no episode has begun; the step cannot be written.
+    /// No episode has begun ([`Order`](crate::RlError::Order)), or the step cannot be written.
     fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()>;
 
     /// Like [`add`](Self::add), but with the actor's extras, such as the state of a recurrent network before the

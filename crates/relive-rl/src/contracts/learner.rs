@@ -11,7 +11,7 @@ pub trait Learner: Saveable + Send {
     /// Learns from a batch.
     ///
     /// # Errors
-    /// The batch is unusable; [`Diverged`](crate::RlError::Diverged) if the loss is not finite.
+    /// The batch is unusable, or the loss is not finite ([`Diverged`](crate::RlError::Diverged)).
     fn learn(&mut self, batch: Self::Batch) -> Result<Learnt>;
 
     /// Returns the current weights, for policies.

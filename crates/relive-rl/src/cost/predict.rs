@@ -137,7 +137,7 @@ impl Costs {
     }
 }
 
-/// The costs, applied to a cluster.
+/// The costs of a run, and the cluster for which the run is predicted.
 struct Model<'a> {
     costs: &'a Costs,
     cluster: Cluster,

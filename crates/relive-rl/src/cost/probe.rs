@@ -66,8 +66,8 @@ impl Probe<'_> {
     /// the network.
     ///
     /// # Errors
-    /// The errors of the run; the learner takes no step within two minutes; the system does not report the processor
-    /// times of threads.
+    /// The errors of the run. Also fails if the learner takes no step within two minutes, or if the system does not
+    /// report the processor times of threads.
     pub fn measure(&self) -> Result<Costs> {
         CpuTimes::now()?;
         let run = self.run()?;

@@ -43,8 +43,8 @@ pub struct Followed {
 ///
 /// # Errors
 /// The server has no run with several learners, or no free place for this learner; the agent or the environment cannot
-/// be created here, or differs from the run's; another learner is lost; the first error of learning, which also ends
-/// the run.
+/// be created here, or differs from the run's; or another learner is lost. Also returns the first error of learning,
+/// which also ends the run.
 pub fn learn(
     follower: &Follower<'_>,
     agents: &MakeAgent<'_>,

@@ -95,8 +95,7 @@ pub fn node_tables() -> impl Iterator<Item = TableConfig> {
 /// missing server or driver, and logs the wait. Also logs if the driver assigns fewer numbers than requested.
 ///
 /// # Errors
-/// The run uses another version of Relive; the server has a different run than before; a worker cannot
-/// continue.
+/// The run uses another version of Relive, the server has a different run than before, or a worker cannot continue.
 pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
     if !(1..=MAX_WORKERS).contains(&node.actors) {
         return Err(RlError::setting("the number of actors of a node", node.actors, "from 1 to 65536"));

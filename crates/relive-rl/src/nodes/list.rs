@@ -73,7 +73,7 @@ impl NodeList {
     /// Returns the newest list, if one exists already.
     ///
     /// # Errors
-    /// The server is lost; the list comes from another version of Relive.
+    /// The server is lost, or the list comes from another version of Relive.
     pub(super) fn get(client: &Client) -> Result<Option<NodeList>> {
         let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
             Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => {

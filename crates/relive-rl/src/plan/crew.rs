@@ -239,7 +239,7 @@ impl Crew {
     /// a resumed run, the method does nothing and does not call `episodes`.
     ///
     /// # Errors
-    /// There is no such table; the episodes cannot be obtained or written.
+    /// There is no such table, or the episodes cannot be obtained or written.
     pub fn fill(
         &self,
         table: &str,

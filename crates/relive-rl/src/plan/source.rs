@@ -18,7 +18,7 @@ pub trait BatchSource: Saveable + Send + 'static {
     /// Waits for the next batch. Returns `None` at the end.
     ///
     /// # Errors
-    /// The batch is unavailable; the run ends.
+    /// The batch is unavailable. The error ends the run.
     fn next_batch(&mut self) -> Result<Option<Self::Batch>>;
 }
 

@@ -24,8 +24,8 @@ impl Crew {
     /// Returns each worker's fragments of `steps` steps. Each fragment begins with the newest weights.
     ///
     /// # Errors
-    /// `steps` is 0; an environment or a policy cannot be created; there are more workers than environments; the saved
-    /// state belongs to another kind of worker.
+    /// `steps` is 0, an environment or a policy cannot be created, there are more workers than environments, or the
+    /// saved state belongs to another kind of worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         if steps == 0 {
             // Otherwise, the workers would produce empty rollouts forever.
@@ -134,7 +134,7 @@ impl Workers<Rollout> {
     /// the same weights, because no worker begins another rollout before the learner has used this one.
     ///
     /// # Errors
-    /// The rollouts do not fit in memory; the agent cannot act in the environment.
+    /// The rollouts do not fit in memory, or the agent cannot act in the environment.
     pub fn sync(self) -> Result<Flow<Rollout>> {
         Ok(match self.crew.role() {
             Role::Here { .. } => {

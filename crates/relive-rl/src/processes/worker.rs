@@ -93,8 +93,8 @@ impl<'a> Worker<'a> {
 /// A worker that a table blocks after the end of the run is abandoned on its thread.
 ///
 /// # Errors
-/// The agent or the environment cannot be created here, or differs from the run's; the first error of the environment
-/// or the policy, which also ends the run.
+/// The agent or the environment cannot be created here, or differs from the run's. Also returns the first error of the
+/// environment or the policy, which also ends the run.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {
@@ -362,7 +362,7 @@ fn next_items(flow: &mut Flow<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
     Ok(items)
 }
 
-/// The merged reports since the last one was sent.
+/// The merged reports since the last report was sent.
 #[derive(Default)]
 struct ActedSum(Vec<Acted>);
 

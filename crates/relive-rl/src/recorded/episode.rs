@@ -24,7 +24,7 @@ impl RecordedEpisode {
     /// Plays an episode; `act` writes the action for each observation.
     ///
     /// # Errors
-    /// Errors of the environment and of `act`; the episode does not end within 1,000,000 steps.
+    /// Errors of the environment and of `act`. Also fails if the episode does not end within 1,000,000 steps.
     pub fn play(
         environment: &mut dyn Environment,
         mut act: impl FnMut(&dyn Environment, View<'_>, ViewMut<'_>) -> Result<()>,

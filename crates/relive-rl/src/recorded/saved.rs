@@ -21,8 +21,8 @@ pub const TABLE: &str = "episodes";
 /// Writes episodes of an environment as a checkpoint in a folder, which is created if necessary.
 ///
 /// # Errors
-/// The folder cannot be written; the episodes come from different environments. [`Recording`](RlError::Recording): a
-/// number is not finite, or exceeds the range of float32.
+/// The folder cannot be written, or an episode does not fit `spec`. [`Recording`](RlError::Recording): a number is not
+/// finite, or exceeds the range of float32.
 pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
     let location = folder.to_str().ok_or_else(|| RlError::recording(folder, "its name is not UTF-8"))?;
     let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);

@@ -211,7 +211,7 @@ impl Driver {
     /// Publishes from now on, with the given lease, or with a new one on the driver's own server.
     ///
     /// # Errors
-    /// The errors of [`Lease::take_own`]; no thread can be started.
+    /// The errors of [`Lease::take_own`]. Also fails if no thread can be started.
     pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
         let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
         Ok((self, publishing))

@@ -44,7 +44,7 @@ impl Team {
     /// `env_steps` steps.
     ///
     /// # Errors
-    /// Listening at the address fails; the errors of `layouts`.
+    /// The errors of `layouts`. Also fails if it is not possible to listen at the address.
     pub(crate) fn of_run(
         (learners, actors, env_steps): (Option<u32>, usize, u64),
         stop: &Stop,

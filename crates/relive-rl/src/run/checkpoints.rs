@@ -36,7 +36,7 @@ impl Checkpoints {
     /// Returns whether there is a checkpoint to resume from.
     ///
     /// # Errors
-    /// Runs cannot be saved in this folder; the folder cannot be read, or another run uses it.
+    /// Runs cannot be saved in this folder, the folder cannot be read, or another run uses it.
     pub fn any_exist(&self) -> Result<bool> {
         if self.folder.exists() { Folder::open(self)?.has_one() } else { Ok(false) }
     }
@@ -68,7 +68,8 @@ impl Folder {
     /// Checks that the run may resume from a loaded checkpoint, before its tables are compared with the agent's.
     ///
     /// # Errors
-    /// [`OtherRun`](RlError::OtherRun); the checkpoint does not contain a run.
+    /// [`OtherRun`](RlError::OtherRun) if the checkpoint belongs to another run. Also fails if the checkpoint does not
+    /// contain a run.
     pub(crate) fn expect_run(&self, snapshot: &Snapshot, asked: &Identity) -> Result<()> {
         let of_run = snapshot.tables.iter().find(|table| table.config.name == run::STATE);
         let Some(item) = of_run.and_then(|table| table.items.first()) else {

@@ -34,7 +34,7 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// # Errors
 /// The server is lost, refuses to add tables, or has different tables with these names; another driver is active for
 /// this run ([`OtherLearner`](RlError::OtherLearner)), or the server has a different run
-/// ([`OtherRun`](RlError::OtherRun)); the errors of the plan.
+/// ([`OtherRun`](RlError::OtherRun)). Also returns the errors of the plan.
 pub(super) fn train(
     server: &Client,
     agent: &Arc<dyn Agent>,

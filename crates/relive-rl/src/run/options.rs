@@ -100,7 +100,7 @@ impl Processes {
     }
 }
 
-/// A callback with the tables of a run.
+/// A callback that receives the tables of a run.
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(&Engine) + Send + Sync>);
 

@@ -43,7 +43,7 @@ impl Joining {
     }
 
     /// # Errors
-    /// There is no such item; the server is lost.
+    /// There is no such item, or the server is lost.
     pub(crate) fn get(client: &Client) -> Result<(Identity, Joining)> {
         let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Timeout) => {

@@ -81,7 +81,7 @@ impl Lease {
     /// Acquires the lease once it is certain that no other learner is active.
     ///
     /// # Errors
-    /// [`OtherLearner`](RlError::OtherLearner) if there is one; the server is lost, or `stop` was set.
+    /// [`OtherLearner`](RlError::OtherLearner) if there is one. Also fails if the server is lost, or if `stop` was set.
     pub(crate) fn take(client: &Client, times: LeaseTimes, stop: &Stop) -> Result<Lease> {
         let before = read(client)?;
         if let Some(heartbeat) = before.filter(|heartbeat| !heartbeat.has_ended) {
@@ -111,7 +111,8 @@ impl Lease {
     /// Sends a heartbeat if one is due.
     ///
     /// # Errors
-    /// [`OtherLearner`](RlError::OtherLearner) if another learner has taken the lease; the server is lost.
+    /// [`OtherLearner`](RlError::OtherLearner) if another learner has taken the lease. Also fails if the server is
+    /// lost.
     pub(crate) fn renew(&mut self) -> Result<()> {
         if self.renewed.elapsed() < self.times.heartbeat_interval {
             return Ok(());

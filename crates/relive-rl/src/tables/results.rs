@@ -149,7 +149,7 @@ impl Reader {
     /// Returns the next message, or `None` if none arrives in time.
     ///
     /// # Errors
-    /// The server is lost; the item is not a result.
+    /// The server is lost, or the item is not a result.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<FromWorker>> {
         let sample = match self.0.next_with_timeout(timeout) {
             None => return Ok(None),

@@ -20,8 +20,8 @@ pub(crate) fn add(client: &Client, wanted: &[TableConfig]) -> Result<()> {
 /// Checks that the server still has all tables.
 ///
 /// # Errors
-/// [`TablesGone`](RlError::TablesGone) if tables are missing; the server has different tables with these names; the
-/// server is lost.
+/// [`TablesGone`](RlError::TablesGone) if tables are missing. Also fails if the server has different tables with these
+/// names, or is lost.
 pub(crate) fn expect(client: &Client, wanted: &[TableConfig]) -> Result<()> {
     let gone: Vec<String> =
         missing(client, wanted)?.into_iter().map(|table| format!("`{}`", table.name)).collect();
@@ -40,7 +40,7 @@ fn missing<'t>(client: &Client, wanted: &'t [TableConfig]) -> Result<Vec<&'t Tab
 }
 
 /// # Errors
-/// The table exists with different rules; the server is lost.
+/// The table exists with different rules, or the server is lost.
 fn exists(client: &Client, wanted: &TableConfig) -> Result<bool> {
     let info = client.server_info()?;
     let Some(found) = info.table(&wanted.name) else { return Ok(false) };

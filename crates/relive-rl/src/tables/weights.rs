@@ -135,7 +135,7 @@ fn padded(length: usize) -> usize {
 /// Returns the newest weights, if they arrive in time.
 ///
 /// # Errors
-/// The server is lost; the item does not contain weights.
+/// The server is lost, or the item does not contain weights.
 pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
     let samples = client.with_timeout(timeout).sample(TABLE, 1)?;
     let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are no weights"))?;
@@ -145,7 +145,7 @@ pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
 /// Waits for weights in the box of a reader. Returns `None` if none arrive in time.
 ///
 /// # Errors
-/// The server is lost, or has no such box; the item does not contain weights.
+/// The server is lost, the server has no such box, or the item does not contain weights.
 pub(crate) fn wait(client: &Client, reader: &str, timeout: Duration) -> Result<Option<Packed>> {
     match client.with_timeout(timeout).sample(&fresh_name(reader), 1) {
         Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),

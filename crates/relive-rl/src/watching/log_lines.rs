@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 /// The maximum number of lines: enough for an ordinary run and a final traceback.
 const MAX_LINES: usize = 500;
 
-/// The maximum size of all lines: new lines cause a rewrite of the page, up to four times a second.
+/// The maximum size of all lines together. It is limited because new lines cause the page to be rewritten, up to four
+/// times a second.
 const MAX_BYTES: usize = 64 << 10;
 
 /// The maximum size of a line; the rest is truncated.

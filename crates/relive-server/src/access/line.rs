@@ -30,7 +30,7 @@ pub enum TokenLineError {
     /// The digits after `sha256:` are malformed.
     #[error("the fingerprint after sha256: must be 64 hexadecimal digits")]
     Fingerprint,
-    /// The token or the name occurred on an earlier line.
+    /// The token or the name already occurred on an earlier line.
     #[error("an earlier line has the same {what}")]
     Twice {
         /// Which of them.

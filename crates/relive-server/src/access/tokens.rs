@@ -49,7 +49,7 @@ pub enum TokensError {
     },
 }
 
-/// The tokens that a server accepts: a single token, or the tokens in a file that a running server reloads when it
+/// The tokens that a server accepts: a single token, or the tokens in a file. A running server reloads the file when it
 /// changes.
 #[derive(Debug)]
 pub struct Tokens {
@@ -70,7 +70,7 @@ pub(crate) struct Holder {
     pub(crate) role: Role,
 }
 
-/// Distinguishes one version of a file from the next.
+/// Data that distinguishes one version of a file from the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FileVersion {
     changed: Option<SystemTime>,
@@ -80,9 +80,9 @@ struct FileVersion {
 }
 
 impl Tokens {
-    /// Reads the tokens in the file at `path`, which has a line `NAME ROLE TOKEN` for each token, and comments after
-    /// `#`. The role is `read`, `write` or `admin`. Instead of the token, a line may have `sha256:` followed by the
-    /// token's SHA-256 in hexadecimal.
+    /// Reads the tokens in the file at `path`. The file has a line `NAME ROLE TOKEN` for each token, and may have
+    /// comments after `#`. The role is `read`, `write` or `admin`. Instead of the token, a line may have `sha256:`
+    /// followed by the token's SHA-256 in hexadecimal.
     ///
     /// # Errors
     /// The file cannot be read, a line is malformed, or the file contains no token.
@@ -106,7 +106,7 @@ impl Tokens {
         self.known().holders.get(&fingerprint(token)).cloned()
     }
 
-    /// Reads the file again whenever it changes. An unusable file leaves the tokens unchanged.
+    /// Reads the file again whenever it changes. If the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(&self) {
         let Some(path) = &self.path else { return std::future::pending().await };
         let mut last = self.known().version;
@@ -154,7 +154,7 @@ impl FileVersion {
 
 fn read(path: &Path) -> Result<KnownTokens, TokensError> {
     let unreadable = |source| TokensError::Io { path: path.to_owned(), source };
-    // The version is determined before the file is read, so a change during the read is noticed next time.
+    // The version is determined before the file is read, so that a change during the read is noticed the next time.
     let version = FileVersion::at(path);
     // Opening a pipe blocks until a writer appears, and reading a device may never end.
     if version.is_some_and(|version| !version.is_file) {

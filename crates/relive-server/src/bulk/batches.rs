@@ -47,7 +47,7 @@ struct HeldFrames {
 }
 
 /// While more batches are requested, frames are held until their batches have this many bytes in total. Each
-/// transmission wakes the client's thread, which costs as much as copying 24 kB; holding more frames would only delay
+/// transmission wakes the client's thread, which costs as much as copying 24 kB. Holding more frames would only delay
 /// the first batch.
 const MAX_HELD_BYTES: usize = 64 << 10;
 
@@ -262,8 +262,8 @@ impl Sender {
     /// Returns the connection's own memory.
     fn data(&mut self, len: usize) -> &mut [u8] {
         if self.data.len() < len {
-            // Zeroed pages that are never written use no memory, and the places of columns that are sent directly from
-            // the store are never written.
+            // The memory is zeroed, because zeroed pages use no memory until they are written. The places of columns
+            // that are sent directly from the store are never written.
             self.data = vec![0; len];
         }
         self.data.get_mut(..len).unwrap_or_default()
@@ -324,7 +324,7 @@ impl Rows {
 }
 
 impl Placement {
-    /// `None` for columns that do not form arrays.
+    /// Returns `None` for columns that do not form arrays.
     fn of(columns: &[BatchColumn], count: usize) -> Option<Self> {
         let mut len = InfoLayout::of(count).size_bytes();
         let (mut ranges, mut described) =
@@ -456,7 +456,7 @@ mod tests {
         }
     }
 
-    /// Returns the number of items of the first part, and its bytes.
+    /// Returns the numbers of items in the first part and in the rest, and the number of bytes in the first part.
     fn part(samples: &[Sampled], full_bytes: u64) -> (usize, usize, u64) {
         let (first, others, bytes) = first_part(samples, full_bytes);
         (first.len(), others.len(), bytes)

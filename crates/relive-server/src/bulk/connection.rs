@@ -32,7 +32,7 @@ pub(crate) async fn serve(
     let mut frames = Frames::new(socket);
     let ended = purpose(&mut frames, &services, peer, &access, connection_budget).await;
     if let Err(Failure::Refused(status)) = &ended {
-        // A client that does not read must not keep the connection open.
+        // The time is limited, so that a client that does not read cannot keep the connection open.
         let sent = tokio::time::timeout(SEND_ERROR_TIMEOUT, send_error(&frames, status)).await;
         tracing::debug!(%status, sent = sent.is_ok(), "bulk connection refused");
         return Ok(());

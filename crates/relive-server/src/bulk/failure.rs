@@ -8,7 +8,7 @@ use relive_wire::bulk::{FrameError, FrameHeader, FrameKind};
 use relive_wire::v1::BulkError;
 use tonic::Status;
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The connection is broken, so the client cannot be informed.

@@ -48,7 +48,8 @@ struct Reader {
     sender: Sender,
     /// The layout of batches that the table copies, if it is known.
     rows: Option<Rows>,
-    /// After a failed attempt to copy: the number of batches until the next attempt, and the length of the pause.
+    /// After a failed attempt to copy a batch, the number of batches until the next attempt, and the length of the
+    /// pause.
     pause: (u32, u32),
     stop: Stop,
 }
@@ -104,7 +105,7 @@ impl Reader {
                 if self.handle_frame(frame)?.is_some() {
                     return Ok(());
                 }
-                // Yields to other connections on this thread, no matter how much this client sends.
+                // Yields to other connections on this thread, however much this client sends.
                 yield_now().await;
             }
             let mut samples = match self.send_rows(frames).await? {
@@ -132,7 +133,8 @@ impl Reader {
         }
     }
 
-    /// A batch larger than the window is sent alone.
+    /// Returns whether a batch may be sent. A batch that is larger than the window is sent when no other bytes are in
+    /// flight.
     fn may_send(&self) -> bool {
         self.requested > 0 && (self.in_flight_bytes == 0 || self.in_flight_bytes < self.window_bytes)
     }

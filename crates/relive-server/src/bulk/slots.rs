@@ -12,7 +12,7 @@ use crate::limits::{MAX_SHARED_BYTES_PER_CONNECTION, MAX_SHARED_PIECES_PER_CONNE
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     free: HashMap<u32, SharedMemory>,
-    /// Pieces that the client has; the server must not write to them until the client returns them.
+    /// Pieces that the client is using; the server must not write to them until the client returns them.
     lent: HashMap<u32, SharedMemory>,
     next: u32,
     bytes: usize,
@@ -29,7 +29,8 @@ pub(super) struct Slot {
     pub(super) descriptor: Option<OwnedFd>,
 }
 
-/// New pieces are slightly larger than their first batch, so that later batches fit.
+/// The sizes of pieces are multiples of this. New pieces are therefore usually slightly larger than their first batch,
+/// so that later batches fit.
 const GRANULARITY: usize = 64 << 10;
 
 /// A free piece that exceeds the needed size by more than this factor is kept for larger batches.
@@ -51,7 +52,7 @@ impl Slots {
         while self.bytes.saturating_add(size) > MAX_SHARED_BYTES_PER_CONNECTION
             || self.lent.len() + self.free.len() >= MAX_SHARED_PIECES_PER_CONNECTION
         {
-            // None of the free pieces fits, so a free piece is dropped.
+            // None of the free pieces is suitable, so one of them is dropped.
             let Some(&number) = self.free.keys().next() else { return Ok(None) };
             self.bytes -= self.free.remove(&number).map_or(0, |memory| memory.len());
             self.dropped.push(number);
@@ -66,7 +67,8 @@ impl Slots {
     pub(super) fn put_back(&mut self, slot: Slot) {
         match slot.descriptor {
             None => drop(self.free.insert(slot.number, slot.memory)),
-            // Without the descriptor, the client cannot use the piece, so the piece is dropped without notification.
+            // Without the descriptor, the client cannot use the piece, so the client is not notified that it is
+            // dropped.
             Some(_) => self.bytes -= slot.memory.len(),
         }
     }

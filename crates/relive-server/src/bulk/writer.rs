@@ -35,7 +35,7 @@ pub(super) async fn serve(
     let inserter = Inserter::new(services, peer, connection_budget);
     let mut writer = Writer { inserter, stop: services.stop(), unconfirmed: 0, turn_bytes: 0 };
     let ended = writer.run(frames).await;
-    // Items that are in a table are confirmed, even if a later item failed.
+    // Items that are in a table are confirmed even if a later item failed.
     writer.confirm(frames).await?;
     ended
 }
@@ -65,7 +65,7 @@ impl Writer {
     async fn run(&mut self, frames: &mut Frames) -> Result<(), Failure> {
         loop {
             if self.turn_bytes >= BYTES_PER_TURN {
-                // Yields to other connections on this thread, no matter how much this client sends.
+                // Yields to other connections on this thread, however much this client sends.
                 yield_now().await;
                 self.turn_bytes = 0;
             }
@@ -137,7 +137,7 @@ impl Writer {
 
     /// Reads a request into memory that is used and counted only as the bytes arrive.
     async fn body(&mut self, frames: &mut Frames, len: usize) -> Result<Vec<u8>, Failure> {
-        // Memory that has not been written to costs the system nothing.
+        // Memory that has not been written to does not cost the system anything.
         let mut body = Vec::with_capacity(len.min(TRUSTED_REQUEST_BYTES));
         while body.len() < len {
             let piece = body.len().clamp(MIN_REQUEST_PIECE_BYTES, MAX_REQUEST_PIECE_BYTES);

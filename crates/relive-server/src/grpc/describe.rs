@@ -61,7 +61,7 @@ fn memory(status: &MemoryStatus) -> Memory {
 }
 
 fn table_status(status: &TableStatus) -> WireStatus {
-    // A signature already contains the columns.
+    // A signature already contains the structure of the columns.
     let columns = status.columns.as_deref().filter(|_| !has_signature(status));
     WireStatus {
         info: Some(table::info_to_wire(&status.info)),

@@ -29,7 +29,7 @@ pub(super) struct InsertSession {
 #[derive(Debug)]
 enum Reading {
     Open,
-    /// The stream ends, with this error if there is one, once all confirmations so far have been sent.
+    /// The stream ends once all confirmations so far have been sent. If there is an error, the stream ends with it.
     Ended(Option<Status>),
     Over,
 }
@@ -68,12 +68,12 @@ impl InsertSession {
             }
             self.inserter.unreserve();
         }
-        // More requests may be ready: poll again.
+        // More requests may be ready, so this stream must be polled again.
         cx.waker().wake_by_ref();
     }
 
-    /// Returns the next request once memory is available for it; it is not decoded before that. An idle stream does not
-    /// wait for memory.
+    /// Returns the next request once memory is available for it; the request is not decoded before that. An idle stream
+    /// does not wait for memory.
     fn poll_request(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InsertStreamRequest, Status>>> {
         if !self.inserter.has_reserved() {
             let size_bytes = match ready!(self.requests.poll_message_size(cx)) {

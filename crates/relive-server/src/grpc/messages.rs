@@ -1,8 +1,8 @@
 //! Decodes the messages of a request as their bytes arrive.
 //!
-//! A message begins with its length. Memory is allocated only for bytes that have arrived, not for announced ones, so a
-//! client cannot make the server allocate much memory by sending five bytes. Most messages are contained in one HTTP/2
-//! frame and are read from it without a copy.
+//! A message begins with its length. Memory is allocated only for bytes that have arrived, not for bytes that are only
+//! announced, so a client cannot make the server allocate much memory by sending five bytes. Most messages are
+//! contained in one HTTP/2 frame, from which they are read without a copy.
 
 use std::marker::PhantomData;
 use std::task::{Context, Poll, ready};

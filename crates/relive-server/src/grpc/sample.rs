@@ -39,7 +39,7 @@ pub(super) struct SampleSession {
     ahead_bytes: usize,
     /// Whether the client may send more.
     is_open: bool,
-    /// Whether the client requests only the samples that were already taken for it.
+    /// Whether the client has requested only those samples that were already taken for it.
     is_taken_back: bool,
     structure_tracker: StructureTracker,
     work: Work,
@@ -47,7 +47,7 @@ pub(super) struct SampleSession {
     last_batch: usize,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
-    /// The accounted bytes: those in `out`, and those that the connection has already taken from `out`.
+    /// The accounted bytes, which are those in `out` and those that the connection has already taken from `out`.
     load: Option<Load>,
     stop: Stop,
     _count: StreamCount,
@@ -102,7 +102,7 @@ impl SampleSession {
         }
     }
 
-    /// Reads the client's requests even while other work is being done; otherwise, they would stay in the stream's
+    /// Reads the client's requests, even while other work is being done. Otherwise, they would stay in the stream's
     /// window.
     fn listen(&mut self, cx: &mut Context<'_>) {
         while self.is_open {
@@ -185,7 +185,8 @@ impl SampleSession {
         Poll::Ready(())
     }
 
-    /// Puts the unfinished work back unless the server is stopping. The table ends a pending batch.
+    /// Puts the unfinished work back, and ends the stream if it is idle and the server is stopping. A pending batch is
+    /// ended by its table.
     fn wait(&mut self, work: Work, cx: &mut Context<'_>) -> Poll<()> {
         let is_idle = matches!(work, Work::Idle | Work::Taken(..));
         self.work = work;
@@ -215,7 +216,7 @@ impl SampleSession {
         })?;
         let table =
             self.services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
-        // On the wire, zero means to wait indefinitely; dm-reverb's clients rely on this.
+        // On the wire, zero means an indefinite wait, and dm-reverb's clients rely on this.
         let timeout = request.rate_limiter_timeout.map(|timeout| timeout.milliseconds).unwrap_or_default();
         let timeout = u64::try_from(timeout).ok().filter(|millis| *millis > 0).map(Duration::from_millis);
         let codecs = codec::known_to_peer(&request.relive_codecs);

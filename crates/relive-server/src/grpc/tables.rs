@@ -13,7 +13,7 @@ use tonic::Status;
 
 use crate::services::{Services, run_blocking, status};
 
-/// Deletes are applied before updates, as in dm-reverb, so a key in both lists is deleted.
+/// Deletes are applied before updates, as in dm-reverb, so a key that is in both lists is deleted.
 pub(super) fn mutate_priorities(
     services: &Services,
     request: &MutatePrioritiesRequest,

@@ -62,9 +62,9 @@ impl Inserter {
         self.gate.has_reserved()
     }
 
-    /// Waits until there is memory for a request of `size_bytes`, and reserves it. Memory is waited for before room
-    /// among the bytes in flight: memory may be unavailable for a long time, and a waiting request must not occupy that
-    /// room.
+    /// Waits until there is memory for a request of `size_bytes`, and reserves it. The wait for memory comes before the
+    /// wait for room among the bytes in flight, because memory may be unavailable for a long time, and a waiting
+    /// request must not occupy that room.
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
@@ -83,7 +83,7 @@ impl Inserter {
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
 
-    /// Releases the reservation, because the received chunks themselves are now counted.
+    /// Releases the reservation, because the received chunks themselves are counted from now on.
     pub(crate) fn unreserve(&mut self) {
         self.gate.unreserve();
         if let Some(load) = self.load.take() {
@@ -153,7 +153,7 @@ impl Inserter {
     }
 }
 
-/// A request without items must contain chunks, which are kept for later items.
+/// A request without items must contain chunks; they are kept for later items.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
         return Err(Status::invalid_argument("an insert request must have chunks or items"));
@@ -161,8 +161,8 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     Ok(())
 }
 
-/// Returns the total size of the chunks that the stream has sent and that no table holds, in bytes. Later items need
-/// these chunks, so they do not block their own stream.
+/// Returns the total size, in bytes, of the chunks that the stream has sent and that no table holds. Later items of the
+/// stream need these chunks, so the chunks must not block the stream.
 fn unheld_bytes(held: &HeldChunks) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)

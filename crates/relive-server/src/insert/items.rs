@@ -79,7 +79,7 @@ impl ItemsInFlight {
         let table = self.services.engine().table(table);
         let table = table.map_err(|error| status::of_engine(&error))?;
         let mut unusable = None;
-        // Fused, because the table polls the iterator again after its end.
+        // The iterator is fused, because the table polls it again after its end.
         let usable = items.map_while(|item| item.map_err(|error| unusable = Some(error)).ok()).fuse();
         let accepted = table
             .insert(usable, &self.peer, &self.confirmations, &mut self.confirmed)

@@ -29,7 +29,7 @@ struct SlotUse {
     leave: Arc<Notify>,
 }
 
-/// The slot of one connection, until it is dropped.
+/// The slot of one connection, which is occupied until this value is dropped.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
@@ -37,7 +37,7 @@ pub(super) struct ConnectionSlot {
     leave: Arc<Notify>,
 }
 
-/// A request on a connection, until it is answered.
+/// A request on a connection, which exists until the request is answered.
 #[derive(Debug)]
 pub(super) struct InUse(Arc<ConnectionSlot>);
 

@@ -26,7 +26,7 @@ pub(super) async fn events(State(view): State<View>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let mut ticks = tokio::time::interval(EVENT_INTERVAL);
-    // A slow reader gets the current facts and misses older ones.
+    // A slow reader receives the current facts and misses older ones.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     Sse::new(Events { view, ticks, is_begun: false, _slot: slot }).into_response()
 }
@@ -53,7 +53,7 @@ impl Stream for Events {
     }
 }
 
-/// The maximum age of facts that are reused for other readers.
+/// The maximum age at which facts are reused for other readers.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
 fn now(view: &View) -> Arc<str> {

@@ -163,7 +163,7 @@ fn server(server: &Server) -> ServerFacts<'_> {
     }
 }
 
-/// Returns the tables to show. For a run, tables that exist once per process come last.
+/// Returns the tables to show. If the tables belong to a run, those that exist once per process come last.
 fn shown(tables: &[TableStatus]) -> Vec<&TableStatus> {
     let has_run = tables.iter().any(|table| table.info.config.name == plan::TABLE);
     let is_of_process = |table: &&TableStatus| {

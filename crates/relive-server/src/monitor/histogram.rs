@@ -41,7 +41,7 @@ struct Histogram {
     counts: Vec<u32>,
 }
 
-/// The cost is bounded: a few thousand items are inspected, a few dozen under one lock.
+/// The cost is bounded, because only a few thousand items are inspected, with a few dozen under each lock.
 pub(super) async fn histograms(State(view): State<View>, Query(query): Query<HistogramQuery>) -> Response {
     let Some(services) = view.monitor.services() else {
         return (StatusCode::SERVICE_UNAVAILABLE, "the server has no tables yet\n").into_response();

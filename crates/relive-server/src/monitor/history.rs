@@ -1,4 +1,4 @@
-//! The history of the tables over the last minutes, so that a page that is opened late also shows the past.
+//! The history of the tables over the last minutes. Because of it, even a page that is opened late shows the past.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Numbers {
     samples: i64,
 }
 
-/// The numbers of a table over time, or `None` while it did not exist.
+/// The numbers of a table over time, with `None` while the table did not exist.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub(super) struct Series {
     items: Vec<Option<u64>>,

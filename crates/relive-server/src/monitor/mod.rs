@@ -1,7 +1,7 @@
 //! Monitoring for operators: metrics, health and the dashboard, over HTTP on a separate address.
 //!
-//! This module only reads. It runs on a separate thread, so that monitoring delays inserts and samples only by the
-//! short locks under which the tables are described.
+//! This module only reads. It runs on a separate thread, so that monitoring delays inserts and samples only while it
+//! holds the short locks under which the tables are described.
 
 mod connection_slots;
 mod events;

@@ -33,7 +33,7 @@ pub(super) async fn of(monitor: &Monitor) -> Option<Value> {
     newest(monitor.services()?.engine()).await
 }
 
-/// `None` if the table does not exist or contains other data.
+/// Returns `None` if the table does not exist or contains other data.
 async fn newest(engine: &Engine) -> Option<Value> {
     let table = engine.table(TABLE).ok()?;
     let page = table.items(0, 1);

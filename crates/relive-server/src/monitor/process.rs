@@ -6,7 +6,7 @@ use relive_engine::process_bytes;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Process {
     pub(super) resident_bytes: Option<u64>,
-    /// User and system time of all threads.
+    /// The user time and system time of all threads.
     pub(super) cpu_seconds: Option<f64>,
     pub(super) open_files: Option<u64>,
     pub(super) max_files: Option<u64>,
@@ -17,7 +17,7 @@ pub(super) fn now() -> Process {
     Process {
         resident_bytes: process_bytes(),
         cpu_seconds: cpu_seconds(),
-        // The check itself opens a file, which is subtracted.
+        // The check itself opens one file, which is subtracted.
         open_files: entries.and_then(|count| u64::try_from(count.saturating_sub(1)).ok()),
         max_files: max_files(),
     }

@@ -38,7 +38,8 @@ pub(super) async fn script(Path(name): Path<String>) -> Response {
 fn file(kind: &'static str, text: &'static str) -> Response {
     let headers: [(HeaderName, &str); 5] = [
         (CONTENT_TYPE, kind),
-        // The page and its scripts must match, and a newer server may have a different version of them.
+        // Browsers must revalidate the files before each use, because the page and its scripts must match, and a newer
+        // server may have different versions of them.
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),

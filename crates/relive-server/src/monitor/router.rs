@@ -32,8 +32,8 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Returns whether clients are served. They are not served while a checkpoint is being loaded, or after the server has
-/// begun to stop.
+/// Returns whether clients are served. Clients are not served while a checkpoint is being loaded, or after the server
+/// has begun to stop.
 async fn readyz(State(view): State<View>) -> (StatusCode, String) {
     let phase = view.monitor.phase();
     let code = if phase == Phase::Serving { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

@@ -101,7 +101,7 @@ async fn serve(
                     }
                 });
             }
-            // The connection is closed at once: a scraper retries, and memory stays bounded.
+            // The connection is closed at once. A scraper will retry, and memory stays bounded.
             Ok((_, peer, None)) => {
                 tracing::warn!(%peer, limit = MAX_HTTP_CONNECTIONS, "too many HTTP connections");
             }
@@ -134,7 +134,7 @@ async fn answer(
 }
 
 /// A response. A stream of events occupies its slot until the client ends the stream. Any other response occupies its
-/// slot only until the response begins, so that a client that does not read its response does not keep a slot.
+/// slot only until the response begins, so that a client that does not read its response does not occupy a slot.
 struct Answer {
     body: Body,
     _answering: Option<InUse>,

@@ -1,4 +1,5 @@
-//! The state of a server for operators, from before it has tables until after its last connection.
+//! The state of a server, as shown to operators from before the server has tables until after its last connection has
+//! ended.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -70,7 +71,7 @@ impl Monitor {
         self.shared.state.lock().phase = Phase::Stopping;
     }
 
-    /// Records that the server has ended. After that, its observers no longer keep the tables alive.
+    /// Records that the server has ended. From then on, its observers no longer keep the tables alive.
     pub(crate) fn end(&self) {
         let services = self.shared.state.lock().services.take();
         drop(services);

@@ -21,7 +21,7 @@ pub(super) struct View {
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) slots: Arc<Semaphore>,
-    /// The latest facts and their time.
+    /// The latest facts, and the time at which they were collected.
     pub(super) last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 

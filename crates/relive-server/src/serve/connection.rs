@@ -22,7 +22,7 @@ use crate::limits::{
 use crate::services::Services;
 use crate::traffic::{ConnectionBudget, Metered};
 
-/// The reason why a connection ended, unless the client ended it normally.
+/// The reason why a connection ended, if the client did not end it normally.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectionError {
     #[error("neither HTTP/2 nor the bulk path began within {0:?}")]
@@ -133,7 +133,7 @@ fn builder() -> http2::Builder<TokioExecutor> {
 /// The first bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Greeting {
-    /// HTTP/2, or an unknown protocol, which gets an HTTP/2 error.
+    /// HTTP/2, or an unknown protocol, to which the server responds with an HTTP/2 error.
     Http,
     Bulk,
 }
@@ -141,7 +141,7 @@ enum Greeting {
 /// The number of bytes that begin every HTTP/2 connection.
 const PREFACE_BYTES: usize = 24;
 
-/// The time between two checks on an incomplete greeting. Nearly all are complete at the first check.
+/// The time between two checks on an incomplete greeting. Nearly all greetings are complete at the first check.
 const PREFACE_POLL: Duration = Duration::from_millis(20);
 
 /// Waits for a greeting, or for bytes that cannot be one. The bytes stay in the socket, where the connection reads
@@ -220,7 +220,7 @@ mod tests {
         engine
     }
 
-    /// A server that gets its connections from the tests.
+    /// A server that receives its connections from the tests.
     struct Served {
         services: Services,
         stopping: watch::Receiver<bool>,
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// The clock does not advance while any task can run, so afterwards no task has work left.
+    /// Lets `time` pass on a clock that does not advance while any task can run. Afterwards, no task has work left.
     async fn settle(time: Duration) {
         timeout(time, std::future::pending::<()>()).await.unwrap_err();
     }

@@ -21,8 +21,8 @@ use crate::log_throttle::LogThrottle;
 use crate::options::ServerOptions;
 use crate::services::{LocalSocket, Services};
 
-/// Serves `engine` at `entrances`, such as a bound listener, until `shutdown` is ready, then shuts down in an orderly
-/// way.
+/// Serves `engine` at `entrances`, such as a bound listener, until `shutdown` is ready, and then shuts down in an
+/// orderly way.
 ///
 /// The server's own threads ([`ServerOptions::workers`]) serve the connections; the calling task only accepts them. At
 /// the end, the engine is [shut down](Engine::shut_down) and writes a last checkpoint if it is configured to; its
@@ -30,7 +30,7 @@ use crate::services::{LocalSocket, Services};
 ///
 /// # Errors
 /// The listener is broken, threads cannot be started, or the last checkpoint cannot be written. Failures of single
-/// connections are logged and do not affect others.
+/// connections are logged, and do not affect other connections.
 pub async fn serve(
     entrances: impl Into<Entrances>,
     engine: Engine,
@@ -167,7 +167,7 @@ impl Acceptor {
     }
 }
 
-/// Refused connections. They are logged at intervals, not individually.
+/// Counts refused connections, which are logged at intervals rather than individually.
 #[derive(Default)]
 struct Refusals {
     unlogged: u64,

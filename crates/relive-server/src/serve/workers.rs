@@ -62,7 +62,8 @@ impl Workers {
         self.connections.spawn_on(serve, &worker.scheduler);
     }
 
-    /// Removes a connection that has ended. Waits for one, indefinitely if there are no connections.
+    /// Removes a connection that has ended, after waiting for one to end. If there are no connections, waits
+    /// indefinitely.
     pub(crate) async fn reap(&mut self) {
         if self.connections.join_next().await.is_none() {
             std::future::pending::<()>().await;

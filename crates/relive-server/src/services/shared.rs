@@ -27,8 +27,8 @@ pub(crate) struct Services {
 struct Shared {
     engine: Engine,
     started: Instant,
-    /// This number changes with every start, and when a table is added or dropped, so that clients notice when they
-    /// must request signatures again.
+    /// This number changes with every start, and when a table is added or dropped, which shows clients that they must
+    /// request signatures again.
     tables_state_id: Uint128,
     stopping: watch::Receiver<bool>,
     /// The socket for processes on this machine.
@@ -160,7 +160,7 @@ pub(crate) struct Stop(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl Stop {
     fn new(mut stopping: watch::Receiver<bool>) -> Self {
-        // A dropped sender means that the server is gone.
+        // If the sender has been dropped, the server is gone.
         Self(Box::pin(async move { drop(stopping.wait_for(|stop| *stop).await) }))
     }
 

@@ -14,7 +14,7 @@ impl StructureTracker {
     pub(crate) fn take_update(&mut self, table: &TableHandle) -> Option<Option<Arc<ItemStructure>>> {
         let structure = table.structure();
         let is_known = match (&self.0, &structure) {
-            // Structures of two tables are distinct, even if their content is the same.
+            // The structures of two tables count as different even if their content is the same.
             (Some(sent), Some(structure)) => Arc::ptr_eq(sent, structure),
             (sent, structure) => sent.is_none() && structure.is_none(),
         };

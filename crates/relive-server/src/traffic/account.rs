@@ -28,7 +28,7 @@ pub(crate) struct Traffic {
     /// The time at which a waiting stream last checked for stalled clients.
     checked_ms: AtomicU64,
     pub(super) windows: Arc<Windows>,
-    /// The moment from which all times are measured.
+    /// The point in time from which all times are measured.
     began: Instant,
     state: Mutex<State>,
 }
@@ -175,7 +175,7 @@ impl Traffic {
             state.beyond = None;
             wakers.extend(self.next_beyond(&mut state));
         }
-        // Several streams are woken, because a woken stream may not be polled.
+        // Several streams are woken, because a stream that is woken is not necessarily polled.
         self.wake(state, wakers, WOKEN_FOR_ROOM);
     }
 
@@ -250,7 +250,7 @@ impl Traffic {
         }
     }
 
-    /// Records that a stream stops waiting, and passes its turn on if it had one.
+    /// Records that a stream stops waiting, and passes on its turn if it had one.
     pub(super) fn end_wait(&self, turn: Turn) {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         let mut state = self.state.lock();

@@ -1,8 +1,8 @@
 //! The time that the clients of one host have wasted, over all their connections.
 //!
 //! While others are waiting, the time that a client wastes is charged to the address of its connection. Otherwise, a
-//! client whose connection is dropped, or that closes its connection just before that, would get the full time again on
-//! the next connection.
+//! client whose connection is dropped, or that closes its connection just before that, would have the full time again
+//! on its next connection.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ use crate::limits::{MAX_CHARGED, MIN_CLIENT_BYTES_PER_SECOND};
 /// No time.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// Returns the time that `bytes` may take.
+/// Returns the time that the transfer of `bytes` may take.
 pub(super) fn ms_for(bytes: u64) -> u64 {
     bytes.saturating_mul(1_000) / MIN_CLIENT_BYTES_PER_SECOND
 }
@@ -53,10 +53,10 @@ impl Host {
         }
     }
 
-    /// Reduces the wasted time by the time that `bytes` may take, after their arrival.
+    /// Reduces the wasted time, after `bytes` have arrived, by the time that their transfer may take.
     pub(super) fn reduce_wasted(&self, bytes: u64) {
         let less = |wasted: u64| Some(wasted.saturating_sub(ms_for(bytes)));
-        // The function always returns a number.
+        // The update cannot fail, because the function always returns a number.
         let _ = self.wasted_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }

@@ -104,7 +104,7 @@ impl Meter {
     /// Records that the load is waiting for room. This time is not charged to the client.
     pub(super) fn begin_wait(&self, now_ms: u64) {
         let (never, ordering) = (NEVER, Ordering::Relaxed);
-        // The load may already be waiting.
+        // If the load is already waiting, the beginning of that wait is kept.
         let _ = self.waits_since_ms.compare_exchange(never, now_ms, ordering, ordering);
     }
 

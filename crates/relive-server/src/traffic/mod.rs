@@ -6,13 +6,13 @@
 //! [`Load`] from its [`StreamBudget`] and waits while there is none. This applies to its first bytes and to all later
 //! ones; requests that have begun take precedence.
 //!
-//! Requests that have begun and wait for each other would deadlock, and a load larger than the bound must also be able
-//! to pass. One load at a time, the first that needs it, may therefore exceed the bound until it is done, so the total
-//! never exceeds the bound plus one largest request or batch. This load waits only for its client, as does every other
-//! load that holds bytes and is not waiting for room. The waiting streams therefore only have to watch the clients:
-//! while others wait, each load must be transferred at a minimum rate; otherwise, its connection is dropped. If a load
-//! is abandoned, including by the end of its connection, the time that it wasted is charged to the next load of its
-//! host.
+//! Requests that have begun and wait for each other would deadlock, and it must also be possible to transfer a load
+//! that is larger than the bound. One load at a time, namely the first that needs to, may therefore exceed the bound
+//! until it is done. The total thus never exceeds the bound by more than the size of the largest request or batch. This
+//! load waits only for its client, as does every other load that holds bytes and is not waiting for room. The waiting
+//! streams therefore only have to watch the clients: while others wait, each load must be transferred at a minimum
+//! rate; otherwise, its connection is dropped. If a load is abandoned, including by the end of its connection, the time
+//! that it wasted is charged to the next load of its host.
 
 mod account;
 mod budget;

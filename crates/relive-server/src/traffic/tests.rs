@@ -203,7 +203,7 @@ async fn abandoning_loads_in_turn_does_not_renew_the_deadline() {
     let mut honest = waiting(&other, 1);
     let give_up = async {
         loop {
-            // All loads that hold bytes are abandoned before any of them has stalled.
+            // All loads that hold bytes are abandoned before any of them counts as stalled.
             pass(STALLED_AFTER * 2 / 3).await;
             holders.retain(|holder| !holder.is_finished());
         }
@@ -225,7 +225,7 @@ async fn a_stalling_host_that_reconnects_is_soon_disconnected() {
     assert!(is_cut(&stalled, STALLED_AFTER + ROOM_RECHECK * 2).await);
     for port in 2..10 {
         let again = traffic.enter(&Arc::from(format!("10.0.0.1:{port}")));
-        // The new connection gets the room, because its request arrives before another stream is woken.
+        // The new connection takes the room, because its request arrives before another stream is woken.
         drop(held);
         held = take(&again, 20).await;
         stalled = again;
@@ -276,7 +276,7 @@ async fn a_slow_link_above_the_minimum_rate_is_not_disconnected() {
     let (traffic, slow, other) = traffic(MIB);
     let mut load = take(&slow, 0).await;
     let honest = waiting(&other, MIB);
-    // Much longer than the half minute that a stalled client has.
+    // This takes much longer than the half minute that a stalled client has.
     for second in 1..=300 {
         grow(&mut load, second * (MIN_CLIENT_BYTES_PER_SECOND + MIB)).await;
         assert!(!is_cut(&slow, Duration::from_secs(1)).await, "{second}");

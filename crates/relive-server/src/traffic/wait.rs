@@ -32,8 +32,8 @@ pub(super) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// Becomes ready once `attempt` succeeds. The attempt is repeated whenever there may be room. `growing_stream` is
-    /// the number of the stream if its load has begun.
+    /// Becomes ready once `attempt` succeeds. Repeats the attempt whenever there may be room. `growing_stream` is the
+    /// number of the stream if its load has begun.
     pub(super) fn poll(
         waiting: &mut Option<Self>,
         account: &StreamAccount,

@@ -2,10 +2,10 @@
 //! each connection but not all connections together.
 //!
 //! Bytes are counted when they arrive at the socket, and subtracted when a stream reads them. A connection is not read
-//! while it has more than [`UNREAD_BYTES_PER_CONNECTION`](crate::limits::UNREAD_BYTES_PER_CONNECTION) unread and all
-//! connections together have too many unread bytes. Its answers to pings are not read either, so it is closed if this
-//! lasts too long. Bytes for ended streams are counted until the connection has no streams; such a connection therefore
-//! has no unread bytes.
+//! while it has more than [`UNREAD_BYTES_PER_CONNECTION`](crate::limits::UNREAD_BYTES_PER_CONNECTION) unread bytes and
+//! all connections together have too many. During this time, its answers to pings are not read either, so the
+//! connection is closed if this lasts too long. Bytes for ended streams are counted until the connection has no
+//! streams; a connection without streams therefore has no unread bytes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Window {
     all: Arc<Windows>,
     bytes: AtomicU64,
     streams: AtomicU64,
-    /// The connection's waker while it must not be read.
+    /// The waker of the connection while the connection must not be read.
     waker: Mutex<Option<Waker>>,
 }
 

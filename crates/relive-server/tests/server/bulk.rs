@@ -1,4 +1,4 @@
-//! Connections on the bulk path: valid frames, and invalid data.
+//! Tests connections on the bulk path with valid frames and with invalid data.
 
 use crate::common::raw::Raw;
 use crate::common::{TestServer, step_in_run};

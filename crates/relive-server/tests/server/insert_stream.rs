@@ -1,4 +1,4 @@
-//! InsertStream, as clients observe it.
+//! Tests InsertStream as clients observe it.
 
 use crate::common::{Inserter, Sampler, TestServer, chunk_of, item_over, step};
 use relive_table::{SelectorKind, TableConfig};

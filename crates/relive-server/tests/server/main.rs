@@ -1,4 +1,4 @@
-//! The server, over real connections.
+//! Tests the server over real connections.
 
 mod bulk;
 mod checkpoint;

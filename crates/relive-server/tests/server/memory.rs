@@ -1,4 +1,4 @@
-//! Streams at the bound on memory.
+//! Tests streams that reach the bound on memory.
 #![expect(clippy::unwrap_used, reason = "a refusal where none is due ends the test")]
 
 use std::time::Duration;
@@ -187,7 +187,7 @@ async fn many_streams_stay_near_the_memory_bound() {
         samples += response.entries.iter().filter(|entry| entry.end_of_sequence).count();
         most = most.max(server.engine.ledger().snapshot().resident_bytes());
     }
-    // One request per thread, and the samples in transit.
+    // The bound covers one request per thread, and the samples in transit.
     assert!(most < 50_000 + 400 * 5_000 / 4, "{most} bytes were in memory");
     for (stream, inserter) in (0..8_u64).zip(&mut streams) {
         inserter.confirmed((0..50).map(|number| stream * 50 + number)).await;

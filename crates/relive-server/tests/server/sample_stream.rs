@@ -1,4 +1,4 @@
-//! SampleStream, as clients observe it.
+//! Tests SampleStream as clients observe it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Unary calls, starting, stopping, and data on the port that no client would send.
+//! Tests unary calls, starting, stopping, and data on the port that no client would send.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -178,7 +178,7 @@ async fn garbage_on_the_port_affects_no_other_client() {
         socket.write_all(&noise).await.unwrap();
         socket.shutdown().await.unwrap();
         let mut answer = Vec::new();
-        // The server may reset the connection or close it; either ends the reading.
+        // The server may reset the connection or close it; in both cases, the reading ends.
         let _ =
             tokio::time::timeout(DUE, socket.read_to_end(&mut answer)).await.expect("the connection ends");
     }

@@ -14,7 +14,7 @@ use crate::storage::State;
 /// Requests made through [`Context`] are carried out before the operation ends; those that concern another table are
 /// returned to the caller of the operation. Carrying out a request runs no hooks.
 pub trait Extension: Send {
-    /// Called after an item was inserted. If the table is then too full, the eviction happens afterwards.
+    /// Called after an item was inserted. If the table then exceeds its bounds, items are evicted after this call.
     fn on_insert(&mut self, _context: &mut Context<'_>, _item: ItemView<'_>) {}
 
     /// Called after an item's priority changed from `previous`.

@@ -66,7 +66,7 @@ impl PriorityDiffusion {
     /// Creates a diffusion that reaches the `before` preceding and `after` following neighbors of each item.
     ///
     /// # Errors
-    /// A decay outside [0, 1], or more than [`MAX_DIFFUSION_NEIGHBORS`] neighbors on one side.
+    /// The decay is outside [0, 1], or there are more than [`MAX_DIFFUSION_NEIGHBORS`] neighbors on one side.
     pub fn new(decay: f64, before: usize, after: usize) -> Result<Self, DiffusionError> {
         if !(0.0..=1.0).contains(&decay) {
             return Err(DiffusionError::Decay { actual: decay });

@@ -6,8 +6,8 @@ use crate::item::ItemView;
 /// Counts all operations and summarizes how items were used. A reset of the table also resets the statistics.
 ///
 /// Metrics: `inserts`, `updates`, `samples`, `deletes` (counts of operations); `inserted_priority_mean`,
-/// `sampled_priority_mean` (NaN until there is a value); `deleted_unsampled` (items that left the table without having
-/// been sampled); `times_sampled_at_deletion_mean`.
+/// `sampled_priority_mean` (both NaN until there is a value); `deleted_unsampled` (items that left the table without
+/// having been sampled); `times_sampled_at_deletion_mean`.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
     inserted: RunningMean,

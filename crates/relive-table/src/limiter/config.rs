@@ -65,7 +65,7 @@ pub struct RateLimiterConfig {
 /// How far the cursor of a limiter with a target ratio may deviate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBuffer {
-    /// By at most this much from `samples_per_insert * min_size_to_sample`, in either direction.
+    /// By at most this value from `samples_per_insert * min_size_to_sample`, in either direction.
     Around(f64),
     /// Between these two cursors.
     Between {
@@ -137,7 +137,7 @@ impl RateLimiterConfig {
     /// Blocks sampling until the table holds `min_size_to_sample` items, and never blocks inserts.
     ///
     /// # Errors
-    /// A size below 1.
+    /// The size is below 1.
     pub fn min_size(min_size_to_sample: i64) -> Result<Self, RateLimiterError> {
         let config =
             Self { samples_per_insert: 1.0, min_size_to_sample, min_diff: f64::MIN, max_diff: f64::MAX };
@@ -208,7 +208,7 @@ impl RateLimiterConfig {
     /// Validates the bounds.
     ///
     /// # Errors
-    /// A ratio that is not positive or is above [`MAX_SAMPLES_PER_INSERT`], a size below 1, or bounds that are NaN or
+    /// The ratio is not positive or is above [`MAX_SAMPLES_PER_INSERT`], the size is below 1, or the bounds are NaN or
     /// in the wrong order.
     pub fn validate(&self) -> Result<(), RateLimiterError> {
         check_ratio(self.samples_per_insert)?;

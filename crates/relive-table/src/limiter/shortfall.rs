@@ -40,7 +40,7 @@ pub enum Shortfall {
 }
 
 impl Shortfall {
-    /// Returns the number of inserts, samples or items that are missing, or 0 if no number of them would help.
+    /// Returns the number of missing inserts, samples or items, or 0 if no number of them would help.
     pub fn missing(&self) -> u64 {
         match *self {
             Self::Paused { .. } => 0,
@@ -82,7 +82,7 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// A count of missing operations, displayed in words if it is infinite.
+/// A count of missing operations. An infinite count is displayed in words.
 struct Count(u64);
 
 impl fmt::Display for Count {

@@ -48,7 +48,7 @@ impl RateLimiter {
     /// Creates a limiter with all counters at 0.
     ///
     /// # Errors
-    /// Bounds that [`RateLimiterConfig::validate`] refuses.
+    /// [`RateLimiterConfig::validate`] refuses the bounds.
     pub fn new(config: RateLimiterConfig) -> Result<Self, RateLimiterError> {
         config.validate()?;
         Ok(Self { config, inserts: 0, samples: 0, deletes: 0, carried: 0.0, paused: Paused::default() })
@@ -100,7 +100,8 @@ impl RateLimiter {
     }
 
     /// Changes the bounds. The counters and the cursor do not change, because a new ratio applies only to later
-    /// inserts. Otherwise, an old table would first have to reach the new ratio over all of its past inserts.
+    /// inserts. Otherwise, an old table would first have to make up for the difference between the ratios over all of
+    /// its past inserts.
     ///
     /// # Errors
     /// [`RateLimiterConfig::validate`] refuses the bounds. The limiter then remains unchanged.
@@ -111,8 +112,9 @@ impl RateLimiter {
         Ok(())
     }
 
-    /// Returns the number of samples that would give the current cursor if the current ratio had always applied.
-    /// Formats that store only this number use it. It equals [`samples`](Self::samples) unless the ratio was changed.
+    /// Returns the number of samples that would give the current cursor if the current ratio had always applied. File
+    /// formats and messages that store only this number use it. It equals [`samples`](Self::samples) unless the ratio
+    /// was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
@@ -123,7 +125,7 @@ impl RateLimiter {
     /// of a full table, are not taken into account.
     ///
     /// # Errors
-    /// A count below 1.
+    /// The count is below 1.
     pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
         check_count(count).map(|()| self.allows_inserts(count))
     }
@@ -132,7 +134,7 @@ impl RateLimiter {
     /// account.
     ///
     /// # Errors
-    /// A count below 1.
+    /// The count is below 1.
     pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
         check_count(count).map(|()| self.allows_samples(count))
     }

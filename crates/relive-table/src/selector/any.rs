@@ -39,13 +39,13 @@ macro_rules! each {
 }
 
 impl SelectorKind {
-    /// Validates a single priority, disregarding the sum of all weights, which the selector itself checks.
+    /// Validates a single priority without regard to the sum of all weights, which the selector itself checks.
     ///
     /// `Fifo`, `Lifo`, `Uniform` and `WithoutReplacement` ignore priorities and accept all of them.
     ///
     /// # Errors
-    /// NaN for a heap; for a prioritized selector, also a priority that is negative or infinite, or whose weight is not
-    /// finite.
+    /// The priority is NaN and the selector is a heap; or the selector is prioritized and the priority is NaN, negative
+    /// or infinite, or its weight is not finite.
     pub fn check_priority(&self, priority: f64) -> Result<(), PriorityError> {
         match *self {
             Self::Fifo | Self::Lifo | Self::Uniform | Self::WithoutReplacement => Ok(()),

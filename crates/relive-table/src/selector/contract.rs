@@ -34,7 +34,7 @@ pub struct Pick {
 ///
 /// A change consists of two parts, so that a table can change either both of its selectors or neither:
 /// [`admit`](Self::admit) validates the priority and changes nothing; the change that follows cannot fail because of
-/// its priority.
+/// the priority.
 pub trait Select {
     /// Returns the number of slots in the set.
     fn len(&self) -> usize;
@@ -56,8 +56,8 @@ pub trait Select {
     /// Changes the priority of a slot. Returns false and changes nothing if the slot is not in the set.
     fn update(&mut self, slot: Slot, rank: Rank) -> bool;
 
-    /// Returns the ranks of `priorities` if updates of any slots to these priorities are certain to be accepted, or
-    /// `None` if each update has to be admitted on its own.
+    /// Returns the ranks of `priorities` if updating any slots to these priorities is certain to be accepted, or `None`
+    /// if each update must be admitted individually.
     fn admit_many(&self, priorities: &[f64]) -> Option<Ranks> {
         priorities.iter().map(|&priority| self.admit(None, priority).ok()).collect()
     }
@@ -87,8 +87,8 @@ pub trait Select {
         self.len() as f64
     }
 
-    /// Returns the slots that will be picked next if each picked slot is then removed: at most `count`, and only as
-    /// many as can be predicted cheaply. The default implementation returns none.
+    /// Returns the slots that will be picked next, provided that each picked slot is then removed: at most `count`
+    /// slots, and only as many as can be predicted cheaply. The default implementation returns none.
     fn next_to_leave(&self, count: usize) -> impl Iterator<Item = Slot> {
         let _ = count;
         core::iter::empty()

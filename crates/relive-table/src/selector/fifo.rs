@@ -1,4 +1,4 @@
-//! The oldest slot first.
+//! Picks the oldest slot first.
 
 use rand_core::Rng;
 

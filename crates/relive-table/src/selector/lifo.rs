@@ -1,4 +1,4 @@
-//! The newest slot first.
+//! Picks the newest slot first.
 
 use rand_core::Rng;
 

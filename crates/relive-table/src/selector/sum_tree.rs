@@ -112,12 +112,12 @@ impl SumTree {
         Some(descents[0].index)
     }
 
-    /// Calls [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any
-    /// descends to the next, so that their memory latencies overlap.
+    /// Calls [`find`](Self::find) for each target, if the total is not 0. All targets descend one level before any of
+    /// them descends further, so that their memory latencies overlap.
     pub(crate) fn find_all(&self, descents: &mut [Descent]) {
         for groups in self.levels.iter().rev() {
             if groups.len() > NEAR_GROUPS {
-                // A loop that only loads keeps more loads in flight.
+                // A loop that contains only loads keeps more loads in flight.
                 let groups = descents.iter().filter_map(|descent| groups.get(descent.index));
                 black_box(groups.fold(0, |seen, group| seen ^ group.0[0].to_bits()));
             }
@@ -170,7 +170,7 @@ impl Group {
 pub(crate) struct Descent {
     /// The group to enter next or, at the end of the descent, the index.
     index: usize,
-    /// The part of the target that remains for that group.
+    /// The part of the target that remains within that group.
     target: f64,
 }
 

@@ -10,8 +10,8 @@ use crate::random::index_below;
 /// Picks uniformly among the slots that have not been picked in this epoch. Once all slots have been picked, a new
 /// epoch begins with all of them. New slots join the current epoch. Ignores priorities.
 ///
-/// The slots are in one array, with those already picked in this epoch first. Picking a slot moves it across the
-/// boundary between the two groups, so every operation takes constant time. The selector needs 8 bytes per slot.
+/// The slots are in one array, in which those already picked in this epoch come first. Picking a slot moves it across
+/// the boundary between the two groups, so every operation takes constant time. The selector needs 8 bytes per slot.
 #[derive(Clone, Debug, Default)]
 pub struct WithoutReplacement {
     slots: Dense,
@@ -47,7 +47,7 @@ impl Select for WithoutReplacement {
     fn remove(&mut self, slot: Slot) -> bool {
         let Some(place) = self.slots.place(slot) else { return false };
         if place < self.picked {
-            // The last picked slot fills the gap, which moves to the border.
+            // The last picked slot fills the gap, so that the gap moves to the border.
             self.picked -= 1;
             self.slots.swap(place, self.picked);
         }

@@ -24,14 +24,15 @@ pub struct Common {
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     next: u64,
-    /// The end of this shard's range of numbers. When it is reached, the shard gets another range of larger numbers.
+    /// The end of this shard's range of numbers. When it is reached, the shard is assigned another range of larger
+    /// numbers.
     end: u64,
-    /// The next number that has not been assigned to a shard; not set for an undivided table.
+    /// The next number that has not been assigned to any shard; not set for an undivided table.
     shared: Option<Arc<AtomicU64>>,
 }
 
-/// The number of sequence numbers that a shard gets at once: few, so that the numbers closely follow the order of
-/// inserts.
+/// The number of sequence numbers that a shard is assigned at once. It is small, so that the numbers closely follow the
+/// order of inserts.
 const NUMBERS_AT_ONCE: u64 = 16;
 
 impl Common {

@@ -100,7 +100,7 @@ impl Contents {
 }
 
 impl Drop for Contents {
-    /// Chunks may stay alive in other tables, or with readers.
+    /// Chunks may stay alive because other tables or readers refer to them.
     fn drop(&mut self) {
         for record in self.items.records() {
             record.data().trajectory.chunks().iter().for_each(|chunk| chunk.release(&self.account));

@@ -12,7 +12,8 @@ use relive_tensor::Trajectory;
 #[derive(Debug, Default)]
 pub(crate) struct Episodes {
     own: References,
-    /// Shared by all shards, which register the first and the last reference to an episode here.
+    /// The episodes of all shards. Each shard registers its first reference to an episode here, and the removal of its
+    /// last one.
     shared: Option<Arc<SharedEpisodes>>,
 }
 
@@ -54,7 +55,7 @@ impl Episodes {
         }
     }
 
-    /// Removes an item's references. Returns the number of episodes that lost their last one.
+    /// Removes an item's references. Returns the number of episodes that lost their last reference.
     pub(crate) fn remove(&mut self, trajectory: &Trajectory) -> u64 {
         let Self { own, shared } = self;
         let remove = |episode| {
@@ -104,7 +105,7 @@ impl SharedEpisodes {
 
 impl Stripe {
     fn lock(&self) -> MutexGuard<'_, References> {
-        // No code under the lock can leave counts inconsistent.
+        // No code that runs under the lock can leave the counts inconsistent.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

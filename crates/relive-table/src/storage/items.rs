@@ -40,8 +40,7 @@ struct Vacant {
 }
 
 /// Uses one cache line per slot and about 10 bytes per key, in addition to the memory that an item's `Arc` points to.
-/// The most recently vacated slot is filled first, so a full table with a `Fifo` remover walks through its memory in
-/// order.
+/// The most recently vacated slot is filled first, so a full table with a `Fifo` remover reuses its memory in order.
 #[derive(Debug)]
 pub(crate) struct Items {
     entries: Vec<CacheLine>,

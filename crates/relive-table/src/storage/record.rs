@@ -18,8 +18,8 @@ pub(crate) struct LayoutId(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KindId(u32);
 
-/// The distinct layouts of a table's rows. Items with the same columns are of one kind even if their layouts differ: in
-/// the shorter chunk at the end of an episode, the columns are closer together.
+/// The distinct layouts of a table's rows. Items with the same columns are of one kind even if their layouts differ.
+/// Layouts differ, for example, in the shorter chunk at the end of an episode, where the columns are closer together.
 #[derive(Debug, Default)]
 pub(crate) struct Layouts {
     known: Vec<KnownLayout>,

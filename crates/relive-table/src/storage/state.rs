@@ -24,7 +24,7 @@ pub(crate) struct State {
     pub(crate) is_shrinking: bool,
     /// Whether `max_times_sampled` was changed while the table was in use.
     pub(crate) is_limit_changed: bool,
-    /// A running capture of an earlier moment.
+    /// A running capture of the table's state at an earlier moment.
     pub(crate) capture: Option<Box<Capture>>,
     /// The ledger that counts the items' chunks.
     pub(crate) ledger: Arc<Ledger>,

@@ -25,7 +25,7 @@ impl Table {
     /// Creates an empty table with its own ledger.
     ///
     /// # Errors
-    /// Rules that [`TableConfig::validate`] refuses.
+    /// [`TableConfig::validate`] refuses the rules.
     pub fn new(config: TableConfig, extensions: Vec<Box<dyn Extension>>) -> Result<Self, ConfigError> {
         Self::in_ledger(config, extensions, Arc::default())
     }

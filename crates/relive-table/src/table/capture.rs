@@ -12,7 +12,7 @@ impl Table {
     /// [`fetch_captured`](Self::fetch_captured) returns the items in parts. A capture that is already running is
     /// abandoned.
     ///
-    /// Apart from clearing one bit per item, this takes the same short time for any number of items. Until
+    /// This clears one bit per item; the rest takes the same short time for any number of items. Until
     /// [`end_capture`](Self::end_capture), an operation that changes or removes an item that has not been fetched first
     /// saves a reference to the item, its priority and its sample count.
     ///

@@ -17,8 +17,8 @@ impl Table {
     /// time.
     ///
     /// # Errors
-    /// Rules that [`TableConfig::validate`](crate::TableConfig::validate) refuses, except that a table that could never
-    /// be sampled may remain so. After an error, the table is unchanged.
+    /// [`TableConfig::validate`](crate::TableConfig::validate) refuses the rules. However, a table that could never be
+    /// sampled may remain so. After an error, the table is unchanged.
     pub fn change(&mut self, change: &TableChange) -> Result<(), ConfigError> {
         let state = &mut self.state;
         let config = change.applied_to(&state.config);

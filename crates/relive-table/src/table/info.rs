@@ -108,7 +108,7 @@ impl Table {
     /// Returns whether the rate limiter allows `count` inserts now.
     ///
     /// # Errors
-    /// A count below 1.
+    /// The count is below 1.
     pub fn can_insert(&self, count: i64) -> Result<bool, CountError> {
         self.state.limiter.can_insert(count)
     }
@@ -116,7 +116,7 @@ impl Table {
     /// Returns whether the rate limiter allows `count` samples now.
     ///
     /// # Errors
-    /// A count below 1.
+    /// The count is below 1.
     pub fn can_sample(&self, count: i64) -> Result<bool, CountError> {
         self.state.limiter.can_sample(count)
     }

@@ -20,20 +20,20 @@ pub type Evicted = SmallVec<[u64; 1]>;
 pub enum InsertOutcome {
     /// The item is new. It is in the table unless it was itself evicted.
     Inserted {
-        /// The items that were evicted because the table was full: at most one due to `max_size`, any number due to
-        /// `max_bytes`.
+        /// The items that were evicted because the table was full: at most one because of `max_size`, and any number
+        /// because of `max_bytes`.
         evicted: Evicted,
     },
     /// The key already existed: only its priority changed. The rate limiter does not count this as an insert.
     Updated,
 }
 
-/// The largest number of items that an insert evicts while a table shrinks: far more than the insert adds, and few
+/// The largest number of items that an insert evicts while a table shrinks: far more than the insert adds, but few
 /// enough to be fast.
 const EVICTIONS_WHILE_SHRINKING: usize = 64;
 
 impl Table {
-    /// Inserts an item. As long as the table then exceeds `max_size` or `max_bytes`, the remover evicts items, possibly
+    /// Inserts an item. While the table then exceeds `max_size` or `max_bytes`, the remover evicts items, possibly
     /// including the new one. If the key exists, only the priority is updated.
     ///
     /// The caller must first have checked with [`can_insert`](Self::can_insert) that the rate limiter allows the

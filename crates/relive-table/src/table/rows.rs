@@ -35,7 +35,7 @@ impl Table {
     /// If these requirements are not met, `others` receives the samples, as from [`sample_many`](Self::sample_many),
     /// which may return fewer than `count`, and the returned value is empty.
     ///
-    /// The table determines whether an item can be copied when the item is inserted, and does not recognize every item
+    /// When an item is inserted, the table determines whether the item can be copied. It does not recognize every item
     /// that could be copied.
     pub fn sample_rows<R: Rng + ?Sized>(
         &mut self,

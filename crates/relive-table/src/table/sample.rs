@@ -49,9 +49,9 @@ impl Table {
 }
 
 impl State {
-    /// Returns whether the sample with the given number removes the item. As in dm-reverb, an item that was inserted
-    /// with a greater count stays. The exception is a table whose limit was changed while the table was in use: the
-    /// item may then be older than the change.
+    /// Returns whether the item is removed after the sample with the given number. As in dm-reverb, an item that was
+    /// inserted with a greater count stays. The exception is a table whose limit was changed while the table was in
+    /// use: the item may then be older than the change.
     fn is_last_sample(&self, times_sampled: i32) -> bool {
         let limit = self.config.max_times_sampled;
         limit >= 1 && (times_sampled == limit || self.is_limit_changed && times_sampled > limit)
@@ -76,7 +76,7 @@ impl State {
         Some(record)
     }
 
-    /// Returns a chosen item.
+    /// Returns the sample for a chosen item.
     fn take(&mut self, pick: Pick) -> Option<Sampled> {
         let table_size = self.contents.items.len() as u64;
         let record = self.count(pick.slot)?;

@@ -32,8 +32,8 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     vec(piece, 150)
 }
 
-/// Changes the priority of another item with every operation, so that items change even if the operation does not name
-/// them.
+/// Changes the priority of another item with every operation, so that even items that the operation does not name
+/// change.
 struct ChangesOtherPriorities;
 
 impl Extension for ChangesOtherPriorities {

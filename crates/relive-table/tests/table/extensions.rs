@@ -1,4 +1,4 @@
-//! Extensions run inside the operation, and their requests are carried out.
+//! Tests that extensions run inside the operation, and that their requests are carried out.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Tables, as callers see them.
+//! Tests tables as callers see them.
 
 mod capture;
 mod extensions;

@@ -1,4 +1,4 @@
-//! Copied samples are equal to the samples that would have been returned.
+//! Tests that copied samples are equal to the samples that would have been returned.
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use super::word::{Counted, Word};
 
 /// The chunks to which the items of one holder, usually a table, refer. Each chunk is counted once.
 ///
-/// Created by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold) and
-/// [`Chunk::release`](crate::Chunk::release) update it, with one call for each distinct chunk of each item.
+/// Accounts are created by [`Ledger::open_account`](super::Ledger::open_account). [`Chunk::hold`](crate::Chunk::hold)
+/// and [`Chunk::release`](crate::Chunk::release) update them, with one call for each distinct chunk of each item.
 ///
 /// Each part of an account has its own cache lines, because the parts are updated concurrently.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ pub struct AccountSnapshot {
     pub encoded_bytes: u64,
     /// The number of bytes in the content of the chunks once decoded.
     pub raw_bytes: u64,
-    /// The part of the encoded bytes that another account also holds.
+    /// The number of encoded bytes that another account also holds.
     pub shared_bytes: u64,
-    /// The part of the encoded bytes that is on disk and not in memory.
+    /// The number of encoded bytes that are on disk and not in memory.
     pub spilled_bytes: u64,
 }
 
@@ -55,9 +55,9 @@ impl Account {
         Self { number, chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes, whole }
     }
 
-    /// Creates another part of the same account, for concurrent use. To chunks, all parts are one holder, but each part
-    /// has its own sums, so that the parts do not contend. A part may release a chunk that another part holds. Only the
-    /// sums over all parts are meaningful; see [`snapshot_of`](Self::snapshot_of).
+    /// Creates another part of the same account, for concurrent use. Chunks treat all parts as one holder, but each
+    /// part has its own sums, so that the parts do not contend. A part may release a chunk that another part holds.
+    /// Only the sums over all parts are meaningful; see [`snapshot_of`](Self::snapshot_of).
     #[must_use]
     pub fn part(self: &Arc<Self>) -> Arc<Self> {
         let whole = self.whole.as_ref().unwrap_or(self);

@@ -9,7 +9,7 @@ use super::ledger::{Ledger, Lists};
 use super::word::{ChunkState, Counted, SEVERAL, Word};
 
 /// Counts one more item of `account` that refers to this chunk. Further properties of the chunk are requested only if
-/// they are needed: usually, the account already holds the chunk.
+/// they are needed, because the account usually already holds the chunk.
 pub(crate) fn hold<'a>(
     state: &ChunkState,
     account: &Account,
@@ -121,7 +121,7 @@ impl Counted<'_> {
         }
     }
 
-    /// Moves the frame out of memory or back, if `change` moves it, and records the move in the accounts of all
+    /// Calls `change`, which may move the frame out of memory or back, and records a move in the accounts of all
     /// holders.
     ///
     /// All such changes are made under the lock of the lists, so the word and the location of the frame change

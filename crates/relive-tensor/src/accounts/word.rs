@@ -57,7 +57,8 @@ impl ChunkState {
         Word(self.0.load(Ordering::Acquire))
     }
 
-    /// Changes holder and uses to the result of `change`, unless it is `None`. Returns the previous word.
+    /// Changes the holder and the number of uses to the result of `change`, unless that is `None`. Returns the previous
+    /// word.
     pub(crate) fn update_holder(&self, change: impl Fn(Word) -> Option<(u32, u64)>) -> Result<Word, Word> {
         let update = |word: u64| {
             let word = Word(word);
@@ -79,7 +80,7 @@ impl ChunkState {
         self.0.fetch_or(STORED, Ordering::AcqRel);
     }
 
-    /// Records that the frame was read. Writes to memory at most once between two checks by the disk tier.
+    /// Records that the frame was read. Writes to the word at most once between two checks by the disk tier.
     pub(crate) fn touch(&self) {
         if self.0.load(Ordering::Relaxed) & TOUCHED == 0 {
             self.0.fetch_or(TOUCHED, Ordering::Relaxed);
@@ -106,7 +107,7 @@ impl ChunkState {
 pub(crate) struct Counted<'a> {
     /// Its mutable state.
     pub(crate) state: &'a ChunkState,
-    /// The chunk's address, which no client can choose, unlike the chunk's key.
+    /// The chunk's address. Unlike the chunk's key, it cannot be chosen by a client.
     pub(crate) address: usize,
     /// The number of bytes in the chunk's frame.
     pub(crate) encoded_bytes: u64,

@@ -66,7 +66,7 @@ pub(super) struct Movable {
     len: usize,
 }
 
-/// The locations of a frame: in memory, outside it, or both. There is always at least one.
+/// The locations of a frame: in memory, outside it, or both. There is always at least one location.
 struct Frames {
     in_memory: Option<Bytes>,
     stored: Option<Bytes>,
@@ -98,7 +98,7 @@ impl FrameStorage {
         match self {
             Self::Fixed(frame) => {
                 let len = frame.len();
-                // The frame is copied into `Bytes`, whose reference count shows whether other code is using it.
+                // The frame is copied into `Bytes`, whose reference count shows whether other code is using the frame.
                 let frames = Frames { in_memory: Some(Bytes::copy_from_slice(&frame)), stored: None };
                 Self::Movable(Box::new(Movable { frames: Mutex::new(frames), len }))
             }
@@ -141,7 +141,7 @@ impl Movable {
         frames.in_memory.take_if(|in_memory| in_memory.is_unique())
     }
 
-    /// Returns the frame that is now in memory, and whether that frame is `bytes`, which means that no frame was in
+    /// Returns the frame that is now in memory, and whether that frame is `bytes`. It is `bytes` if no frame was in
     /// memory before.
     pub(super) fn put_in_memory(&self, bytes: &Bytes) -> (Bytes, bool) {
         let mut frames = self.lock();

@@ -19,7 +19,7 @@ pub struct EncodedTensor<'a> {
     pub codec: Codec,
     /// The shape of the whole tensor; the leading dimension is the number of rows.
     pub shape: &'a Shape,
-    /// Whether delta coding was applied, provided that it is applicable to the tensor.
+    /// Whether delta coding was applied, if it is applicable to the tensor.
     pub delta_encoded: bool,
     /// The encoded elements.
     pub payload: ChunkBytes<'a>,
@@ -43,8 +43,8 @@ impl Chunk {
     }
 
     /// Returns rows of a column in place, each of `row_bytes` bytes. They stay valid while the chunk is alive. Returns
-    /// `None` if the column is compressed, if the chunk's bytes are movable, if the rows do not exist, and for bools,
-    /// because their bytes have to be checked.
+    /// `None` if the column is compressed, if the chunk's bytes are movable, if the rows do not exist, or if the column
+    /// has bools, because their bytes have to be checked.
     #[must_use]
     pub fn rows_in_place(&self, index: usize, row_bytes: usize, first: u32, rows: u32) -> Option<&[u8]> {
         let header = self.column(index).filter(|header| self.is_plain() && header.dtype != DType::Bool)?;

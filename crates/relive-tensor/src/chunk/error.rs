@@ -31,7 +31,7 @@ pub enum ChunkFault {
     /// The frame is longer than [`MAX_CHUNK_BYTES`].
     #[error("its encoded size is {size} bytes; the limit is {MAX_CHUNK_BYTES}; use shorter chunks")]
     Frame { size: u64 },
-    /// The decoded content is longer than [`MAX_CHUNK_BYTES`], or cannot be counted.
+    /// The decoded content is longer than [`MAX_CHUNK_BYTES`], or its size cannot be represented.
     #[error("its decoded size, as {dtype}{shape}, exceeds {MAX_CHUNK_BYTES} bytes; use shorter chunks")]
     Content { dtype: DType, shape: Shape },
     /// The payload is not inside the frame.

@@ -73,7 +73,7 @@ impl ColumnHeader {
         self.shape.num_elements()?.checked_mul(size)
     }
 
-    /// Returns the number of bytes in one row. For strings, the characters are not counted, since slices of a chunk
+    /// Returns the number of bytes in one row. The characters of strings are not counted, because slices of a chunk
     /// share them.
     pub(crate) fn row_size(&self) -> u64 {
         let size = self.dtype.size_bytes().and_then(|size| u64::try_from(size).ok());

@@ -113,7 +113,7 @@ impl Chunk {
         })
     }
 
-    /// Puts the frame back into memory, as `bytes`, which must be the same bytes and must have been created from a
+    /// Puts the frame back into memory as `bytes`, which must be equal to the frame and must have been created from a
     /// vector. The frame keeps its place. Returns the frame, which is not `bytes` if the frame was already in memory.
     /// The frame cannot leave memory while the returned value is alive.
     ///

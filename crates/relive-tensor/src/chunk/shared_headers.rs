@@ -8,8 +8,8 @@ use super::header::ColumnHeader;
 use super::headers::Headers;
 use super::stored::Chunk;
 
-/// The number of remembered headers. Payloads of messages begin at different offsets, because the numbers before them
-/// (keys, episodes and steps) take 1 to 10 bytes.
+/// The number of remembered headers. Several are needed because payloads in messages begin at different offsets: the
+/// numbers before them (keys, episodes and steps) take 1 to 10 bytes each.
 const RECENT: usize = 8;
 
 /// The headers of recent chunks.

@@ -40,7 +40,7 @@ pub struct ChunkParts {
 /// in addition to the frame is small (a test checks its size), since servers hold millions of chunks of a few hundred
 /// bytes.
 ///
-/// The order of the fields matters: those that readers use come first, in as few cache lines as possible.
+/// The order of the fields matters: the fields that readers use come first, in as few cache lines as possible.
 #[repr(C)]
 pub struct Chunk {
     columns: Headers,

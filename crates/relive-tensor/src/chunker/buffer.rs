@@ -10,7 +10,7 @@ use crate::shape::Shape;
 use crate::tensor::{Tensor, TensorError};
 
 /// If possible, rows that form one piece of at least this number of bytes are kept without a copy, and are copied only
-/// when the chunk is cut. For smaller pieces, tracking them would cost more than the copy.
+/// when the chunk is cut. Tracking smaller pieces would cost more than copying them.
 const SHARED_PIECE_BYTES: usize = 1024;
 
 /// The largest tail that keeps its memory for the next chunk, in bytes.

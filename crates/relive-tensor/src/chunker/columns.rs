@@ -1,4 +1,4 @@
-//! The chunker: collects rows of columns into shared chunks.
+//! The chunker, which collects rows of columns into shared chunks.
 
 use smallvec::SmallVec;
 

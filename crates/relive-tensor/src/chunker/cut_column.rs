@@ -34,7 +34,7 @@ pub enum Encoding {
     With(Codec),
     /// Uncompressed, in a form that decoders of [`Codec::Snappy`] support.
     Stored,
-    /// Uncompressed without a header: a column in one piece is copied in a single operation.
+    /// Uncompressed and without a header, so that a column in one piece is copied in a single operation.
     Bare,
 }
 

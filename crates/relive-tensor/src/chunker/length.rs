@@ -19,8 +19,8 @@ pub enum ChunkLength {
         /// The number of newest cells of the column to which items can refer, at least 1.
         num_keep_alive_refs: u32,
     },
-    /// A length that is tuned while steps are written. Small chunks end where items end, so that items do not wait for
-    /// further steps. If items are created at every step, the length with the lowest cost is chosen; see
+    /// A length that is tuned while steps are written. Small chunks end where items end, so that items need not wait
+    /// for further steps. If items are created at every step, the length with the lowest cost is chosen; see
     /// [`AutoTuner`](super::AutoTuner).
     AutoTuned {
         /// The number of newest cells of the column to which items can refer, at least 1; no chunk has more steps.
@@ -60,7 +60,7 @@ impl ChunkLength {
     /// Returns `self` if its numbers are valid.
     ///
     /// # Errors
-    /// [`ChunkerError`] as the constructors.
+    /// [`ChunkerError`] in the same cases as for the constructors.
     pub fn validate(self) -> Result<Self, ChunkerError> {
         let num_keep_alive_refs = self.num_keep_alive_refs();
         if num_keep_alive_refs == 0 {

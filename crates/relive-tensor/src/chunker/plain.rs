@@ -83,7 +83,7 @@ impl<'a> PlainCut<'a> {
         if let [PlainColumn { column, codec: Codec::Raw, .. }] = self.columns.as_slice()
             && let Some(bytes) = column.whole()
         {
-            // This avoids clearing the memory first, which filling it piece by piece would require.
+            // Filling the memory piece by piece would require clearing it first, which this avoids.
             return (bytes.into(), headers);
         }
         let mut frame = bytemuck::allocation::zeroed_arc_slice(self.size);

@@ -155,7 +155,7 @@ fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-/// Converts a size to a float. It saturates at 2^32 bytes, which chunks cannot reach.
+/// Converts a size to a float. Sizes saturate at 2^32 bytes, which chunks cannot reach.
 fn to_f64(size_bytes: u64) -> f64 {
     u32::try_from(size_bytes).map_or(f64::from(u32::MAX), f64::from)
 }

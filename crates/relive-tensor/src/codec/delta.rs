@@ -1,7 +1,7 @@
 //! Delta coding: each row is replaced by its difference from the previous row.
 //!
 //! Delta coding applies only to tensors of plain integers with at least two dimensions. They are treated as `[N, M]`
-//! numbers of the unsigned type of the same width: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]`, wrapping.
+//! arrays of the unsigned type of the same width: `out[0] = in[0]`, `out[i] = in[i] - in[i-1]`, wrapping.
 //!
 //! ```
 //! use relive_tensor::{DType, Shape, codec::delta};
@@ -24,7 +24,7 @@ pub fn applies(dtype: DType, shape: &Shape) -> bool {
 
 /// Replaces every row except the first by its difference from the previous row. Does nothing if [`applies`] is false.
 pub fn encode(dtype: DType, shape: &Shape, data: &mut [u8]) {
-    // Works backwards, so that the previous row is still the original.
+    // Works backwards, so that the previous row still has its original values.
     match dtype.size_bytes().zip(layout(dtype, shape, data.len())) {
         Some((1, rows)) => rows.backwards(data, |[a], [b]| [a.wrapping_sub(b)]),
         Some((2, rows)) => rows

@@ -2,8 +2,8 @@
 //!
 //! A block is a list of sequences. A sequence consists of a token, the literals, and the 16-bit offset of the match.
 //! The token contains the number of literals in its upper four bits and the match length minus 4 in its lower four
-//! bits. If either is 15, further bytes are added to it; each of them except the last is 255. The last sequence ends
-//! after its literals.
+//! bits. If either is 15, the bytes that follow are added to it; each of these bytes except the last is 255. The last
+//! sequence ends after its literals.
 
 use super::{BlockFault, Codec, CodecError};
 use crate::tensor::to_u64;

@@ -136,7 +136,7 @@ fn walk(mut rest: &[u8], limit: u64) -> Result<u64, (&[u8], BlockFault)> {
             (to_u64(data.len()), next)
         } else {
             let (len, offset, next) = copy(*tag, after).ok_or((rest, BlockFault::Tag))?;
-            // An offset of 0 wraps to the greatest value, so one comparison also refuses this offset.
+            // An offset of 0 wraps to the greatest value, so a single comparison also rejects it.
             if offset.wrapping_sub(1) >= produced {
                 return Err((rest, BlockFault::Offset));
             }

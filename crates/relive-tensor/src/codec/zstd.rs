@@ -8,15 +8,15 @@ use zstd::stream::raw::{Decoder, Operation};
 
 use super::{BlockFault, Codec, CodecError};
 
-/// The compression level: the lowest, because replay data is written once and read only a few times, so the writer's
-/// time matters most.
+/// The compression level. It is the lowest, because replay data is written once and read only a few times, so the
+/// writer's time matters most.
 const LEVEL: i32 = 1;
 
 /// The largest decoded size of one block in the format, and the size of the buffer for validation.
 const MAX_BLOCK_BYTES: usize = 128 * 1024;
 
-// The library's contexts are kept: creating one takes about 10 µs, ten times as long as decoding a payload of a few
-// hundred bytes.
+// The library's contexts are kept, because creating one takes about 10 µs, ten times as long as decoding a payload of a
+// few hundred bytes.
 thread_local! {
     static ENCODER: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
     static DECODER: RefCell<Option<Decompressor<'static>>> = const { RefCell::new(None) };

@@ -11,7 +11,7 @@ pub enum TensorError {
     /// The length of the data does not match dtype and shape.
     #[error("tensor {dtype}{shape} needs {expected} bytes (elements, for strings), got {actual}")]
     Length { dtype: DType, shape: Shape, expected: u64, actual: u64 },
-    /// The shape has more elements or bytes than can be counted.
+    /// The number of elements or bytes of the shape cannot be represented.
     #[error("tensor {dtype}{shape} is too large to count its bytes")]
     TooLarge { dtype: DType, shape: Shape },
     /// More dimensions than [`MAX_RANK`].

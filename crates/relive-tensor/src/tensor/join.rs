@@ -18,7 +18,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// If there are no parts, or if they differ in dtype or in any dimension except the leading one.
+    /// There are no parts, or they differ in dtype or in any dimension except the leading one.
     pub fn concat(parts: &[Self]) -> Result<Self, TensorError> {
         let first = parts.first().ok_or(TensorError::Nothing)?;
         let mut rows = 0_u32;
@@ -37,7 +37,7 @@ impl Tensor {
     /// Stacks all `parts` along a new leading dimension.
     ///
     /// # Errors
-    /// If there are no parts, if they differ in dtype or shape, or if they already have [`MAX_RANK`] dimensions.
+    /// There are no parts, they differ in dtype or shape, or they already have [`MAX_RANK`] dimensions.
     pub fn stack(parts: &[Self]) -> Result<Self, TensorError> {
         let first = parts.first().ok_or(TensorError::Nothing)?;
         if let Some(other) = parts.iter().find(|part| part.shape() != first.shape()) {

@@ -59,8 +59,8 @@ impl Tensor {
     /// Creates a tensor from little-endian, row-major bytes, without a copy.
     ///
     /// # Errors
-    /// If the length does not match dtype and shape, if a bool byte is neither 0 nor 1, if the shape exceeds
-    /// [`MAX_RANK`], or if `dtype` is [`DType::String`].
+    /// The length does not match dtype and shape, a bool byte is neither 0 nor 1, the shape exceeds [`MAX_RANK`], or
+    /// `dtype` is [`DType::String`].
     pub fn new(dtype: DType, shape: impl Into<Shape>, data: Bytes) -> Result<Self, TensorError> {
         let shape = shape.into();
         let expected = fixed_size(dtype, &shape)?;
@@ -74,7 +74,7 @@ impl Tensor {
     /// Creates a tensor with a copy of the row-major `values`.
     ///
     /// # Errors
-    /// If `shape` and `values` differ in their number of elements.
+    /// `shape` and `values` differ in their number of elements.
     pub fn from_slice<T: Element>(values: &[T], shape: impl Into<Shape>) -> Result<Self, TensorError> {
         Self::new(T::DTYPE, shape, Bytes::copy_from_slice(bytemuck::cast_slice(values)))
     }
@@ -89,7 +89,7 @@ impl Tensor {
     /// Creates a string tensor from row-major elements, which may be any bytes.
     ///
     /// # Errors
-    /// If `shape` and `values` differ in their number of elements.
+    /// `shape` and `values` differ in their number of elements.
     pub fn from_strings<S: Into<Bytes>>(
         values: impl IntoIterator<Item = S>,
         shape: impl Into<Shape>,
@@ -107,7 +107,7 @@ impl Tensor {
     /// Creates a bool tensor, with one byte per element.
     ///
     /// # Errors
-    /// If `shape` and `values` differ in their number of elements.
+    /// `shape` and `values` differ in their number of elements.
     pub fn from_bools(values: &[bool], shape: impl Into<Shape>) -> Result<Self, TensorError> {
         Self::new(DType::Bool, shape, values.iter().map(|&value| u8::from(value)).collect())
     }
@@ -192,7 +192,7 @@ impl Tensor {
     /// Returns a copy of the elements of a bool tensor.
     ///
     /// # Errors
-    /// [`TensorError::DType`] if the tensor does not have bools.
+    /// [`TensorError::DType`] if the elements are not bools.
     pub fn to_bools(&self) -> Result<Vec<bool>, TensorError> {
         match (&self.data, self.dtype) {
             (Data::Fixed(data), DType::Bool) => Ok(data.iter().map(|&byte| byte == 1).collect()),
@@ -264,7 +264,8 @@ fn fixed_size(dtype: DType, shape: &Shape) -> Result<u64, TensorError> {
 
 /// Checks that `data` contains valid elements of `dtype`. Only bools can be invalid: each byte must be 0 or 1.
 pub(crate) fn check_bytes(dtype: DType, data: &[u8]) -> Result<(), TensorError> {
-    // The fold has no early exit, so it is vectorized; the position is determined only afterwards.
+    // The fold has no early exit, so that it is vectorized; the position of an invalid byte is determined only
+    // afterwards.
     if dtype != DType::Bool || data.iter().fold(0, |seen, &byte| seen | byte) <= 1 {
         return Ok(());
     }

@@ -11,7 +11,8 @@ use super::stored::{Columns, Trajectory};
 use super::{TrajectoryError, validate};
 use crate::chunk::Chunk;
 
-/// The number of chunks above which their numbers are found by hash. For fewer chunks, a linear search is faster.
+/// The number of chunks above which a chunk's number is looked up by the hash of its key. For fewer chunks, a linear
+/// search is faster.
 const LINEAR_SEARCH_CHUNKS: usize = 64;
 
 /// Collects chunks, columns and slices of a [`Trajectory`], and validates them at the end. A builder can be reused: its
@@ -90,7 +91,7 @@ impl TrajectoryBuilder {
     }
 
     /// Builds the trajectory if every column has rows, every slice lies inside its chunk, the slices of a column agree
-    /// in type and row shape, and squeezed columns have exactly one row. Every trajectory is built by this function.
+    /// in type and row shape, and squeezed columns have exactly one row. All trajectories are built by this function.
     /// Afterwards, the builder is empty.
     ///
     /// # Errors

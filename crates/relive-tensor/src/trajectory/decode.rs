@@ -45,7 +45,7 @@ struct Sources<'a> {
     trajectory: &'a Trajectory,
     /// The index in `tensors` of each chunk's first tensor. Chunks are few and numbered, so this replaces a map.
     first: SmallVec<[usize; 8]>,
-    /// Empty if no tensor is needed twice.
+    /// The list is empty if no tensor is needed twice.
     tensors: Vec<Source>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Sources<'a> {
                 .map_err(|source| TrajectoryError::Chunk { column, source });
         }
         let rows = self.rows(column, slice)?;
-        // Always true: `place` has the length of the slice's rows.
+        // This is always true, because `place` has the length of the slice's rows.
         if let Some(bytes) = rows.bytes().filter(|bytes| bytes.len() == place.len()) {
             place.copy_from_slice(bytes);
         }

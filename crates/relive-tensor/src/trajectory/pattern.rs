@@ -86,7 +86,7 @@ const RECENT: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     recent: Vec<Arc<Slices>>,
-    /// The position of the last pattern found. The next pattern is usually the same one or the one after it.
+    /// The position of the pattern that was found last. The next pattern is usually the same one or the one after it.
     last: usize,
     hasher: FixedState,
 }

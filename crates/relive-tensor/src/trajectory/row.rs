@@ -18,8 +18,8 @@ use crate::tensor::check_bytes;
 /// the pointers is only a small part of the cost.
 pub const MAX_ROW_BYTES: usize = 4_096;
 
-/// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks.
-/// It is no larger than the item's description.
+/// The largest size, in bytes, of an item that is copied to form a row because it is compressed or in several chunks. A
+/// copy of this size is no larger than the item's description.
 pub const MAX_PACKED_BYTES: usize = 512;
 
 /// A column in the item's only chunk.

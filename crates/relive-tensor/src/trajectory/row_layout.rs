@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use crate::layout::ColumnLayout;
 use crate::touch::touch;
 
-/// The largest gap in bytes between columns that are prefetched together.
+/// The largest gap, in bytes, between columns that are prefetched together.
 const MAX_GAP: i64 = 16;
 
 /// The location of one item's columns, which a [`RowLayout`] describes.
@@ -32,7 +32,7 @@ impl Row {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RowLayout {
     pub(super) columns: SmallVec<[RowColumn; 1]>,
-    /// The columns as parts that are prefetched: consecutive columns form one part.
+    /// The parts that are prefetched; consecutive columns form one part.
     spans: SmallVec<[RowPart; 1]>,
 }
 
@@ -146,7 +146,7 @@ mod tests {
             let part = RowPart { start: 0, stride: 1, bytes: len };
             let column = RowColumn { layout: ColumnLayout::new(DType::UInt8, true, 1, &[len]), part };
             let layout = RowLayout::new(smallvec![column]);
-            // The bytes of the third row are not all in its frame, so its place stays unchanged.
+            // The third row is not completely inside its frame, so its destination stays unchanged.
             let rows = [(0, 0), (1, 0), (200, 1), (2, 3)].map(|(origin, first)| Row {
                 frame: Arc::clone(&from),
                 origin,

@@ -88,8 +88,8 @@ impl Trajectory {
         self.chunks.iter().map(|chunk| chunk.size_bytes()).sum()
     }
 
-    /// Returns the slice of a column, if every column is a single slice, as in most items that consist of one step or
-    /// one chunk.
+    /// Returns the slice of a column if every column is a single slice, which is the case for most items that consist
+    /// of one step or one chunk.
     #[inline]
     #[must_use]
     pub fn only_slice(&self, column: usize) -> Option<OnlySlice<'_>> {

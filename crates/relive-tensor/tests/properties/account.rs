@@ -75,7 +75,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 impl ExpectedAccounts {
-    /// Performs a step. Returns whether it took effect, and whether it should have.
+    /// Performs a step. Returns whether it took effect, and whether it should have taken effect.
     fn moves(&mut self, step: &Step, chunks: &[Arc<Chunk>]) -> (bool, bool) {
         // The first chunk is too small to be movable.
         match *step {

@@ -25,7 +25,7 @@ fn column(dtype: DType, codec: Codec, shape: impl Into<Shape>, span: std::ops::R
     ColumnHeader { dtype, codec, shape: shape.into(), span }
 }
 
-/// Returns the fault because of which a chunk with one column is refused.
+/// Returns the fault for which a chunk with one column is refused.
 fn refusal(header: ColumnHeader, frame: &[u8]) -> ChunkFault {
     let error = Chunk::new(parts(smallvec![header], frame)).expect_err("an invalid chunk");
     assert_eq!((error.key, error.column), (7, Some(0)));

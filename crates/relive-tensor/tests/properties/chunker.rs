@@ -28,7 +28,7 @@ struct ChunkerOutput {
     keys: u64,
     placed: Vec<PlacedRows>,
     chunks: BTreeMap<u64, (SequenceRange, Vec<Tensor>, Chunk)>,
-    /// Each chunk's key, and how many rows had been placed when it was cut.
+    /// For each chunk, its key and the number of rows that had been placed when it was cut.
     cuts: Vec<(u64, usize)>,
 }
 
@@ -369,7 +369,7 @@ fn the_length_never_leaves_its_bounds() {
     assert!(tuned_lengths(4, 500, |_| 50).iter().all(|&length| (1..=4).contains(&length)));
 }
 
-/// Feeds a whole score of chunks of `rows` rows and `size_bytes` bytes.
+/// Records as many chunks of `rows` rows and `size_bytes` bytes as one score requires.
 fn score(tuner: &mut AutoTuner, next_key: &mut u64, rows: u32, size_bytes: u64) -> u32 {
     for _ in 0..10 {
         *next_key += 1;
@@ -381,19 +381,20 @@ fn score(tuner: &mut AutoTuner, next_key: &mut u64, rows: u32, size_bytes: u64) 
 #[test]
 fn the_auto_tuner_follows_its_rules() {
     let (mut tuner, mut key) = (AutoTuner::new(8, 1.0), 0);
-    // The first score has nothing to be compared with, so longer chunks are tried. Cost: 100 + 100 per step.
+    // The first score has nothing to be compared with, so longer chunks are tried. The cost is 100 + 100 per step.
     assert_eq!(score(&mut tuner, &mut key, 1, 100), 3);
-    // Too far from the current length: ignored.
+    // This score is too far from the current length, so it is ignored.
     assert_eq!(score(&mut tuner, &mut key, 1, 10), 3);
-    // Longer and better (2 · 90): grows further.
+    // Longer chunks were better (2 · 90), so the length grows further.
     assert_eq!(score(&mut tuner, &mut key, 3, 270), 5);
-    // Longer and worse (2 · 95): shrinks.
+    // Longer chunks were worse (2 · 95), so the length shrinks.
     assert_eq!(score(&mut tuner, &mut key, 5, 475), 4);
-    // Shorter and better (2 · 92): shrinks further. The comparison is with the last score, not with the best.
+    // Shorter chunks were better (2 · 92), so the length shrinks further. The comparison is with the last score, not
+    // with the best.
     assert_eq!(score(&mut tuner, &mut key, 4, 368), 3);
-    // Shorter and worse (2 · 93): grows.
+    // Shorter chunks were worse (2 · 93), so the length grows.
     assert_eq!(score(&mut tuner, &mut key, 3, 279), 5);
-    // Longer and better: grows up to the limit.
+    // Longer chunks were better, so the length grows up to the limit.
     assert_eq!(score(&mut tuner, &mut key, 5, 450), 7);
     assert_eq!(score(&mut tuner, &mut key, 7, 560), 8);
 }
@@ -411,7 +412,7 @@ fn an_unchanged_length_keeps_the_old_score() {
 fn the_same_chunk_counts_once() {
     let mut tuner = AutoTuner::new(8, 1.0);
     let chunk = |key| ChunkStatistic { key, rows: 1, size_bytes: 10 };
-    // Many items, but only four distinct chunks: no score yet.
+    // There are many items, but only four distinct chunks, so there is no score yet.
     (0..40).for_each(|i| tuner.record_item(1, &[chunk(i % 4)]));
     assert_eq!(tuner.max_chunk_length(), 1);
     tuner.record_item(1, &[chunk(4)]);

@@ -176,7 +176,7 @@ proptest! {
                 prop_assert_eq!(u64::try_from(values.len()).unwrap(), count);
                 let sum: usize = values.iter().map(Bytes::len).sum();
                 prop_assert_eq!(u64::try_from(sum).unwrap(), total);
-                // The rest of the payload is the lengths, at most five bytes each.
+                // The rest of the payload consists of the lengths, with at most five bytes each.
                 prop_assert!(src.len() >= sum && src.len() - sum <= 5 * values.len());
             }
             (Err(one), Err(other)) => prop_assert_eq!(one, other),
@@ -215,7 +215,8 @@ fn a_false_length_is_refused_without_an_allocation() {
 fn zstd_frames_that_only_the_streaming_decoder_takes_still_decode() {
     let mut payload = Vec::new();
     Codec::Zstd.encode(&[], &mut payload).unwrap();
-    // The announced length follows the magic number and the descriptor; an empty last block does not check it.
+    // The announced length follows the magic number and the descriptor. An empty last block does not cause it to be
+    // checked.
     assert_eq!(payload[4..6], [0x20, 0]);
     payload[5] = 2;
     assert_eq!(Codec::Zstd.validate(&payload, 0), Ok(()));

@@ -45,7 +45,7 @@ pub(crate) fn tensor_of(dtype: DType, shape: Shape) -> BoxedStrategy<Tensor> {
         .boxed()
 }
 
-/// Any small tensor with a leading dimension.
+/// Returns any small tensor with a leading dimension.
 pub(crate) fn batches() -> impl Strategy<Value = Tensor> {
     let shapes = (0..6_u32, vec(0..4_u32, 0..3)).prop_map(|(rows, cell)| Shape::batched(rows, &cell));
     (dtypes(), shapes).prop_flat_map(|(dtype, shape)| tensor_of(dtype, shape))

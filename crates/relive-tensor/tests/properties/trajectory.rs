@@ -10,7 +10,7 @@ use relive_tensor::{
 
 use crate::strategies::{chunk, codecs, dtypes, tensor_of};
 
-/// The requested slices of a column, to be clamped to the rows of the chunks, and whether to squeeze it.
+/// The requested slices of a column, to be clamped to the rows of the chunks, and whether to squeeze the column.
 type RequestedSlices = (Vec<(usize, u32, u32)>, bool);
 
 /// Returns tensors of one type and row shape but differing numbers of rows.

@@ -98,7 +98,7 @@ fn random_changes_follow_the_model(kind: SelectorKind, selector: &mut impl Selec
         let id = Slot::try_from(slot).expect("few slots");
         let priority = f64::from(rng.next_u32() % 5) * 0.75;
         let member = &mut members[id as usize];
-        // First there are more additions than removals, later the reverse.
+        // At first, additions outnumber removals; later, removals outnumber additions.
         match (*member, rng.next_u64() % 3) {
             (false, _) => {
                 add(selector, id, priority);
@@ -146,7 +146,7 @@ fn many_picks_are_single_picks_one_after_the_other(one: &mut impl Select, other:
     assert_eq!(rng_of_many, rng_of_single, "both drew as many words");
 }
 
-/// Predictions of the next removal hold, even while newer slots are added.
+/// Predictions of the next slots to leave stay correct even while newer slots are added.
 fn who_is_said_to_leave_next_leaves_next(selector: &mut impl Select) {
     let mut rng = rng(7);
     assert_eq!(selector.next_to_leave(5).count(), 0, "nobody is there to leave");

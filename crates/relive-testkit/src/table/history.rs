@@ -55,7 +55,7 @@ fn keys() -> impl Strategy<Value = u64> {
     0_u64..14
 }
 
-/// Mostly ordinary priorities, and every value that some selector treats specially.
+/// Returns mostly ordinary priorities, and every value that some selector treats specially.
 fn priorities() -> impl Strategy<Value = f64> {
     let edges = vec![0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300, f64::MAX];
     prop_oneof![
@@ -73,7 +73,7 @@ fn ops() -> impl Strategy<Value = Op> {
         30 => insert,
         20 => (0_usize..70).prop_map(|n| Op::Sample(if n < 60 { n % 4 } else { n })),
         10 => (keys(), priorities()).prop_map(|(key, priority)| Op::Update { key, priority }),
-        // Includes more updates than are processed together.
+        // The maximum is greater than the number of updates that are processed together.
         5 => vec((keys(), priorities()), 0..150).prop_map(Op::UpdateMany),
         8 => keys().prop_map(Op::Delete),
         4 => changes().prop_map(Op::Change),
@@ -81,7 +81,7 @@ fn ops() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// Changes, mostly of one rule; some of them are refused. Pauses are short.
+/// Returns changes, most of which concern one rule. Some changes are refused, and pauses are short.
 fn changes() -> impl Strategy<Value = TableChange> {
     let pauses = (0_u8..6).prop_map(|n| TableChange::new().pause_inserts(n == 0).pause_samples(n == 1));
     prop_oneof![
@@ -108,7 +108,7 @@ fn limiters() -> impl Strategy<Value = RateLimiterConfig> {
     prop_oneof![3 => min_size, 2 => ratio, 1 => (1_u32..5).prop_map(RateLimiterConfig::queue)]
 }
 
-/// Small tables with every sampler, remover and kind of rate limiter.
+/// Returns configurations of small tables with every sampler, remover and kind of rate limiter.
 pub fn configs() -> impl Strategy<Value = TableConfig> {
     let kind = || proptest::sample::select(kinds());
     // A chunk has 4 to 16 bytes, an item at most 48.
@@ -161,7 +161,7 @@ fn step(
             let chunks: Vec<_> =
                 chunks.iter().map(|&number| Arc::clone(&pool[usize::from(number)])).collect();
             let item = NewItem { key, priority, times_sampled, trajectory: data::trajectory(&chunks) };
-            // The call must not affect the table, regardless of the keys.
+            // The call must not affect the table, whichever keys it is given.
             table.expect_inserts(&[key, key.wrapping_add(1), key]);
             let outcome = table.insert(item.clone(), now, rng, freed);
             model.insert(&item, now, outcome);

@@ -1,4 +1,4 @@
-//! Whether a server requests the client's certificate.
+//! Detects whether a server requests the client's certificate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,13 +7,13 @@ use rustls::client::ResolvesClientCert;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 
-/// A flag that is set once a server has requested a certificate. With TLS 1.3, such a server decides after the client's
-/// handshake is complete, so the client has to wait for the decision.
+/// A flag that is set once a server has requested a certificate. With TLS 1.3, such a server decides only after the
+/// client has completed its handshake, so the client has to wait for the decision.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CertificateRequested(Arc<AtomicBool>);
 
 impl CertificateRequested {
-    /// Watches connections with `config`.
+    /// Watches connections that use `config`.
     pub(super) fn watch(&self, config: &mut ClientConfig) {
         let inner = Arc::clone(&config.client_auth_cert_resolver);
         config.client_auth_cert_resolver =

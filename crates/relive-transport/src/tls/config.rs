@@ -19,10 +19,10 @@ const HTTP2: &[u8] = b"h2";
 /// neither protocol name are also served.
 const BULK: &[u8] = b"relive-bulk";
 
-/// Why certificates or keys cannot be used.
+/// The reason why certificates or keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// Text that is not PEM, or does not contain the expected object.
+    /// A text that is not PEM, or does not contain the expected object.
     #[error("the PEM text has no {what}: {reason}")]
     Pem {
         /// The expected object.

@@ -17,7 +17,7 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
                 _ => format!("{tls_error}; check the certificates"),
             });
         }
-        // `source` does not return the error that an I/O error wraps.
+        // The error that an I/O error wraps is not returned by `source`.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(inner) => Some(inner),
             None => error.source(),

@@ -235,7 +235,7 @@ impl Session {
         self.taken = 0;
         received.clear();
         received.reserve(TLS_READ_BYTES);
-        // The buffer is freed when no bytes arrive, so idle connections keep no memory.
+        // The buffer is freed when no bytes arrive, so that idle connections do not retain memory.
         tcp.try_read_buf(&mut received)?;
         self.received = received;
         Ok(())

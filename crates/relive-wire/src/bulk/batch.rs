@@ -98,7 +98,7 @@ impl ColumnView {
     }
 
     /// Returns the number of rows of each sample, for a batch of `samples` with the given data, or `None` if all
-    /// samples have the same number.
+    /// samples have the same number of rows.
     ///
     /// # Errors
     /// [`WireError::Batch`] if the numbers do not match the size of the column.

@@ -30,7 +30,7 @@ pub enum FrameKind {
     /// Server: single samples of a batch, because some samples are not available yet, have no common columns, or have
     /// strings. Body: `SampleStreamResponse`s of deepmind.reverb, each with gRPC's header.
     Samples = 10,
-    /// Client: opens a connection that reads rows of a trajectory store; the following kinds belong to such
+    /// Client: opens a connection that reads rows of a trajectory store; the kinds that follow belong to such
     /// connections. Head: a token.
     OpenRows = 11,
     /// Server: describes the store. Head: the store's shape and schema.
@@ -41,7 +41,8 @@ pub enum FrameKind {
     PinnedRows = 14,
     /// Client: requests steps. Head: windows; body: trajectories and their current steps.
     ReadRows = 15,
-    /// Server: the steps. Body: the steps of the first window, row by row, then the steps of the next window.
+    /// Server: the steps. Body: the steps of the first window, row by row, followed by the steps of the next window,
+    /// and so on.
     Rows = 16,
     /// Client: releases trajectories. Head: which of the client's pins to release.
     ReleaseRows = 17,
@@ -59,7 +60,7 @@ pub struct FrameHeader {
     body_len: u64,
 }
 
-/// Why bytes do not form a frame.
+/// The reason why bytes do not form a frame.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// An unknown kind.
@@ -68,7 +69,7 @@ pub enum FrameError {
     /// Reserved bytes that are not zero.
     #[error("a frame with the reserved bytes {0:?}")]
     Reserved([u8; 3]),
-    /// A head beyond the limit.
+    /// A head that exceeds the limit.
     #[error("a frame's head of {got} bytes; the limit is {limit}")]
     Head {
         /// The announced length.
@@ -76,7 +77,7 @@ pub enum FrameError {
         /// The limit.
         limit: usize,
     },
-    /// A body beyond the limit.
+    /// A body that exceeds the limit.
     #[error("a frame's body of {got} bytes; the limit is {limit}")]
     Body {
         /// The announced length.
@@ -90,7 +91,7 @@ impl FrameHeader {
     /// Creates the header of a frame.
     ///
     /// # Errors
-    /// [`FrameError`] for a head or a body beyond the limits.
+    /// [`FrameError`] for a head or a body that exceeds its limit.
     pub fn new(kind: FrameKind, head_len: usize, body_len: usize) -> Result<Self, FrameError> {
         let (head, body) = (head_len as u64, body_len as u64);
         check(head, body)?;

@@ -1,7 +1,7 @@
 //! The beginning of a connection on the bulk path.
 
 /// The first bytes of a connection on the bulk path, which include its version. They differ from those of HTTP/2 and of
-/// every other version. If a server is replaced by another version, its old clients are therefore refused, and
+/// every other version. If a server is replaced by one of another version, its old clients are therefore refused, and
 /// negotiate again.
 pub const MAGIC: &[u8; 8] = b"RELIVE2\n";
 

@@ -57,7 +57,7 @@ impl InsertFrame {
         copied.zip(large).flat_map(|(copied, large)| [copied, large])
     }
 
-    /// Releases the chunks, and the buffer if it exceeds `kept_bytes`.
+    /// Releases the chunks, and also the buffer if it exceeds `kept_bytes`.
     pub fn clear(&mut self, kept_bytes: usize) {
         self.large.clear();
         if self.copied.capacity() > kept_bytes {

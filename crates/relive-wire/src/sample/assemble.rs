@@ -41,7 +41,7 @@ impl Assembler {
 
     /// Adds the next encoded `SampleStreamResponse`, and appends the samples that it completes to `out`.
     ///
-    /// The samples keep parts of `message`; its memory is freed when the last of these samples is dropped.
+    /// The samples keep parts of `message`, whose memory is freed when the last of these samples is dropped.
     ///
     /// # Errors
     /// If the bytes are not such a message, an entry continues a sample that has not begun, or an entry begins a sample

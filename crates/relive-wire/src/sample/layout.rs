@@ -23,7 +23,8 @@ pub struct ReceivedColumn<'a> {
     pub squeeze: bool,
 }
 
-/// Some rows of a tensor of a chunk. `N` is `i32` for the numbers as sent, `u32` after their signs have been checked.
+/// Some rows of a tensor of a chunk. `N` is `i32` for the numbers as sent, and `u32` once their signs have been
+/// checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceivedSlice<N> {
     /// The chunk.

@@ -17,7 +17,7 @@ use crate::chunk;
 use crate::limits::{FREE_INFO_BYTES, GRPC_HEADER_BYTES, SAMPLE_RESPONSE_BYTES};
 use crate::structure;
 
-/// Chunks of at least this size are separate parts. For smaller chunks, a copy is cheaper than a separate write.
+/// Chunks of at least this size are separate parts. Smaller chunks are cheaper to copy than to write separately.
 const SHARED_PART_BYTES: usize = 4 << 10;
 
 /// The field of a response that contains the items' structure.
@@ -78,7 +78,7 @@ impl Packer {
     /// Adds one sample taken from `table`.
     ///
     /// # Errors
-    /// If a chunk is too large in a codec that the reader supports.
+    /// A chunk is too large when it is encoded in a codec that the reader supports.
     pub fn push(&mut self, table: &str, sampled: &Sampled) -> Result<(), WireError> {
         let chunks = sampled.item.trajectory.chunks();
         if chunks.iter().all(|chunk| self.codecs.includes(chunk.codecs())) {

@@ -125,8 +125,8 @@ impl ReceivedSample {
     /// Parses the slices of chunks that form the columns.
     ///
     /// # Errors
-    /// If the description cannot be parsed, has no slices, or exceeds [`limits`](crate::limits). Whether it matches the
-    /// chunks is not checked.
+    /// The description cannot be parsed, has no slices, or exceeds the [`limits`](crate::limits). Whether it matches
+    /// the chunks is not checked.
     pub fn read_layout(&self, into: &mut TrajectoryLayout) -> Result<(), WireError> {
         into.read(self.info.key, &self.first, self.trajectory.clone())
     }

@@ -1,5 +1,5 @@
-//! Chunks with codecs that dm-reverb does not support: the codecs are recorded on the wire, and chunks are recoded for
-//! readers that do not support them.
+//! Tests chunks with codecs that dm-reverb does not support: the codecs are recorded on the wire, and the chunks are
+//! recoded for readers that do not support the codecs.
 #![expect(clippy::unwrap_used, reason = "data made here is valid")]
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Messages from the real dm-reverb client are decoded completely and correctly.
+//! Tests that messages from the real dm-reverb client are decoded completely and correctly.
 #![expect(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Invalid bytes are refused with a reason; they never cause a panic or wrong data.
+//! Tests that invalid bytes are refused with a reason, and never cause a panic or wrong data.
 #![expect(clippy::unwrap_used, reason = "a fixture that is not as recorded ends the test")]
 
 use std::sync::Arc;

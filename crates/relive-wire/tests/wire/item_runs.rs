@@ -1,4 +1,4 @@
-//! Items that are sent in columns are unchanged, and columns that contradict each other are refused.
+//! Tests that items that are sent in columns are unchanged, and that columns that contradict each other are refused.
 
 use std::collections::HashMap;
 use std::sync::Arc;

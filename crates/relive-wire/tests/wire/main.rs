@@ -1,4 +1,4 @@
-//! Messages and chunks: recorded, damaged and hostile ones.
+//! Tests recorded, damaged and hostile messages and chunks.
 
 #[expect(unreachable_pub, reason = "the fuzz crate's own library")]
 #[path = "../../../../fuzz/src/lib.rs"]

@@ -1,4 +1,5 @@
-//! Messages of samples are read in place, with the same result as with a complete parser of the format.
+//! Tests that messages of samples, which are read in place, give the same result as with a complete parser of the
+//! format.
 
 use crate::checks;
 use crate::common::recorded;
@@ -86,7 +87,7 @@ fn streams_that_break_the_protocol_are_refused() {
     assert!(refused(whole[..whole.len() - 1].to_vec()).contains("ends inside a field"));
     assert!(refused(vec![1 << 3, 1]).contains("a different wire type"));
 
-    // A name that is not text, and a trajectory in two parts.
+    // These items have a name that is not text, or a trajectory in two parts.
     let entry = |info: &[u8]| [&[1 << 3 | 2, u8::try_from(info.len()).unwrap()], info].concat();
     let item = |fields: &[u8]| entry(&entry(&entry(fields)));
     assert!(refused(item(&[2 << 3 | 2, 1, 0xff])).contains("not UTF-8 text"));

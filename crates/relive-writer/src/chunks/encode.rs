@@ -13,10 +13,10 @@ const MIN_COMPRESSED_BYTES: usize = 128;
 /// The unit to which [`MIN_COMPRESSED_BYTES`] applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compressed {
-    /// All rows of a column together, used if the user has chosen the chunk length.
+    /// All rows of a column together. This is used if the user has chosen the chunk length.
     Columns,
-    /// Each row by itself: rows that happen to share a chunk are read individually, and a small uncompressed row is
-    /// simply copied. If the chunk were compressed, reading any row would require decoding all rows.
+    /// Each row by itself, because rows that happen to share a chunk are read individually. A small uncompressed row is
+    /// simply copied, whereas reading any row of a compressed chunk would require decoding all of its rows.
     Rows,
 }
 
@@ -102,7 +102,7 @@ impl ChunkForm {
     }
 }
 
-/// Chooses Snappy, the one codec that every reader supports, if compression may pay off.
+/// Chooses Snappy, the only codec that every reader supports, if compression may pay off.
 fn choose(
     cut: &Cut<'_>,
     place: usize,
@@ -134,7 +134,7 @@ impl EncodedChunk {
 /// soon.
 const MAX_PAUSE: u32 = 64;
 
-/// Tracks whether attempts to compress have paid off. As long as they do not, the pauses between attempts grow.
+/// Tracks whether attempts to compress have paid off. As long as they have not, the pauses between attempts grow.
 #[derive(Debug, Default)]
 pub(crate) struct Compressibility {
     pause: u32,

@@ -1,4 +1,4 @@
-//! A slot for a chunk, to which history cells and items refer. It is filled when the chunk is cut.
+//! A slot for a chunk. History cells and items refer to the slot, which is filled when the chunk is cut.
 
 use std::fmt;
 use std::ops::Deref;
@@ -22,8 +22,8 @@ const NOT_SENT: u64 = 0;
 pub(crate) struct ChunkSlot {
     key: u64,
     content: OnceLock<Content>,
-    /// Holds the rows until the chunk is cut. The chunker is then locked from before the rows leave it until the slot
-    /// is filled.
+    /// Holds the rows until the chunk is cut. When it is cut, the chunker stays locked from before the rows leave it
+    /// until the slot is filled.
     chunker: Arc<Mutex<Chunker>>,
     /// The number of history cells, columns and queued items that may still require the server to hold the chunk for
     /// the stream.

@@ -20,7 +20,7 @@ pub struct AppendMismatch {
     pub fault: AppendFault,
 }
 
-/// Why a column's value was refused.
+/// The reason why a column's value was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AppendFault {

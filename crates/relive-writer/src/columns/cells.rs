@@ -155,7 +155,7 @@ impl KeptCells {
 
     /// Returns the stretch that contains a position.
     fn index_of(&self, position: u64) -> Result<usize, IndexError> {
-        // Most requests are for recent cells.
+        // Checks the last stretch first, because most requests are for recent cells.
         let index = match self.stretches.back() {
             Some(last) if last.start <= position => self.stretches.len() - 1,
             Some(_) | None => self.stretches.partition_point(|stretch| stretch.end() <= position),

@@ -1,4 +1,4 @@
-//! A column of an item: cells of the history, in any order, possibly repeated.
+//! A column of an item, which consists of cells of the history, in any order and possibly repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

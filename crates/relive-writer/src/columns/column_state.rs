@@ -141,7 +141,7 @@ impl ColumnState {
         self.note_oldest();
     }
 
-    /// Returns whether the chunk length is tuned and more than one length is possible.
+    /// Returns whether the chunk length is tuned and more than one chunk length is possible.
     pub(crate) fn is_tuned(&self) -> bool {
         matches!(self.length, ChunkLength::AutoTuned { num_keep_alive_refs, .. } if num_keep_alive_refs > 1)
     }

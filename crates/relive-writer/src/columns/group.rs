@@ -1,8 +1,8 @@
 //! Columns whose chunks are cut together.
 //!
-//! Small columns that first appear in the same step and have the same chunk length share their chunks: the values of a
+//! Small columns that first appear in the same step and have the same chunk length share their chunks. The values of a
 //! step are then adjacent in one block of memory with one description, regardless of the number of columns. A large
-//! column has its own chunks, because an item keeps whole chunks alive, and an item that only uses a reward should not
+//! column has its own chunks, because an item keeps whole chunks alive, and an item that uses only a reward should not
 //! keep image frames alive.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const MAX_SHARED_CELL_BYTES: u64 = 1 << 10;
 /// chunks.
 const MAX_SHARED_STEP_BYTES: u64 = 2 << 10;
 
-/// Chunks that a call has finished, so that their bytes can be counted.
+/// Chunks that a call has finished, recorded so that their bytes can be counted.
 pub(crate) type FinishedChunks = Vec<Arc<ChunkSlot>>;
 
 /// A point in time: the position in the history, and the step in the episode.

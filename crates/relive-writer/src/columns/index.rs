@@ -1,11 +1,11 @@
-//! Resolves indices given by callers to positions in the history.
+//! Converts indices given by callers to positions in the history.
 //!
 //! Indices count from the first step since the history was cleared; negative ones count from the end. Indices are not
 //! clamped: an index outside the history causes an error that states the history's length.
 
 use std::ops::{Bound, Range, RangeBounds};
 
-/// Why a column's steps cannot be referred to.
+/// The reason why items cannot refer to certain steps of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum IndexError {
     #[error(

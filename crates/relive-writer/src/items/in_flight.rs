@@ -1,10 +1,10 @@
-//! Items that have been sent but not confirmed.
+//! Items that have been sent but have not been confirmed.
 
 use std::collections::VecDeque;
 
 use super::item::PendingItem;
 
-/// How many more gaps than items may exist before the gaps are closed, which requires a pass over all items.
+/// The number by which gaps may exceed items before the gaps are closed. Closing them requires a pass over all items.
 const SPARE_GAPS: usize = 64;
 
 /// Items in the order in which they were sent. Confirmations from one table arrive in this order; those from several
@@ -27,7 +27,7 @@ impl InFlight {
         self.len += 1;
     }
 
-    /// Iterates in the order in which the items were sent.
+    /// Iterates over the items in the order in which they were sent.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingItem> {
         self.items.iter().flatten()
     }
@@ -50,8 +50,8 @@ impl InFlight {
         item
     }
 
-    /// Closes the gaps that confirmed items have left. Otherwise, an item that is held back for a long time would keep
-    /// all gaps after it.
+    /// Closes the gaps that confirmed items have left. Otherwise, if an item were held back for a long time, all gaps
+    /// after it would remain.
     fn close_gaps(&mut self) {
         self.next = self.items.iter().take(self.next).flatten().count();
         self.items.retain(Option::is_some);

@@ -12,8 +12,9 @@ use super::item::{PendingItem, uncut_chunks};
 use super::request::Request;
 use crate::chunks::ChunkSlot;
 
-/// A request is closed when its chunks and items reach this many bytes: large enough that the bytes dominate its cost,
-/// and small enough that the server can process one request while the next is in transit. dm-reverb uses 40 MiB.
+/// The number of bytes of chunks and items at which a request is closed. It is large enough that the bytes dominate the
+/// cost of a request, and small enough that the server can process one request while the next is in transit. dm-reverb
+/// uses 40 MiB.
 pub(crate) const MAX_REQUEST_BYTES: usize = 1 << 20;
 
 /// The largest number of items in a request, so that confirmations arrive while a burst is still being sent.
@@ -23,7 +24,7 @@ const MAX_REQUEST_ITEMS: usize = 1024;
 pub(crate) struct Outbox {
     /// Items that have not been sent on the current stream, oldest first.
     queue: VecDeque<PendingItem>,
-    /// Items that have been sent on the current stream but not confirmed.
+    /// Items that have been sent on the current stream but have not been confirmed.
     in_flight: InFlight,
     /// Chunks that the server holds for the current stream.
     held: Vec<Arc<ChunkSlot>>,
@@ -115,7 +116,8 @@ impl Outbox {
         self.stream
     }
 
-    /// Returns the next request for the current stream, or `None` while the oldest item waits for a chunk to be cut.
+    /// Returns the next request for the current stream, or `None` while the oldest item is waiting for a chunk to be
+    /// cut.
     pub(crate) fn next_request<R: Request>(&mut self) -> Option<R> {
         let mut request = R::default();
         let (mut bytes, mut chunks, mut items) = (0, 0, 0);

@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::remote::RemoteLink;
 
-/// The destination of successive streams.
+/// The destination of a writer's successive streams.
 pub(super) enum Destination {
     /// One server, and the backend that stores the writers' proposals.
     One {

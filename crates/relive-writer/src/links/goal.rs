@@ -11,8 +11,8 @@ use crate::items::PendingItem;
 /// The largest number of tables that a message about pending items names.
 const MAX_TABLES_IN_ERROR: usize = 8;
 
-/// How long the first items of a table are held back until the server has received their names: far longer than a
-/// server needs, but short enough to be acceptable if the server does not answer.
+/// How long the first items of a table are held back, at most, until the server has received their names. This is far
+/// longer than a server needs, but short enough to be acceptable if the server does not answer.
 pub(super) const MAX_HOLD: Duration = Duration::from_secs(1);
 
 /// Limits on unconfirmed items.
@@ -22,7 +22,7 @@ pub(crate) struct Limits {
     pub(crate) bytes: usize,
 }
 
-/// Amount of unconfirmed items.
+/// The number and the size of unconfirmed items.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pending {
     pub(crate) items: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Unconfirmed {
     pub(crate) items: usize,
     /// The number of unconfirmed items of each table.
     pub(crate) tables: String,
-    /// Why the items are unconfirmed.
+    /// The reason why the items are unconfirmed.
     pub(crate) why: String,
     /// Whether the server is unreachable.
     pub(crate) is_away: bool,

@@ -50,7 +50,7 @@ pub(crate) struct LocalLink {
     /// The gate at which calls that create items wait for memory.
     gate: MemoryGate,
     confirmations: Arc<Confirmations>,
-    /// Locked only by calls on the writer, so it is never contended.
+    /// Locked only by calls on the writer, so the lock is never contended.
     state: Mutex<Unsettled>,
 }
 
@@ -65,9 +65,9 @@ struct Unsettled {
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
     closed: bool,
-    /// The most recent table to which items were written.
+    /// The table to which items were most recently written.
     table: Option<TableHandle>,
-    /// Kept to reuse its memory.
+    /// Confirmed keys; the list is kept to reuse its memory.
     confirmed: Vec<u64>,
     /// Reuses state from earlier items.
     builder: TrajectoryBuilder,

@@ -15,14 +15,14 @@ use crate::items::Outbox;
 use crate::items::PendingItem;
 use crate::items::Request;
 
-/// Fewer items than this wait for the timer of a lingering stream, because waking the stream for each item would cost
-/// more than sending the items.
+/// If fewer items than this are queued, they wait for the timer of a lingering stream, because waking the stream for
+/// each item would cost more than sending the items.
 const LINGER_ITEMS: usize = 128;
 
 /// An item of this size wakes the stream immediately.
 const LINGER_BYTES: usize = 16 << 10;
 
-/// The lock is held for a few hundred nanoseconds at a time, by one writer and one stream.
+/// The lock is used by one writer and one stream, which hold it for a few hundred nanoseconds at a time.
 #[derive(Debug)]
 pub(crate) struct RemoteLink {
     limits: Limits,
@@ -39,7 +39,7 @@ struct Queue {
     outbox: Outbox,
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
-    /// Why the last stream broke, until there is a new stream.
+    /// The reason why the last stream broke, until there is a new stream.
     last_error: Option<String>,
     closing: bool,
     /// The sending half of the stream, while it has nothing to send.
@@ -49,9 +49,9 @@ struct Queue {
     /// The number of reasons not to send yet.
     holds: usize,
     waiting_for: Option<Goal>,
-    /// How many items the server has confirmed.
+    /// The number of items that the server has confirmed.
     num_confirmed: u64,
-    /// How many items of each table were confirmed since the counts were last taken.
+    /// The number of items of each table that have been confirmed since these counts were last taken.
     confirmed: Vec<(Arc<str>, u64)>,
 }
 
@@ -172,7 +172,8 @@ impl RemoteLink {
         std::mem::take(&mut self.state.lock().confirmed)
     }
 
-    /// Returns the total number of confirmed items if any item is waiting for the server, not only for further steps.
+    /// Returns the total number of confirmed items, or `None` if no item is waiting for the server (as opposed to
+    /// waiting for further steps).
     pub(crate) fn held_up_since(&self) -> Option<u64> {
         let state = self.state.lock();
         state.outbox.is_held_up().then_some(state.num_confirmed)
@@ -195,8 +196,8 @@ impl RemoteLink {
         self.work.notify_one();
     }
 
-    /// Ends the stream now. As long as its sending half is open, the transport keeps the stream, and the server does
-    /// not notice that the writer is gone.
+    /// Ends the stream now. As long as the sending half is open, the transport keeps the stream open, and the server
+    /// does not notice that the writer is gone.
     pub(crate) fn abandon(&self) {
         let waker = {
             let mut state = self.state.lock();
@@ -233,8 +234,8 @@ impl RemoteLink {
         }
     }
 
-    /// Returns the waker of the current stream's sending half. The caller must wake it once there is a new stream; the
-    /// old sending half then ends.
+    /// Returns the waker of the current stream's sending half. The caller must use it once there is a new stream, so
+    /// that the old sending half ends.
     pub(crate) fn leave_stream(&self) -> Option<Waker> {
         self.state.lock().idle_stream.take()
     }

@@ -22,7 +22,7 @@ use super::goal::{MAX_HOLD, Unconfirmed};
 use super::remote::RemoteLink;
 use crate::items::Request;
 
-/// Why a stream ended early.
+/// The reason why a stream ended early.
 enum StreamEnd {
     Status(Status),
     Permanent(Error),
@@ -47,7 +47,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long items wait before the reason is logged. The interval doubles after each message.
 const FIRST_NOTICE: Duration = Duration::from_secs(3);
 
-/// Opens streams until the writer is done or a permanent error occurs, and logs what items are waiting for.
+/// Opens streams until the writer is done or a permanent error occurs, and logs why items are waiting.
 pub(crate) async fn run(
     link: Arc<RemoteLink>,
     destination: Destination,
@@ -61,7 +61,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Logs what items are waiting for, for as long as none is confirmed.
+/// While no items are being confirmed, logs why they are waiting.
 async fn log_waiting(link: &RemoteLink, address: &str) {
     let (mut seen, mut since, mut next) = (None, Instant::now(), FIRST_NOTICE);
     loop {
@@ -154,7 +154,7 @@ async fn propose_again(backend: &Backend) {
             backend.propose(&proposal).await;
         }
     };
-    // If this stream also fails, proposals that were not sent in time are sent before the next stream.
+    // Proposals that are not sent in time are sent before the next stream, if this one also fails.
     let _ = timeout(MAX_HOLD, all).await;
 }
 
@@ -213,7 +213,7 @@ struct Requests<R> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Activity {
-    /// Just sent a request.
+    /// The sending half has just sent a request.
     Sending,
     /// The queue is empty, and the timer is running.
     Lingering,

@@ -44,7 +44,7 @@ pub(crate) enum Operand {
     StepsSinceApplied,
     /// The number of steps in the history, limited to the pattern's largest age.
     BufferLength,
-    /// 1 at the end of the episode, otherwise 0.
+    /// 1 at the end of the episode, and otherwise 0.
     IsEndEpisode,
     /// The newest value of a column: one integer or bool. In a step without this value, the condition does not hold.
     Data {
@@ -53,7 +53,7 @@ pub(crate) enum Operand {
     },
 }
 
-/// How a [`Condition`] compares.
+/// The comparison that a [`Condition`] makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     /// Equal to the number.

@@ -30,7 +30,8 @@ pub struct StructuredConfig {
 }
 
 impl StructuredConfig {
-    /// Creates items from `pattern` for `table` with priority 1, at every step for which there are enough steps.
+    /// Creates a configuration that creates items from `pattern` for `table` with priority 1, at every step at which
+    /// the history has enough steps.
     pub fn new(table: impl Into<String>, pattern: Nest<PatternNode>) -> StructuredConfig {
         StructuredConfig {
             table: table.into(),
@@ -91,7 +92,7 @@ impl StructuredConfig {
         self.nodes().map(PatternNode::source).chain(data)
     }
 
-    /// Validates the configuration and adds the condition that there are enough steps.
+    /// Validates the configuration, and adds the condition that the history has enough steps.
     pub(crate) fn validated(mut self) -> Result<StructuredConfig> {
         if let Some(fault) = self.fault() {
             return Err(Error::invalid(fault));

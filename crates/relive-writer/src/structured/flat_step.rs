@@ -52,7 +52,7 @@ impl StepShape {
         Ok(StepShape { nest, paths, columns })
     }
 
-    /// Numbers and paths of the stored leaves, in the order of their columns.
+    /// The numbers and paths of the stored leaves, in the order of their columns.
     pub(crate) fn stored(&self) -> impl Iterator<Item = (usize, &Arc<str>)> {
         let leaves = self.paths.iter().zip(&self.columns).enumerate();
         leaves.filter(|(_, (_, column))| column.is_some()).map(|(number, (path, _))| (number, path))

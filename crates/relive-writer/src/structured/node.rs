@@ -15,8 +15,8 @@ pub struct PatternNode {
 enum Steps {
     /// The step with this `age`, without a leading dimension; 1 is the newest.
     One { age: u32 },
-    /// Every `stride`th step from `first_age` down to `stop_age`, exclusive. The newest step has age 1, so a `stop_age`
-    /// of 0 includes it.
+    /// Every `stride`th step from `first_age` down to `stop_age`, exclusive. The newest step has age 1, so it is
+    /// included if `stop_age` is 0.
     Many { first_age: u32, stop_age: u32, stride: u32 },
 }
 
@@ -82,7 +82,7 @@ impl SourceColumn {
     /// Selects the steps of `range`, for example `-3..` or `-3..-1`, along a leading dimension.
     ///
     /// # Errors
-    /// `InvalidArgument` for a range without a start, with a start or stop that is not negative, or that is empty.
+    /// `InvalidArgument` for a range that is empty, has no start, or has a start or stop that is not negative.
     pub fn slice(self, range: impl RangeBounds<i32>) -> Result<PatternNode> {
         self.strided(range, 1)
     }

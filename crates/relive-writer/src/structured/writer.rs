@@ -34,8 +34,8 @@ impl Default for StructuredWriterOptions {
 }
 
 impl StructuredWriterOptions {
-    /// Like [`TrajectoryWriterOptions::check_names`], but for the names in patterns. Items are held back until the
-    /// server has answered. If the names differ, no item is sent and the writer fails.
+    /// Like [`TrajectoryWriterOptions::check_names`], but applies to the names in patterns. Items are held back until
+    /// the server has answered. If the names differ, no item is sent and the writer fails.
     #[must_use]
     pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
         self.check_names = check;
@@ -202,8 +202,8 @@ impl StructuredWriter {
         self.writer.wait_for_room().await
     }
 
-    /// Stores a step or a partial step, and creates the items that are due. Together, they count as one item toward the
-    /// writer's limits.
+    /// Stores a step or a partial step, and creates the items that are due. Together, these items count as one item
+    /// toward the writer's limits.
     fn append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<()> {
         let flat = self.place(step)?;
         let position = self.writer.recorder().next_position();

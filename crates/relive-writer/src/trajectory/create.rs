@@ -14,8 +14,8 @@ use crate::columns::{Column, IndexError, item_shape, resolve};
 use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
-/// The largest number of items, evenly spread, that one call reports to the tuner of chunk lengths. The tuner only uses
-/// the newest ten.
+/// The largest number of items that one call reports to the tuner of chunk lengths; they are spread evenly over the
+/// call's items. The tuner only uses the newest ten.
 const TUNED_ITEMS_PER_CALL: usize = 16;
 
 /// The numbers of an item's columns. Most steps have few columns.
@@ -56,13 +56,13 @@ pub struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// One item for each of `ends`, the position of its last step in the history; -1 is the newest. An item has
-    /// `length` steps, at least 1, along a leading dimension.
+    /// One item for each element of `ends`, which is the position of the item's last step in the history; -1 is the
+    /// newest step. An item has `length` steps, at least 1, along a leading dimension.
     pub fn of(length: usize, ends: &'a [i64]) -> Windows<'a> {
         Windows { ends, length, squeeze: false, columns: None }
     }
 
-    /// One item for each of `steps`: a single step without a leading dimension.
+    /// One item for each element of `steps`: a single step without a leading dimension.
     pub fn steps(steps: &'a [i64]) -> Windows<'a> {
         Windows { ends: steps, length: 1, squeeze: true, columns: None }
     }
@@ -85,7 +85,7 @@ impl TrajectoryWriter {
     ///   that differ from the names of the table's signature or first writer.
     /// * `NotFound` for an unknown table.
     /// * `Timeout` if there is no room within the client's timeout. In that case, the item was not created.
-    /// * The writer's permanent error.
+    /// * The writer's permanent error, if it has one.
     pub async fn create_item(
         &mut self,
         table: &str,
@@ -204,7 +204,7 @@ impl TrajectoryWriter {
         let items = items.map(|((&key, &priority), trajectory)| {
             PendingItem::new(key, Arc::clone(&table), priority, trajectory.columns())
         });
-        // Created before the link is locked.
+        // The items are created before the link is locked.
         let items: Vec<PendingItem> = items.collect();
         self.link.push(items.into_iter())?;
         self.note_items()?;
@@ -304,7 +304,7 @@ impl TrajectoryWriter {
     /// Waits until there is room for items.
     pub(crate) async fn wait_for_room(&mut self) -> Result<()> {
         if !self.has_room()? {
-            // Otherwise, items that are waiting for a chunk to be cut would wait for this call.
+            // Otherwise, items that are waiting for a chunk to be cut would wait until this call ends.
             self.finish_awaited(0)?;
             let (recorder, timeout) = (&self.recorder, self.backend.timeout());
             self.link.wait_for_room(timeout, || recorder.unheld_bytes()).await?;

@@ -9,8 +9,8 @@ use relive_tensor::{Nest, Tensor};
 use super::options::TrajectoryWriterOptions;
 use super::writer::TrajectoryWriter;
 
-/// Writes one step as one item into each table in `priorities` (name and priority), and waits until the items are
-/// confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`.
+/// Writes one step as one item into each table in `priorities` (pairs of name and priority), and waits until the items
+/// are confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`.
 ///
 /// # Errors
 /// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server

@@ -12,8 +12,8 @@ use super::options::TrajectoryWriterOptions;
 use crate::columns::Column;
 use crate::links::other_names;
 
-/// The tables for which a writer has created items, with their signatures if items are checked. There are few, so a
-/// linear search is fastest.
+/// The tables for which a writer has created items, with their signatures if items are checked. There are only a few
+/// tables, so a linear search is fastest.
 #[derive(Debug)]
 pub(crate) struct KnownTables {
     validate: bool,
@@ -156,7 +156,7 @@ impl KnownTables {
 /// The result of checking the names of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NamesCheck {
-    /// The names match the table's names, or the table has none.
+    /// The names match the table's names, or the table has no names.
     Fits,
     /// The names are not checked and may be sent to the table.
     Unsent,

@@ -61,8 +61,8 @@ impl TrajectoryWriter {
     }
 
     /// Like [`agree_on_columns`](Self::agree_on_columns), but for items that are created before the server has
-    /// answered. They are held back until then. If the server has different names, none of these items is sent, and the
-    /// writer fails.
+    /// answered. Such items are held back until then. If the server has different names, none of these items is sent,
+    /// and the writer fails.
     pub(crate) fn agree_unless_known(&mut self, table: &Arc<str>, structure: Nest<()>) -> Result<()> {
         let signature = self.backend.known_signature(table)?;
         let kept = match signature.as_ref().and_then(|signature| signature.structure().cloned()) {

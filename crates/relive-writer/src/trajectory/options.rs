@@ -90,7 +90,7 @@ impl TrajectoryWriterOptions {
         self
     }
 
-    /// Sets how many items may be unconfirmed, at least 1. Beyond this limit, `create_item` waits.
+    /// Sets how many items may be unconfirmed (at least 1). Beyond this limit, `create_item` waits.
     #[must_use]
     pub fn max_pending_items(mut self, items: usize) -> TrajectoryWriterOptions {
         self.max_pending_items = items;
@@ -163,7 +163,7 @@ impl TrajectoryWriterOptions {
     }
 }
 
-/// Returns a constant chunk length if one is given, and a tuned one otherwise.
+/// Returns a constant chunk length if one is given, and a tuned length otherwise.
 pub(crate) fn chunk_length(steps: Option<u32>, num_keep_alive_refs: u32) -> Result<ChunkLength> {
     let length = match steps {
         Some(steps) => ChunkLength::constant(steps, num_keep_alive_refs),

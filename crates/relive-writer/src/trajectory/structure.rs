@@ -28,7 +28,7 @@ enum Node {
     Fields(BTreeMap<String, Node>),
 }
 
-/// Why a step does not fit the current structure.
+/// The reason why a step does not fit the current structure.
 enum PlacementError {
     /// The step has leaves that did not occur in any earlier step.
     NewLeaf,

@@ -15,13 +15,13 @@ use crate::columns::Recorder;
 /// tuner a measurement.
 const MAX_WAITING: usize = 256;
 
-/// Uses by items whose chunks have not all been cut yet, oldest first.
+/// The uses by items whose chunks have not all been cut yet, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Tuning {
     waiting: VecDeque<GroupUse>,
 }
 
-/// The data of one group's columns that one item uses.
+/// The data of one group's columns that an item uses.
 #[derive(Debug)]
 pub(crate) struct GroupUse {
     group: usize,
@@ -62,7 +62,7 @@ impl Tuning {
         self.settle(recorder);
     }
 
-    /// Records the uses by one item. Call [`settle`](Self::settle) after the last item.
+    /// Records which data one item uses. Call [`settle`](Self::settle) after the last item.
     pub(crate) fn add(&mut self, uses: Uses) {
         for used in uses.largest() {
             if self.waiting.len() == MAX_WAITING {

@@ -194,7 +194,7 @@ impl TrajectoryWriter {
         self.link.chunks_were_cut(&finished)
     }
 
-    /// Appends columns with the given paths, for callers that map leaves to columns themselves and use
+    /// Appends columns with the given paths, for callers that map leaves to columns themselves, and that use
     /// [`append_cells`](Self::append_cells) instead of [`append`](Self::append).
     ///
     /// # Errors
@@ -334,8 +334,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Sets how many steps the column at `path` keeps, and how many steps a chunk holds; with `None`, the writer tunes
-    /// the latter. The column may not exist yet.
+    /// Sets how many steps the column at `path` keeps, and how many steps a chunk holds. If the latter is `None`, the
+    /// writer tunes it. The column may not exist yet.
     ///
     /// # Errors
     /// `InvalidArgument` unless `1 <= chunk_steps <= num_keep_alive_refs`; `FailedPrecondition` while the column has

@@ -1,4 +1,4 @@
-//! Batches arrive complete and in order, and none of their samples are lost.
+//! Tests that batches arrive complete and in order, and that none of their samples are lost.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ async fn dropped_waits_lose_no_samples() {
     assert_eq!(status.tables[0].undelivered_samples, 0);
 }
 
-/// Waits until this many requests are waiting in the table.
+/// Waits until exactly `count` requests are waiting in the table.
 async fn waiters(client: &Client, count: usize) {
     let reached = async {
         while client.status().await.unwrap().tables[0].waiters.len() != count {

@@ -1,4 +1,4 @@
-//! Blocking calls behave the same over the network and in process.
+//! Tests that blocking calls behave the same over the network and in process.
 
 use std::time::{Duration, Instant};
 

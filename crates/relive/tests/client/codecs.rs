@@ -1,4 +1,5 @@
-//! Codecs that writers choose: every reader gets the same data, and a server only receives codecs that it supports.
+//! Tests codecs that writers choose: every reader receives the same data, and a server receives only codecs that it
+//! supports.
 
 use std::convert::Infallible;
 
@@ -54,7 +55,7 @@ async fn every_codec_returns_the_same_data_to_every_reader() {
             let options = TrajectoryWriterOptions::new(4).chunk_length(4).codec(codec).delta_encoded(delta);
             write(&server.client(), options, 0..8).await;
             write(&server.client_in_process(), options, 8..16).await;
-            // Eight bytes alone do not shrink.
+            // Eight bytes by themselves do not shrink.
             assert!(CodecSet::NONE.with(codec).with(Codec::Raw).includes(stored(&server).await));
             assert!(stored(&server).await.contains(codec));
             for client in [server.client(), server.client_in_process()] {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Longer than any call in these tests takes; a test that reaches it has failed.
+/// This is longer than any call in these tests takes; a test that reaches it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestServer {
@@ -75,8 +75,8 @@ pub(crate) fn client_by(way: TransportChoice, address: SocketAddr, timeout: Dura
     Client::connect_with(address, options).unwrap()
 }
 
-/// Forwards connections; `cut` closes the open ones, and `cut_after` closes them after the given number of bytes has
-/// been sent to the server.
+/// Forwards connections. `cut` closes the open connections, and `cut_after` closes them after the given number of bytes
+/// has been sent to the server.
 pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     generation: watch::Sender<usize>,

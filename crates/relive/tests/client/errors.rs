@@ -1,4 +1,4 @@
-//! Failures are reported with their kinds, and in time.
+//! Tests that failures are reported in time and with the right kinds.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn a_call_respects_its_timeout() {
     }
 }
 
-/// A retry would lose items that the server has loaded in the meantime.
+/// If the reset were retried, items that the server has loaded in the meantime would be lost.
 #[tokio::test]
 async fn a_reset_whose_answer_is_lost_is_not_retried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! The columns of a batch contain the data of its samples.
+//! Tests that the columns of a batch contain the data of its samples.
 
 use crate::common::{TestServer, dict, leaf};
 use relive::{
@@ -73,7 +73,7 @@ async fn every_dtype_is_gathered_locally_and_remotely() {
         writer.append(&Nest::List(leaves.into_iter().map(Nest::Leaf).collect())).unwrap();
         if step >= 2 {
             let history = writer.history();
-            // Windows of three over chunks of two, and the newest step alone.
+            // Items are windows of three steps over chunks of two, and the newest step by itself.
             let windows = (0..count).map(|i| history.column_at(i).unwrap().slice(-3..).unwrap());
             let newest = (0..count).map(|i| history.column_at(i).unwrap().step(-1).unwrap());
             let columns: Vec<_> = windows.chain(newest).collect();
@@ -148,7 +148,7 @@ async fn large_batches_are_split_over_threads() {
     writer.close().await.unwrap();
     for client in server.every_client() {
         let all = batch(&client, 40).await.into_samples();
-        // The first item has one row, the others have two.
+        // The first item has one row; the others have two.
         let batch = SampleBatch::new(all[1..].to_vec());
         assert_gathers(&batch);
     }

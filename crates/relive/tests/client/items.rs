@@ -1,4 +1,4 @@
-//! Columns composed by the caller, and many items in one call.
+//! Tests columns that are composed by the caller, and many items in one call.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn a_column_is_read_from_any_storage_state() {
     for place in Place::every(&[fifo()]).await {
         let mut writer = writer_of(&place, TrajectoryWriterOptions::new(6).chunk_length(4), 6);
         let column = writer.history().column("x").unwrap();
-        // Steps 0 to 3 are in a chunk; steps 4 and 5 are not in one yet.
+        // Steps 0 to 3 are in a chunk; steps 4 and 5 are not in a chunk yet.
         let all = column.slice(..).unwrap();
         let newest = column.step(-1).unwrap();
         assert_eq!(data(&all), [0, 1, 2, 3, 4, 5]);

@@ -1,4 +1,4 @@
-//! A writer's memory is bounded, and no writer deadlocks on its own bound.
+//! Tests that a writer's memory is bounded, and that no writer deadlocks on its own bound.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ async fn a_full_writer_finishes_the_chunks_it_waits_for() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let options = TrajectoryWriterOptions::new(100).chunk_length(100).max_pending_items(2);
     let mut writer = server.client().trajectory_writer(options).unwrap();
-    // No chunk becomes full here.
+    // No chunk becomes full in this test.
     for i in 0..10_i64 {
         add(&mut writer, leaf(i)).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Over the network and in process, clients can list, fetch and wait for items without sampling them.
+//! Tests that clients can list, fetch and wait for items without sampling them, both over the network and in process.
 
 use crate::common::{TestServer, leaf, values};
 use relive::{

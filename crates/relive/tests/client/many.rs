@@ -1,4 +1,4 @@
-//! Four servers as one.
+//! Tests the use of four servers as one.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -107,7 +107,7 @@ async fn inserts_are_spread_over_servers_and_reported_as_one_table() {
     for value in 0..20_i64 {
         fleet.client.insert(&leaf(value), &[("t", 1.0)]).await.unwrap();
     }
-    // Five items each, unless a stream has not quite ended when the next one begins.
+    // Each server has five items, unless a stream had not quite ended when the next one began.
     let sizes = fleet.sizes().await;
     assert!(sizes.iter().sum::<u64>() == 20 && sizes.iter().all(|size| *size >= 3), "{sizes:?}");
     let info = fleet.client.server_info().await.unwrap();
@@ -122,7 +122,7 @@ async fn inserts_are_spread_over_servers_and_reported_as_one_table() {
     assert!(distinct.len() > 10, "{distinct:?}");
 }
 
-/// Returns the sum of (observed - expected)^2 / expected over equally likely items.
+/// Returns the sum of (observed - expected)^2 / expected over the values 0 to `items` - 1.
 fn chi_square(counts: &HashMap<i64, u32>, expected: impl Fn(i64) -> f64, items: i64) -> f64 {
     let of = |value: i64| f64::from(counts.get(&value).copied().unwrap_or(0));
     (0..items).map(|value| (of(value) - expected(value)).powi(2) / expected(value)).sum()
@@ -147,7 +147,7 @@ async fn batches_of_uneven_servers_are_uniform_over_all_items() {
     for (place, values) in [0..10, 10..40, 40..45, 45..100].into_iter().enumerate() {
         fill(&fleet.one(place), values, |_| 1.0).await;
     }
-    // A client that connected earlier notices the inserts within a second.
+    // This uses a new client, because a client that connected earlier notices the inserts only within a second.
     let (counts, infos) = count_values(&client_of(&fleet.servers), 100).await;
     assert_eq!(infos.len(), 20_000);
     // With 99 degrees of freedom, 181 is exceeded once in a million.
@@ -355,7 +355,7 @@ async fn writers_and_readers_continue_without_a_server_and_readmit_it() {
     fleet.wait_for(3, ServerStanding::Up).await;
     let (writing, reading) = load.longest_pauses().await;
     assert!(writing < AT_MOST && reading < AT_MOST, "paused for {writing:?} and {reading:?}");
-    // Writers use that server now, and samples come from it.
+    // Writers now use the server that came back, and samples come from it.
     assert!(
         fleet.sizes().await[3] > 0,
         "nobody writes to the server that came back: {:?}",

@@ -1,4 +1,4 @@
-//! Tables without a signature store the structure of their items.
+//! Tests that tables without a signature store the structure of their items.
 
 use std::time::Duration;
 
@@ -227,7 +227,7 @@ async fn batches_carry_column_names() {
             }
         }
     }
-    // Batches of a table with unnamed columns, which at first has too few samples for a complete batch.
+    // Reads batches of a table with unnamed columns, which at first has too few samples for a complete batch.
     let client = server.client();
     writer.append(&step(1)).unwrap();
     let plain = vec![newest(&writer, "reward"), newest(&writer, "action/0")];
@@ -350,7 +350,7 @@ async fn inserted_steps_windows_and_patterns_have_names() {
         ] {
             assert_eq!(client.column_names(table).await.unwrap(), expected, "{table}");
         }
-        // No later item waits for this one.
+        // No item of this table waits for the proposal, so the proposal may arrive late.
         let own = async {
             loop {
                 if let Some(names) = client.column_names("own").await.unwrap() {

@@ -1,4 +1,4 @@
-//! Changes to tables that are in use, over the network and in process.
+//! Tests changes to tables that are in use, over the network and in process.
 
 use relive::{ErrorKind, TableChange, TableConfig};
 

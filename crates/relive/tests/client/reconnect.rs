@@ -1,4 +1,4 @@
-//! Connections that break between or inside messages, and servers that restart.
+//! Tests connections that break between or inside messages, and servers that restart.
 
 use std::sync::atomic::Ordering;
 
@@ -152,7 +152,7 @@ async fn a_dropped_sampler_removes_no_more_than_it_requested() {
         taken_by_nobody =
             u64::try_from(i).unwrap() - client.server_info().await.unwrap().tables[0].current_size;
     }
-    // Samples in flight while the stream ended may be lost, but no later ones.
+    // Samples that were in flight when the stream ended may be lost, but no later ones.
     assert!(taken_by_nobody <= 8, "{taken_by_nobody} items were lost");
 }
 

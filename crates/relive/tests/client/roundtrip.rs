@@ -1,4 +1,4 @@
-//! Readers get exactly the written data.
+//! Tests that readers receive exactly the data that was written.
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
 use relive::{
@@ -103,7 +103,7 @@ async fn a_failed_append_stores_nothing() {
     let mut writer =
         server.client().trajectory_writer(TrajectoryWriterOptions::new(2).chunk_length(2)).unwrap();
     writer.append(&dict(&[("a", leaf(1_i64)), ("b", leaf(1_i64))])).unwrap();
-    // The last leaf is wrong; the ones before it must not be stored, and the new column must not be added.
+    // The last leaf is invalid. The leaves before it must not be stored, and the new column must not be added.
     let bad = dict(&[("a", leaf(2_i64)), ("aa", leaf(2_i64)), ("b", leaf(2_i32))]);
     let error = writer.append(&bad).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);

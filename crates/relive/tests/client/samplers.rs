@@ -1,4 +1,4 @@
-//! Samples from tables in this process use the same calls as over TCP, without prefetching.
+//! Tests that samples from tables in this process use the same calls as over TCP, but without prefetching.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! TLS, tokens and roles, over every transport.
+//! Tests TLS, tokens and roles over every transport.
 
 use std::io::Write as _;
 use std::net::SocketAddr;

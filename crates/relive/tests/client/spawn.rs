@@ -1,4 +1,4 @@
-//! Calls can be spawned, because their futures may move between threads.
+//! Tests that calls can be spawned, because their futures can be sent to other threads.
 
 use relive::{Client, Nest, Result, StructuredWriter, Tensor, TrajectoryWriter};
 

@@ -1,4 +1,4 @@
-//! Items created from patterns.
+//! Tests items that are created from patterns.
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
 use relive::{

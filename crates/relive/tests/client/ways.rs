@@ -1,4 +1,4 @@
-//! The transports to a server, and batches in the server's own memory.
+//! Tests the transports to a server, and batches in the server's own memory.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Writers behave the same for tables on a server and for tables in the same process.
+//! Tests that writers behave the same for tables on a server and for tables in the same process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -199,7 +199,7 @@ async fn refused_items_are_permanent_errors() {
             let mut writer = place.client.trajectory_writer(options).unwrap();
             writer.append(&leaf(1_i64)).unwrap();
             let newest = writer.history().column_at(0).unwrap().step(-1).unwrap();
-            // In process, the call itself fails; over TCP, a later call does.
+            // In process, the call itself fails; over TCP, a later call fails.
             let error = match writer.create_item(table, -1.0, newest.clone()).await {
                 Err(error) => error,
                 Ok(_) => writer.flush(LONG).await.unwrap_err(),

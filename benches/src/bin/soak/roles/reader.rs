@@ -1,4 +1,4 @@
-//! Readers, by calls and by streams.
+//! Readers that use calls, and readers that use streams.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

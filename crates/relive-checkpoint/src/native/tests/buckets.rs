@@ -153,7 +153,7 @@ fn the_first_writer_of_a_checkpoint_name_wins() {
     let store = |service: &Faulty| Store::on(Arc::new(at(service, PLACE, whole)), SIZES);
     let one = store(&service).unwrap();
     save(&one, &first).unwrap();
-    // Another process broke the lock and continued while this process was suspended.
+    // Another process took over the lock and continued while this process was suspended.
     service.remove_lock(PLACE);
     let other = store(&service).unwrap();
     let (arrival, go) = service.hold_put("runs/a/checkpoint-0000000002.relive");

@@ -12,8 +12,8 @@ fn saved_once() -> (SimulatedDisk, String) {
     (disk, describe(&first))
 }
 
-/// Loads, continues, and saves on a disk on which operation `at` of the save and all later operations fail. Returns
-/// whether the save succeeded, and the contents that were to be saved.
+/// Loads a checkpoint, makes changes, and saves them on a disk on which operation `at` of the save and all later
+/// operations fail. Returns whether the save succeeded, and the contents that it was meant to save.
 fn save_and_die(disk: &SimulatedDisk, keep: usize, at: usize) -> (bool, String) {
     let store = store(disk).unwrap().keep(keep);
     let before = load(&store).unwrap().snapshot;

@@ -28,7 +28,7 @@ fn a_failure_loses_only_one_checkpoint() {
                 assert!(found == describe(&first) || found == describe(&second), "operation {at}");
             }
         }
-        // Written but unreferenced data must not count as written.
+        // Data that was written but is not referenced must not count as written.
         let third = later(&second, |number| number != 7, 40..43);
         save(&store, &third).unwrap();
         assert!(describe(&load(&store).unwrap().snapshot) == describe(&third), "operation {at}");

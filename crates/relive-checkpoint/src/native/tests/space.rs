@@ -15,7 +15,7 @@ fn unchanged_chunks_are_not_rewritten() {
     let whole = save(&store, &first).unwrap();
     let second = save(&store, &later(&first, |number| number > 2, 400..403)).unwrap();
     assert!(second * 4 < whole, "{second} bytes after {whole}");
-    // It is not written again after a restart either.
+    // The data is not written again after a restart either.
     drop(store);
     let store = super::support::store(&disk).unwrap();
     let loaded = load(&store).unwrap().snapshot;

@@ -43,8 +43,8 @@ pub(super) fn explain(location: &Location, error: Error) -> io::Error {
 /// The error codes that services return if the bucket does not exist.
 const NO_BUCKET: &[&str] = &["NoSuchBucket", "ContainerNotFound", "bucket does not exist"];
 
-/// The error codes that services return if the credentials are insufficient, in cases where the error kind does not
-/// indicate that.
+/// The error codes that services return if the credentials are insufficient, in cases in which the kind of the error
+/// does not show this.
 const DENIED: &[&str] = &["401 Unauthorized", "403 Forbidden", "ExpiredToken", "InvalidToken"];
 
 /// Requests for the role of the machine itself. They are made last, and fail if the machine has no role.

@@ -21,14 +21,14 @@ use super::location::Location;
 use super::tuning::Tuning;
 use crate::storage::BucketStorage;
 
-/// Settings with which locks expire quickly, but slowly enough for busy machines.
+/// Settings with which locks expire quickly, but not so quickly that tests fail on busy machines.
 pub(crate) const QUICK: Tuning = Tuning {
     renew_every: Duration::from_millis(50),
     expires_after: Duration::from_millis(1500),
     part_bytes: PART_BYTES,
 };
 
-/// Settings so slow that nothing expires during a test, and with parts so small that even small files have several.
+/// Settings with which nothing expires during a test, and with parts so small that even small files have several.
 pub(crate) const SLOW: Tuning = Tuning {
     renew_every: Duration::from_secs(1000),
     expires_after: Duration::from_secs(10_000),

@@ -53,7 +53,7 @@ pub(super) struct Lease {
 }
 
 enum Ownership {
-    /// No other process can have taken the lock before this time.
+    /// This process owns the lock: no other process can take it before this time.
     OursUntil(Instant),
     /// The lock has been lost permanently.
     Lost { to: String },
@@ -112,8 +112,8 @@ impl Lease {
         Ok(())
     }
 
-    /// Runs work that only the owner may do, for as long as this process certainly owns the lock. Returns `None` if
-    /// ownership becomes uncertain first; the work is then canceled before another process can own the lock.
+    /// Runs work that only the owner may do, for as long as this process certainly owns the lock. If ownership becomes
+    /// uncertain before the work is done, cancels the work before another process can own the lock, and returns `None`.
     pub(super) async fn while_ours<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -202,7 +202,8 @@ pub(super) fn uncertain() -> io::Error {
     io::Error::other("the lock could not be renewed; another server may have taken it over")
 }
 
-/// A third of the time is reserved for requests in flight when the lock expires.
+/// Returns the time until which this process certainly owns the lock. A third of the lock's lifetime is reserved for
+/// requests that are in flight when the lock expires.
 fn sure_until(sent: Instant, tuning: Tuning) -> Instant {
     sent + tuning.expires_after * 2 / 3
 }
@@ -240,7 +241,7 @@ impl Object {
                 match self.put(note, PutMode::Create).await {
                     Ok(version) => return Ok((version, sent)),
                     // Another process wrote the object, or this process did and the answer was lost. The next read of
-                    // the object shows which is the case.
+                    // the object shows which of the two is the case.
                     Err(Error::AlreadyExists { .. }) => continue,
                     Err(error) => return Err(error.into()),
                 }

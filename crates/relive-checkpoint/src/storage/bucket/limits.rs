@@ -22,13 +22,13 @@ pub(super) const RANGE_BYTES: u64 = 8 << 20;
 /// many bytes, up to [`RANGE_BYTES`], so that a file read from start to end needs few requests.
 pub(super) const LEAST_READ_BYTES: u64 = 128 << 10;
 
-/// The timeout for one attempt at a request, including its body: 8 MiB at 1 Mbit/s take 64 s.
+/// The timeout for one attempt at a request, including its body. At 1 Mbit/s, a body of 8 MiB takes 64 s.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// The timeout for connecting to the service.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The number of retries after 5xx, 429, and broken connections.
+/// The number of retries after responses with status 5xx or 429, and after broken connections.
 pub(super) const MAX_RETRIES: usize = 8;
 
 /// The first pause before a retry. Each pause is up to twice as long as the previous one, with jitter.
@@ -37,7 +37,7 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between retries.
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How long after the first attempt a retry may still start.
+/// The time after the first attempt within which a retry may still start.
 pub(super) const RETRY_FOR: Duration = Duration::from_secs(60);
 
 /// How long a caller that aborts an upload waits for its parts to be removed: long enough for a healthy service.
@@ -50,10 +50,10 @@ pub(super) const MAX_NOTE_BYTES: u64 = 4096;
 pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 
 /// The time after which a lock that has not been rewritten is considered to have lost its owner. The owner can miss
-/// three renewals. A server that was killed and restarted waits this long.
+/// three renewals. A server that is restarted after it was killed waits this long.
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
 /// The age after which a lock is considered to have no owner and is taken without waiting, provided that it has this
-/// age by both the service's clock and the local one. Services refuse requests from machines whose clocks are off by 15
-/// minutes.
+/// age according to both the service's clock and the local one. Services refuse requests from machines whose clocks are
+/// off by 15 minutes.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -53,7 +53,7 @@ impl Service {
 pub(super) struct Location {
     pub(super) service: Service,
     pub(super) bucket: String,
-    /// Empty for the whole bucket.
+    /// The prefix, which is empty for the whole bucket.
     pub(super) prefix: Path,
     /// The normalized URL, without a trailing slash.
     pub(super) url: String,

@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind};
 /// The lock object.
 const LOCK: &str = "relive.lock";
 
-/// All objects in a bucket whose names start with a prefix.
+/// All objects in a bucket whose names start with a given prefix.
 pub(crate) struct BucketStorage {
     bucket: Arc<Bucket>,
 }

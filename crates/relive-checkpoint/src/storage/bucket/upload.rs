@@ -19,7 +19,7 @@ use crate::storage::Upload;
 pub(super) struct BucketUpload {
     bucket: Arc<Bucket>,
     path: Path,
-    /// Bytes that have been written but are not in any part yet: at most one part.
+    /// Bytes that have been written but are not in any part yet. They are at most as many as one part has.
     pending: BytesMut,
     parts: Option<Parts>,
 }
@@ -46,7 +46,8 @@ impl Upload for BucketUpload {
         for part in parts {
             let mut rest: &[u8] = part;
             while !rest.is_empty() {
-                // This is done only if more bytes follow, because a file of exactly one part is sent in one request.
+                // A full part is sent only if more bytes follow, because a file of exactly one part is sent in one
+                // request.
                 if self.pending.len() == part_bytes {
                     self.send()?;
                 }
@@ -122,7 +123,7 @@ impl Parts {
         let Some(upload) = &self.upload else { return Ok(()) };
         self.count += 1;
         self.size_bytes += bytes.len() as u64;
-        // The other owner of the upload only completes or aborts it, after the last part.
+        // The upload's other owner uses it only to complete or abort it, after the last part.
         let part = upload.try_lock().map_err(io::Error::other)?.put_part(bytes.into());
         self.under_way.push_back(self.bucket.driver.begin(part));
         Ok(())

@@ -1,4 +1,4 @@
-//! The causes that block a run without progress, as reported by its server.
+//! The reasons for which a run makes no progress, as reported by its server.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use super::options::Load;
 use super::plan::Plan;
 
-/// How long before the end of a run the server is queried; at the end, no client is waiting any more.
+/// How long before the end of a run the server is queried. At the end, no client would be waiting any more.
 const BEFORE_END: Duration = Duration::from_millis(200);
 
 /// The conditions that inserts and samples wait for.
@@ -24,13 +24,13 @@ pub(super) struct BlockedOn {
 }
 
 impl BlockedOn {
-    /// Queries the server shortly before the end of a run of this `length`, and only if no insert or no sample has
-    /// completed.
+    /// Queries the server shortly before the end of a run with the given `length`, but only if no insert or no sample
+    /// has completed.
     pub(super) async fn find(client: &Client, plan: &Plan, load: Load, length: Duration) -> Self {
         sleep_until(plan.end - BEFORE_END.min(length / 2)).await;
         let is_stuck = (load.inserts() && plan.live.inserted.load(Ordering::Relaxed) == 0)
             || (load.samples() && plan.live.sampled.load(Ordering::Relaxed) == 0);
-        // dm-reverb's servers do not report what calls wait for.
+        // dm-reverb's servers do not report why calls wait.
         let Some(status) = (if is_stuck { client.status().await.ok() } else { None }) else {
             return Self::default();
         };

@@ -82,8 +82,8 @@ pub(super) async fn run(options: &Options, clients: Clients, plan: &Plan) -> Res
     result
 }
 
-/// Runs each client on its own thread. In practice, actors and learners are separate programs: a client that encodes or
-/// decodes must not block another one.
+/// Runs each client on its own thread. In practice, actors and learners are separate programs, so a client that encodes
+/// or decodes must not block another one.
 fn start<C, F>(clients: Vec<C>, plan: &Plan, run: fn(C, Plan) -> F) -> JoinSet<Tally>
 where
     C: Send + 'static,

@@ -10,17 +10,17 @@ use tokio::time::{Instant, timeout_at};
 use super::plan::Plan;
 use super::tally::Tally;
 
-/// Batches in flight: one is written while the server confirms the previous one.
+/// The number of batches in flight: one is written while the server confirms the previous one.
 const BATCHES_IN_FLIGHT: u32 = 2;
 
-/// The time after the measurement for batches in flight.
+/// How long to wait, after the measurement, for batches in flight.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Opens a writer, and sends an item to establish its connection.
 pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter> {
     let mut writer = client.trajectory_writer(options(&plan))?;
     insert(&mut writer, &plan.table, plan.payload.step(0)).await?;
-    // A limiter may block it indefinitely; the run will report that.
+    // A limiter may block the item indefinitely; the run will report that.
     let _ = writer.flush(GRACE).await;
     Ok(writer)
 }
@@ -29,7 +29,7 @@ pub(super) async fn open(client: Client, plan: Plan) -> Result<TrajectoryWriter>
 pub(super) async fn run(mut writer: TrajectoryWriter, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let result = timeout_at(plan.end, insert_on(&mut writer, &plan, &mut tally)).await;
-    // The remaining items are not measured; a limiter may block them indefinitely.
+    // The remaining items are not measured, because a limiter may block them indefinitely.
     let _ = writer.close_with_timeout(GRACE).await;
     tally.errors.extend(result.unwrap_or(Ok(())).err());
     tally

@@ -12,7 +12,7 @@ use crate::units::{count, rate};
 /// Interval between redraws.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// Items that all clients have processed so far.
+/// The number of items that all clients have processed so far.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     pub(super) inserted: AtomicU64,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::server::Target;
 use crate::units::parse_seconds;
 
-/// The maximum size of an item: far above any size in use, and small enough that one such item per client fits in
+/// The maximum size of an item. It is far above any size in use, but small enough that one such item per client fits in
 /// memory.
 const MAX_ITEM_BYTES: i64 = 256 << 20;
 

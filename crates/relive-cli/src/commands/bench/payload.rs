@@ -4,7 +4,8 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_client::{Nest, Tensor};
 
-/// The number of different steps that a client writes cyclically; a single step would stay in the caches.
+/// The number of different steps that a client writes cyclically. With only one step, the data would stay in the
+/// processor's caches.
 const STEPS: u32 = 64;
 
 /// The memory limit for all steps together. A single step may exceed it.

@@ -1,4 +1,4 @@
-//! The result, for programs and for people.
+//! The result of a run, for programs and for people.
 
 use relive_client::Transport;
 use serde::Serialize;

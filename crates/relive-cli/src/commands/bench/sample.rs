@@ -12,7 +12,7 @@ use super::tally::Tally;
 pub(super) async fn run(client: Client, plan: Plan) -> Tally {
     let mut tally = Tally::new();
     let batch_size = usize::try_from(plan.batch).unwrap_or(usize::MAX);
-    // The next batch is in flight while one is decoded.
+    // While one batch is decoded, the next one is in flight.
     let result = match client.batches(&plan.table, BatchOptions::new(batch_size).prefetch(1)) {
         Ok(mut batches) => {
             timeout_at(plan.end, sample_from(&mut batches, &plan, &mut tally)).await.unwrap_or(Ok(()))

@@ -11,14 +11,14 @@ const MAX_LATENCY_US: u64 = 600_000_000;
 /// The number of significant decimal digits of latencies.
 const LATENCY_DIGITS: u8 = 3;
 
-/// The work of one client, or of several clients of one kind.
+/// The work done by one client, or by several clients of one kind.
 #[derive(Debug)]
 pub(super) struct Tally {
     pub(super) items: u64,
     pub(super) bytes: u64,
     /// Failures that ended a client.
     pub(super) errors: Vec<Error>,
-    /// Items of each merged client.
+    /// The number of items of each merged client.
     clients: Vec<u64>,
     latency_us: Histogram<u64>,
 }

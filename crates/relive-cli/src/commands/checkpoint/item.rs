@@ -11,7 +11,7 @@ const SHOWN_COLUMNS: usize = 8;
 
 #[derive(Serialize)]
 pub(super) struct ItemFields {
-    /// Text, because many JSON parsers cannot represent a 64-bit number.
+    /// The key is text, because many JSON parsers cannot represent a 64-bit number.
     key: String,
     priority: f64,
     times_sampled: i32,

@@ -33,14 +33,14 @@ struct Document<'a> {
     longest_pause_s: Option<f64>,
 }
 
-/// The maximum duration of a checkpoint: `--timeout` applies to answers that should arrive at once. The server's status
-/// shows whether the checkpoint is still being written.
+/// The maximum duration of a checkpoint, because `--timeout` applies only to answers that should arrive at once. The
+/// server's status shows whether the checkpoint is still being written.
 const LONGEST: Duration = Duration::from_secs(7 * 86_400);
 
 /// Requests a checkpoint and waits until it is written.
 pub(super) async fn run(options: Options) -> Result {
     let client = options.target.connect().await?;
-    // An immediate answer shows, before the long wait, that this is a server.
+    // This call, which is answered immediately, shows before the long wait that there is a server at the address.
     client.server_info().await.map_err(|error| options.target.explain(error))?;
     let bar = Bar::new("writing");
     let location = wait(&client, &bar).await;

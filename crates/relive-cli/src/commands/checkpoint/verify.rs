@@ -22,7 +22,7 @@ pub(super) struct Options {
     json: bool,
 }
 
-/// The maximum number of lines about the damage of one checkpoint.
+/// The maximum number of lines about the damage to one checkpoint.
 const SHOWN_LOSSES: usize = 20;
 
 /// A checkpoint, and the result of reading it.
@@ -49,7 +49,7 @@ struct ReportFields<'a> {
     error: Option<String>,
 }
 
-/// Reads the checkpoints and reports damage, which also counts as a failure.
+/// Reads the checkpoints and reports damage. Damage also counts as a failure of the command.
 pub(super) fn run(options: &Options) -> Result {
     let locations = match relive_checkpoint::locate(&options.location)? {
         Location::Checkpoint { .. } => vec![options.location.clone()],

@@ -7,7 +7,7 @@ use super::snapshot::Table;
 use super::waiters::{WaiterFields, waiter_fields};
 use crate::units::bytes;
 
-/// Returns the line about the memory of a server; its waiters are listed below.
+/// Returns the line about the memory of a server; the lines about its waiters follow.
 pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> String {
     let mut parts = vec![format!("{} of chunks", bytes(chunks.resident_bytes()))];
     if let Some(limit) = memory.max_bytes {

@@ -1,8 +1,8 @@
-//! The growth rates of counters, from two snapshots.
+//! The growth rates of counters, computed from two snapshots.
 
 use super::snapshot::{Snapshot, Table};
 
-/// Growth of a table's counters per second; `None` if a counter was reset in between.
+/// The growth of a table's counters per second. A rate is `None` if its counter was reset between the snapshots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::commands) struct Rates {
     pub(in crate::commands) inserts_per_s: Option<f64>,

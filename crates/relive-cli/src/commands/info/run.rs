@@ -26,7 +26,7 @@ pub(crate) struct Options {
     watch: Option<Duration>,
 }
 
-/// The time between the two snapshots that rates are computed from.
+/// The time between the two snapshots from which rates are computed.
 const MOMENT: Duration = Duration::from_millis(250);
 
 /// Moves the cursor home and clears a terminal, as `clear` does.

@@ -146,13 +146,14 @@ fn limiter(table: &Table) -> String {
     format!("  limiter: {}", parts.join(", "))
 }
 
-/// Returns how many items the table has beyond the minimum for samples, or how many are missing.
+/// Returns, as text, by how many items the table exceeds the minimum for sampling, or how many items are missing.
 pub(in crate::commands) fn beyond_minimum(table: &Table) -> Result<u64, u64> {
     let over = table.info.inserts - table.info.deletes - table.info.config.rate_limiter.min_size_to_sample;
     if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }
 }
 
-/// Returns the cursor and its bounds, at least one of which exists. A bar is drawn only if the cursor is on it.
+/// Returns the cursor and its bounds, at least one of which exists. A bar is drawn only if the cursor lies between two
+/// bounds.
 fn cursor(cursor: f64, min: Option<f64>, max: Option<f64>) -> String {
     let at = number(cursor);
     let range = match (min.map(number), max.map(number)) {

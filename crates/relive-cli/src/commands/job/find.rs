@@ -1,4 +1,4 @@
-//! Finds a job and connects to it.
+//! Finds a job and connects to its server.
 
 use std::time::Duration;
 

@@ -109,7 +109,7 @@ impl Filter {
             Filter::All => true,
             Filter::Host(host) => line.host == *host,
             Filter::Node(node) => {
-                // The worker numbers of a node that is gone now belong to other nodes.
+                // If a node is gone, its worker numbers now belong to other nodes.
                 if node.places.is_empty() {
                     return line.host == node.host;
                 }

@@ -74,7 +74,8 @@ fn of_address(address: &str, access: &JobAccess) -> Result<Row> {
     if row.state.is_empty() { Err(found.no_run()) } else { Ok(row) }
 }
 
-/// Returns a job on this machine. A job that ended without deregistering is listed one last time, as killed.
+/// Returns the line of a job on this machine. A job that ended without deregistering is listed one last time, as
+/// killed.
 fn of_record(record: Record, access: &JobAccess) -> Row {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let job = record.job.clone();
@@ -111,7 +112,7 @@ fn of_record(record: Record, access: &JobAccess) -> Row {
 }
 
 impl Row {
-    /// Adds the run's own report.
+    /// Adds the run's own report to the line.
     fn ask(&mut self, found: &FoundJob) -> Result {
         if let Some((plan, _)) = found.plan()? {
             plan.phase.name().clone_into(&mut self.state);

@@ -89,7 +89,7 @@ pub(super) struct Node {
     pub(super) state: String,
     /// The number of running workers.
     pub(super) workers: Option<u64>,
-    /// The numbers of its workers.
+    /// The numbers of the node's workers.
     pub(super) places: Vec<u64>,
     pub(super) restarts: u64,
     pub(super) env_steps: u64,

@@ -78,7 +78,7 @@ fn has_ended(found: &FoundJob, initial_plan: &Plan) -> Result<bool> {
     }
     match found.plan() {
         Ok(Some((plan, _))) => Ok(plan.phase != Phase::Running || plan.driver != initial_plan.driver),
-        // The run ended together with its tables, or is too busy to answer.
+        // The run has ended together with its tables, or is too busy to answer.
         Ok(None) => Ok(found.is_gone()),
         Err(_) if found.is_gone() => Ok(true),
         Err(failure) => Err(failure),

@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options) -> Result {
 }
 
 impl Phase {
-    /// Returns a note on the run's figures in this state.
+    /// Returns a note about the run's figures while the run is in this state.
     fn describe(self) -> &'static str {
         match self {
             Phase::Running => "",

@@ -92,8 +92,8 @@ impl SettingOptions {
         for (key, value) in &self.set {
             let whose = format!("--set {key}={value}");
             let changed = setting(key, value);
-            // Agents are created from JSON, which has neither NaN nor infinity: such a value would be treated as not
-            // set.
+            // Agents are created from JSON, which has neither NaN nor infinity: such a value would be treated as if it
+            // were not set.
             if changed.values().any(|value| value.as_float().is_some_and(|value| !value.is_finite())) {
                 return Err(Failure::usage(format!("{whose}: the value must be a finite number")));
             }

@@ -8,7 +8,7 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 type Log = (BsuiteId, Vec<LogRow>);
 
 /// Holds the log of the training environment. This environment has the seed of the first environment created, which
-/// only provides the spec. Environments of evaluations and demonstrations have other seeds.
+/// only provides the spec. The environments for evaluations and demonstrations have other seeds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LogKeeper {
     seed: Arc<OnceLock<u64>>,
@@ -65,7 +65,8 @@ impl Environment for LoggedEnvironment {
 }
 
 impl Drop for LoggedEnvironment {
-    /// Stores the log only at the end: a search steps the environment from its state, and then restores it.
+    /// Stores the log only at the end, because a search steps the environment from its current state and then restores
+    /// that state.
     fn drop(&mut self) {
         if self.is_kept
             && !self.environment.rows().is_empty()

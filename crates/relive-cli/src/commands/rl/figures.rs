@@ -35,7 +35,8 @@ pub(super) struct Watcher {
     max_episodes: Option<u64>,
     stop: Stop,
     last: VecDeque<f64>,
-    /// The steps in the environment and of the learner at the newest evaluation, and its returns.
+    /// The numbers of steps in the environment and of the learner at the time of the newest evaluation, and the returns
+    /// of that evaluation.
     evaluations: ((u64, u64), Vec<f64>),
     until_env_steps: Option<u64>,
 }
@@ -63,7 +64,7 @@ impl Watcher {
                 }
             }
             Report::Evaluator(episode) => {
-                // A run that learns from data takes no steps in the environment.
+                // A run that learns from data takes no steps in an environment.
                 let moment = (episode.env_steps, episode.learner_steps);
                 if self.evaluations.0 != moment {
                     self.evaluations = (moment, Vec::new());

@@ -87,7 +87,7 @@ enum Engine {
 /// Writes the files, and prints how to use them.
 pub(crate) fn run(options: &Options) -> Result {
     options.expect_train()?;
-    // None of these launchers runs a process itself.
+    // None of these launchers itself runs a process.
     if let Launched::Written(written) = options.launcher().start(&options.job()?).map_err(Failure::usage)? {
         print_instructions(&written, &options.out)?;
     }
@@ -96,8 +96,8 @@ pub(crate) fn run(options: &Options) -> Result {
 
 impl Options {
     /// # Errors
-    /// Fails if `relive rl train` would reject its options, agent or environment, or if the options set the placement
-    /// of its workers.
+    /// Fails if `relive rl train` would reject its options, agent or environment, or if the options determine where its
+    /// workers run.
     fn expect_train(&self) -> Result {
         let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
         let parsed = TrainLine::try_parse_from(line).map_err(|error| {
@@ -133,7 +133,7 @@ impl Options {
         let learner = ["--on", "processes", "--no-spawn", "--actors", &actors, "--listen", &listen];
         let learner = words(["relive", "rl", "train"]).chain(given).chain(words(learner));
         let join = match &self.host {
-            // An IPv6 address contains colons itself.
+            // An IPv6 address itself contains colons, so it needs brackets.
             Some(host) if host.parse::<Ipv6Addr>().is_ok() => Word::Text(format!("[{host}]:{port}")),
             Some(host) => Word::Text(format!("{host}:{port}")),
             None => Word::HostOf("learner".to_owned(), format!(":{port}")),

@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options) -> Result {
     Ok(())
 }
 
-/// Returns the address of this machine on the route to the run.
+/// Returns the address from which this machine reaches the run.
 fn reached_by(join: &str) -> IpAddr {
     let authority = join.split_once("://").map_or(join, |(_, authority)| authority);
     let local = TcpStream::connect(authority).and_then(|socket| socket.local_addr());
@@ -109,7 +109,7 @@ fn name_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "-_.".contains(letter)
 }
 
-/// The workers of this node. Each of them is a separate job, since the driver assigns their numbers.
+/// The workers of this node. Each worker is a separate job, because the driver assigns the workers' numbers.
 struct Workers {
     /// The command that starts each worker, without the worker's number.
     command: Vec<OsString>,
@@ -174,7 +174,8 @@ impl Workers {
 
 impl NodeWorkers for Workers {
     fn hold(&mut self, numbers: &[u32]) -> relive_rl::Result<()> {
-        // Another node has the numbers of the removed workers, so they are given no time to end by themselves.
+        // The numbers of the removed workers now belong to another node, so these workers are given no time to end by
+        // themselves.
         self.running.retain(|number, _| numbers.contains(number));
         for number in numbers {
             if !self.running.contains_key(number) {

@@ -66,7 +66,7 @@ impl NodePort {
 }
 
 /// # Errors
-/// Other machines cannot reach this one at the address.
+/// Other machines cannot reach this machine at the address.
 fn advertised(address: SocketAddr) -> Result<SocketAddr> {
     if address.ip().is_unspecified() {
         let text =

@@ -30,7 +30,7 @@ pub(super) fn expect_policy(option: &str, path: &Path) -> Result {
     }
 }
 
-/// Creates a folder if necessary, and checks that files can be written there.
+/// Creates a folder if necessary, and checks that files can be written to it.
 pub(super) fn expect_folder(option: &str, path: &Path) -> Result {
     let probe = path.join(".relive");
     std::fs::create_dir_all(path)

@@ -78,7 +78,7 @@ impl ServerAccess {
         &self.security
     }
 
-    /// Returns a client for a server that may already be gone, such as a node's.
+    /// Returns a client for a server that may already be gone, such as the server of a node.
     pub(super) fn connect(&self, address: &str) -> Result<Client> {
         let options = self.security.apply(ClientOptions::default())?;
         Client::connect_with(address, options).map_err(Failure::from)
@@ -129,7 +129,7 @@ impl Executor {
         self.learners() > 1
     }
 
-    /// Returns whether no option sets the placement of the workers.
+    /// Returns whether no option determines where the workers run.
     pub(super) fn is_default(&self) -> bool {
         let Executor { on, actors, learners, listen, server, no_spawn, access } = self;
         access.security.arguments().is_empty()
@@ -158,7 +158,7 @@ impl Executor {
     }
 
     /// # Errors
-    /// Options exclude each other.
+    /// Some of the options exclude each other.
     pub(super) fn validate(&self) -> Result {
         let usage_error = |text: &str| Err(Failure::usage(text.to_owned()));
         match (self.on, self.actors()) {
@@ -270,7 +270,7 @@ impl Executor {
             Some(ExecutorKind::Ray) => ray::job(self.actors(), &address, token),
             _ => supervisor::job(self.actors(), &address, security),
         });
-        // Ray actors may be on other machines, and end one after the other.
+        // Ray actors may be on other machines, and they end one after the other.
         let is_slow = self.server.is_some() || self.on == Some(ExecutorKind::Ray);
         let grace = if is_slow { supervisor::GRACE } else { supervisor::GRACE_WITHOUT_TABLES };
         Supervisor::start(workers.into_iter().chain(learners).collect(), grace).map(Some)

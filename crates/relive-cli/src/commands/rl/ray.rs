@@ -47,7 +47,7 @@ pub(super) fn job(actors: usize, address: &str, token: Option<String>) -> std::i
     let python = python.to_str().ok_or_else(refused)?;
     let command =
         [python, "-m", "relive.ray", "--supervised", "--join", address, "--actors", &actors.to_string()];
-    // This process restarts workers itself; if it fails, it would fail again.
+    // The process that is started here restarts workers itself. If it fails, it would fail again after a restart.
     let restart = Restart { most: 0, ..Restart::default() };
     Ok(Job { token, restart, ..Job::new("run", [Task::one("ray", command)]) })
 }

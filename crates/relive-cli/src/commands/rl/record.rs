@@ -63,8 +63,8 @@ impl Actor {
     }
 }
 
-/// Checks that a policy that was trained in one environment can act in another. Policy files store leaves without
-/// names.
+/// Checks that a policy that was trained in one environment can act in another. The specs are compared without names,
+/// because policy files store leaves without them.
 fn expect_same(trained: &EnvironmentSpec, here: &EnvironmentSpec) -> std::result::Result<(), String> {
     let leaves = |nest: &Nest<ArraySpec>| {
         let leaves = nest.leaves().map(|leaf| {

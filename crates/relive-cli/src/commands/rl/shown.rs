@@ -5,8 +5,8 @@ use relive_rl::run::{Report, RunOptions};
 
 use super::figures::Watcher;
 
-/// The steps that measure a run's progress: in the environment, or of the learner if the run has none in the
-/// environment.
+/// The steps that measure a run's progress: steps in the environment, or the learner's steps if the run takes none in
+/// the environment.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Steps {
     Environment(u64),
@@ -21,7 +21,7 @@ impl Steps {
         }
     }
 
-    /// Returns the planned number.
+    /// Returns the planned number of steps.
     pub(super) fn length(self) -> u64 {
         match self {
             Steps::Environment(steps) | Steps::Learner(steps) => steps,

@@ -20,8 +20,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The time for workers to end by themselves after the run has ended.
 pub(super) const GRACE: Duration = Duration::from_secs(4);
 
-/// Like [`GRACE`], but for a run that has its tables in its own process. Workers that have joined have confirmed the
-/// end to the run; other workers can no longer reach it.
+/// Like [`GRACE`], but for a run that has its tables in its own process. Workers that have joined the run have
+/// confirmed its end; other workers can no longer reach it.
 pub(super) const GRACE_WITHOUT_TABLES: Duration = Duration::from_millis(500);
 
 /// How long the run may continue after a worker has ended successfully before another one replaces it. This is longer
@@ -53,8 +53,8 @@ struct Flags {
 }
 
 impl Supervisor {
-    /// Starts the processes of a run when the run calls [`begun`](Self::begun). After the run, they have `grace` to end
-    /// by themselves.
+    /// Starts the processes of a run when the run calls [`begun`](Self::begun). After the run, the processes have
+    /// `grace` to end by themselves.
     pub(super) fn start(jobs: std::io::Result<Vec<Job>>, grace: Duration) -> Result<Supervisor> {
         let broken = |error: &dyn std::fmt::Display| {
             Failure::text(Kind::Runtime, format!("a worker cannot be started: {error}"))
@@ -149,8 +149,8 @@ pub(super) fn text(word: &std::ffi::OsStr) -> std::io::Result<Word> {
 }
 
 impl Flags {
-    /// Starts the workers when the run has begun, and watches them until it ends. The error is the reason why a worker
-    /// cannot continue.
+    /// Starts the workers when the run has begun, and watches them until it ends. Returns an error with the reason if a
+    /// worker cannot continue.
     fn watch(&self, jobs: &[Job], grace: Duration) -> std::result::Result<(), String> {
         while !self.is_begun.load(Ordering::Relaxed) {
             if self.is_over.load(Ordering::Relaxed) {

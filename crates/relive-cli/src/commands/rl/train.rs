@@ -176,7 +176,7 @@ pub(crate) fn run(options: &Options) -> Result {
         let text = "--checkpoint-dir cannot be combined with --server: the server saves the run (relive serve --checkpoint-dir)";
         return Err(Failure::usage(text));
     }
-    // Checked first, so that nothing is served or started for an impossible run.
+    // The run is checked first, so that nothing is served or started for an impossible run.
     let agent = options.checked_agent()?;
     let run_server = options.executor.run_server(options.http)?;
     let (mut run, about) = (options.run(run_server.as_ref())?, options.about());
@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let stop = run.stop.clone();
     signals::stop_in_order("run", move || stop.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
-    // The files appear only once a signal can stop the run properly.
+    // The files are created only once a signal can stop the run properly.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
@@ -253,7 +253,7 @@ impl Options {
         Ok(agent)
     }
 
-    /// Returns whether the command line leaves the placement of the workers open.
+    /// Returns whether the command line does not determine where the workers run.
     pub(super) fn leaves_executor_open(&self) -> bool {
         self.executor.is_default()
     }
@@ -277,8 +277,8 @@ impl Options {
         if exists { failure.of("--checkpoint-dir") } else { failure }
     }
 
-    /// Returns the loggers of the run. The folder may contain an earlier part of it, with a server or checkpoints. A
-    /// run that was killed before its first checkpoint starts over, and so do its logs.
+    /// Returns the loggers of the run. With a server or checkpoints, the folder may contain an earlier part of the run.
+    /// A run that was killed before its first checkpoint starts over, and so do its logs.
     fn loggers(&self, about: &About, run: &RunOptions) -> Result<Loggers> {
         let Some(checkpoints) = &run.checkpoints else {
             return self.records.begin(about, self.executor.has_server());
@@ -318,7 +318,7 @@ impl Options {
         let checkpoints = self.saved.checkpoint_dir.clone();
         Ok(RunOptions {
             environment: self.env.clone(),
-            // Learning from data takes no steps in the environment.
+            // A run that learns from data takes no steps in an environment.
             env_steps: if self.data.path.is_some() { 0 } else { self.length.steps() },
             learner_steps: self.length.learner_steps,
             data: self.data.path.clone(),

@@ -15,7 +15,8 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Time between two attempts.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// Waits until the server answers, up to the target's timeout, because processes of a run may start before the server.
+/// Waits until the server answers, up to the target's timeout, because processes of a run may start before the server
+/// does.
 pub(super) fn wait_for_server(target: &Target) -> Result {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::text(Kind::Runtime, error))?;

@@ -13,7 +13,7 @@ pub(super) async fn describe(client: &Client, table: &str, changed: &Changed) ->
     if changed.evicted > 0 {
         lines.push(format!("table {table}: {} evicted", counted(changed.evicted, "item")));
     }
-    // The change was made, so a failure to query its consequences is not an error.
+    // The change has been made, so a failure to query its consequences is not an error.
     if let Ok(waits) = client.waits(table).await {
         lines.extend(waits.insert.map(|reason| format!("table {table}: an insert {reason}")));
         lines.extend(waits.sample.map(|reason| format!("table {table}: a sample {reason}")));

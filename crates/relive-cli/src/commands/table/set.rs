@@ -51,7 +51,7 @@ fn parse_bound(text: &str) -> std::result::Result<Bound, String> {
     }
 }
 
-/// Changes the rules: either all of them or none.
+/// Changes either all of the given rules or none of them.
 pub(super) async fn run(options: Options) -> Result {
     let change = options.change();
     if change.is_empty() {

@@ -1,4 +1,4 @@
-//! The command, which takes a snapshot for each tick, and handles keys in between.
+//! The command, which takes a snapshot for each tick, and handles keys between ticks.
 
 use std::time::Duration;
 

@@ -24,7 +24,7 @@ pub(super) struct Top {
 /// The key that quits.
 pub(super) const END: KeyCode = KeyCode::Char('q');
 
-/// The sort order of tables.
+/// The order in which tables are sorted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     Name,
@@ -101,7 +101,7 @@ impl Top {
         rows
     }
 
-    /// Names ascending, numbers descending.
+    /// Names are in ascending order, numbers in descending order.
     fn order(&self, (a, a_rates): &(&Table, Rates), (b, b_rates): &(&Table, Rates)) -> Ordering {
         let rate = |rate: Option<f64>| rate.unwrap_or(0.0);
         let by_number = match self.sort {

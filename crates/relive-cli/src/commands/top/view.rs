@@ -57,7 +57,7 @@ fn head(top: &Top) -> Vec<Line<'static>> {
     }
 }
 
-/// The content of a column, its minimum width, and the terminal width from which it is shown.
+/// The content of a column, its minimum width, and the minimum width of a terminal in which it is shown.
 struct Column {
     title: &'static str,
     sort: Option<Sort>,
@@ -97,7 +97,7 @@ fn grid(frame: &mut Frame<'_>, top: &Top, area: Rect) {
     frame.render_stateful_widget(grid, area, &mut state);
 }
 
-/// Returns the columns that fit.
+/// Returns the columns that fit the given width.
 fn shown<T>(all: [T; COLUMNS.len()], width: u16) -> impl Iterator<Item = T> {
     all.into_iter().zip(COLUMNS).filter(move |(_, column)| width >= column.from).map(|(one, _)| one)
 }
@@ -143,8 +143,8 @@ fn name(table: &Table) -> String {
     }
 }
 
-/// Returns the cursor as a bar if it lies between two bounds, and otherwise as a number. Without bounds, returns how
-/// many items the table has beyond the minimum, or how many are missing.
+/// Returns the cursor as a bar if it lies between two bounds, and otherwise as a number. Without bounds, returns by how
+/// many items the table exceeds the minimum, or how many items are missing.
 fn limiter(table: &Table) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {

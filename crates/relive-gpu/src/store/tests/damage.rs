@@ -1,4 +1,4 @@
-//! Memory that another process has damaged.
+//! Stores whose memory another process has damaged.
 
 use super::{insert, options, schema};
 use crate::error::ErrorKind;

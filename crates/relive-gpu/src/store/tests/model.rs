@@ -1,4 +1,4 @@
-//! A store that checks every row for every decision.
+//! A model of a store that checks every row for every decision.
 
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ impl Model {
         (0..CAPACITY).filter(|&index| gone(&self.rows[usize::try_from(index).unwrap()])).collect()
     }
 
-    /// Evicts the row that the store has just evicted.
+    /// Evicts, from the model, the row that the store has just evicted.
     pub(super) fn evict(&mut self, store: &Store) -> bool {
         let exhausted = self.exhausted();
         exhausted.iter().for_each(|&index| self.release(index));

@@ -63,7 +63,7 @@ pub(crate) enum Fault {
 pub(crate) struct TestDriver {
     log: Log,
     fault: Fault,
-    /// Without kernels, device memory is only addresses, which are never accessed.
+    /// Without kernels, device memory consists only of addresses, which are never accessed.
     kernels: Option<&'static Library>,
     memory: Mutex<HashMap<u64, Layout>>,
     names: Mutex<Vec<&'static str>>,

@@ -65,7 +65,7 @@ impl ForeignAgent {
         })
     }
 
-    /// Returns the values that policies write in addition to their actions.
+    /// Returns the specs of the values that policies write in addition to their actions.
     fn extras(&self, spec: &EnvironmentSpec, crew: &Crew) -> Result<Nest<ArraySpec>> {
         let keys = [crew.learner_key()];
         Ok(self.foreign_policy(&PolicyContext::alone(spec, Purpose::Training, &keys))?.extras())

@@ -14,7 +14,7 @@ use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
 /// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `reset()` and `step(actions)`. Leaves are passed in lists, and
-/// each leaf has a row per environment.
+/// each leaf has one row per environment.
 pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,

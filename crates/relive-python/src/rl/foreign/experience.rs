@@ -87,7 +87,7 @@ impl Replay {
     }
 
     fn table(&self) -> Result<TableConfig> {
-        // A step may complete all sequences of an environment, or all transitions of its last steps.
+        // A step may complete all open sequences of an environment, or all transitions of its last steps.
         let of_environment = if self.sequences.is_some() { 2 } else { self.off_policy.n_step };
         let table = self.off_policy.table_for(of_environment.saturating_mul(self.environments))?;
         Ok(match self.priority_exponent {

@@ -19,7 +19,7 @@ pub(super) struct GivenSource {
     method: Arc<str>,
 }
 
-/// A batch from outside, which is opaque to Rust.
+/// A batch from outside the run, which is opaque to Rust.
 pub(super) struct GivenBatch(Py<PyAny>);
 
 /// Passes batches from outside to the learner.

@@ -23,7 +23,7 @@ pub(super) struct ForeignLearner<S> {
     raised: Raised,
     /// The name of the method that learns, for messages.
     method: Arc<str>,
-    /// Increases with every batch.
+    /// The version of the weights, which increases with every batch.
     version: u64,
     /// The number of gradient steps.
     steps: u64,
@@ -39,9 +39,9 @@ pub(super) trait ToArrays: Send {
     /// Calls the learner's bridge with the batch, and returns its result.
     fn learn<'py>(&self, bridge: &Bound<'py, PyAny>, batch: &Self::Batch) -> PyResult<Bound<'py, PyAny>>;
 
-    /// Returns the part of a batch for one of several learners, and the factor by which the number of its steps is
-    /// multiplied to count the steps of all learners: 1 if each learner has its own batches, more if they share a
-    /// batch.
+    /// Returns the part of a batch for one of several learners, and the factor by which its number of steps is
+    /// multiplied to count the steps of all learners. The factor is 1 if each learner has its own batches, and greater
+    /// if they share a batch.
     fn part(batch: Self::Batch, _: &Peers) -> Result<(Self::Batch, u64)> {
         Ok((batch, 1))
     }
@@ -110,7 +110,7 @@ fn learnt(answer: &Bound<'_, PyAny>) -> PyResult<Learnt> {
     Ok(Learnt { steps, samples, metrics: metrics::from_python(&metrics)?, priorities })
 }
 
-/// Returns the learner's results, or an error once a loss is not finite, since learning cannot continue.
+/// Returns the learner's results, or an error if a loss is not finite, because learning cannot continue in that case.
 fn expect_finite(learnt: Learnt, method: &str, step: u64) -> PyResult<Learnt> {
     let is_loss = |name: &str| name.to_lowercase().contains("loss");
     match learnt.metrics.iter().find(|(name, value)| !value.is_finite() && is_loss(name)) {

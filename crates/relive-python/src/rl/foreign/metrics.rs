@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-/// The maximum number of names in a process: a learner uses only a few, and always the same ones.
+/// The maximum number of names in a process. A learner uses only a few names, and always the same ones.
 const MAX_NAMES: usize = 10_000;
 
 pub(super) fn from_python(metrics: &Bound<'_, PyDict>) -> PyResult<Vec<(&'static str, f64)>> {

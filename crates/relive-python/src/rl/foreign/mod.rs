@@ -1,7 +1,7 @@
 //! Python code that Rust calls: environments, and agents with their policies and learners.
 //!
-//! In Python, each of them is wrapped in a bridge that exchanges lists of arrays: `relive.rl._bridge` contains the
-//! bridge of environments, and `relive.rl._own` contains the bridges of agents.
+//! In Python, each environment, policy and learner is wrapped in a bridge that exchanges lists of arrays:
+//! `relive.rl._bridge` contains the bridge of environments, and `relive.rl._own` contains the bridges of agents.
 
 mod agent;
 mod environment;

@@ -11,14 +11,14 @@ use relive_rl::RlError;
 use crate::interpreter::finalization;
 use crate::interpreter::lock::Brief;
 
-/// The first exception that Python code raised when Rust called it, and the calls in progress. Clones share it.
+/// The first exception that Python code raised when Rust called it, and the calls in progress. Clones share this state.
 #[derive(Clone, Default)]
 pub(in crate::rl) struct Raised {
     first: Arc<Brief<Option<(PyErr, String)>>>,
     calls: Arc<Brief<Vec<Call>>>,
 }
 
-/// The name of a call, and its start.
+/// The name of a call, and the time at which it started.
 type Call = (Arc<str>, Instant);
 
 /// A call to Python code that is in progress.

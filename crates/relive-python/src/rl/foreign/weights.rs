@@ -19,7 +19,7 @@ pub(super) fn from_python(version: u64, parts: &Bound<'_, PyAny>) -> PyResult<We
     Ok(Weights::new(version, parts.collect::<PyResult<Vec<(String, Tensor)>>>()?))
 }
 
-/// The newest weights as a dict of arrays, which all policies of a process share. Clones share it.
+/// The newest weights as a dict of arrays, which all policies of a process share. Clones share the dict.
 #[derive(Clone, Default)]
 pub(super) struct WeightArrays(Arc<Brief<Option<Arc<Converted>>>>);
 

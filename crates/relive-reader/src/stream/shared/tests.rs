@@ -1,5 +1,5 @@
-//! Performs random operations of a sampler and its workers. Checks that no task sleeps while it has work, and that no
-//! sample is requested twice.
+//! Performs random operations of a sampler and its workers, and checks that no task sleeps while it has work and that
+//! no sample is requested twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Shared, TakeResult};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
-/// A task that sleeps once it has to wait, until it is woken.
+/// A task that, once it has to wait, sleeps until it is woken.
 #[derive(Default)]
 struct Sleeper(AtomicBool);
 

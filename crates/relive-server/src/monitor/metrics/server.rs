@@ -4,7 +4,7 @@ use relive_table::{CheckpointStatus, FinishedCheckpoint};
 
 use crate::monitor::{overview::Server, prometheus::Page};
 
-/// `now` is in seconds since 1970.
+/// Writes the metrics of the server at the time `now`, in seconds since 1970.
 pub(super) fn put(page: &mut Page, server: &Server, now: f64) {
     page.gauge("relive_uptime_seconds", "Time since the server started to serve its tables.")
         .is(server.uptime.as_secs_f64());

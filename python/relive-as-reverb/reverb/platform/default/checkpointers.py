@@ -25,7 +25,7 @@ class TempDirCheckpointer(DefaultCheckpointer):
     """Checkpoints in a new temporary folder, which remains when the program ends."""
 
     def __init__(self) -> None:
-        # As in relive: importing it takes long, and most programs do not need it.
+        # As in `relive`, this import is delayed, because it takes long and most programs do not need it.
         import tempfile
 
         super().__init__(tempfile.mkdtemp())

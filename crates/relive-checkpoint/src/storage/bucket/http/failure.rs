@@ -27,7 +27,8 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<HttpErrorKind> {
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
-        // True for a pooled connection that the service had closed, or one that broke during the response.
+        // This is true for a pooled connection that the service had closed, and for a connection that broke during the
+        // response.
         let cut = error.is_closed() || error.is_incomplete_message() || error.is_body_write_aborted();
         return (cut || error.is_canceled()).then_some(HttpErrorKind::Request);
     }

@@ -57,10 +57,10 @@ struct Line {
 /// A description of the curves to draw; unspecified properties have defaults.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CurveSelection {
-    /// Whose episodes to show: by default the actors', or the evaluator's if not all runs have acted.
+    /// Whose episodes to show: by default, those of the actors, or those of the evaluator if not all runs have acted.
     pub(super) episodes_of: Option<EpisodeSource>,
-    /// The horizontal axis: by default steps in the environment, or of the learner if a run learns from data and has no
-    /// steps in the environment.
+    /// The horizontal axis: by default, steps in the environment, or the learner's steps if a run learns from data and
+    /// takes no steps in the environment.
     pub(super) axis: Option<Axis>,
     /// The number of episodes over which each point is averaged.
     pub(super) smooth: usize,
@@ -151,7 +151,7 @@ fn read(folder: &Path, episodes_of: EpisodeSource) -> Result<Vec<Line>> {
             Err(_) if number + 1 == text.lines().count() => break,
             line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
         };
-        // A resumed run on a server may report a second time the episodes that followed its last saved state.
+        // A run on a server that was resumed may report the episodes that followed its last saved state a second time.
         let moment = |line: &Line| [line.env_steps, line.learner_steps];
         while lines.last().is_some_and(|last| moment(last) > moment(&line)) {
             lines.pop();

@@ -1,4 +1,4 @@
-//! Limits a folder to one sweep at a time.
+//! A lock that allows only one sweep at a time to use a folder.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Seek, Write};

@@ -11,8 +11,8 @@ use crate::failure::{Failure, Kind, Result};
 pub(super) struct Scored<'a> {
     pub(super) plan: &'a Plan,
     pub(super) figures: Figures,
-    /// The score by bsuite's rules, or from the return relative to a random policy's and an expert's; `None` if neither
-    /// is known.
+    /// The score by bsuite's rules, or computed from the return relative to the returns of a random policy and an
+    /// expert; `None` if neither is known.
     pub(super) score: Option<f64>,
 }
 

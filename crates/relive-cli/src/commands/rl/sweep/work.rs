@@ -48,7 +48,7 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
             None => open.push(plan),
         }
     }
-    // Longest runs first, so that the last ones to start are short.
+    // The longest runs are first, so that the runs that start last are short.
     open.sort_by_key(|plan| std::cmp::Reverse(plan.steps().length()));
     let (next, (sender, receiver)) = (AtomicUsize::new(0), channel());
     let left = open.len();
@@ -154,14 +154,14 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops
     if running.has_begun() {
         return Ok(None);
     }
-    // A run that ended early takes no further steps, so the bar advances by its remaining ones.
+    // A run that ended early takes no further steps, so the bar advances by the remaining steps.
     bar.inc(steps.length().saturating_sub(shown));
     let trained = trained.map_err(|error| options.data.with_option(error))?;
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;
     }
     let figures = watcher.figures(trained.summary).scored(ReferenceScores::of(&about.environment));
-    // This happens last, because the run counts as finished from here on.
+    // The results are written last, because the run counts as finished from then on.
     runs::end(folder, about, &figures)?;
     Ok(Some(figures))
 }
