@@ -68,7 +68,8 @@ impl Target {
         })
     }
 
-    /// Returns the failure of the first call, after some process accepted the connection.
+    /// Converts the error of the first call on a connection to a failure. The connection was accepted, but possibly by
+    /// a process that does not speak Relive's protocol.
     pub(crate) fn explain(&self, error: Error) -> Failure {
         if !is_of_transport(&error) || error.kind() == ErrorKind::PermissionDenied {
             return Failure::from(error);

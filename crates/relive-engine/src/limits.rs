@@ -64,8 +64,8 @@ pub const MAX_NAMED_PLACES: usize = 16_384;
 /// The total length of all names in such a structure, in bytes.
 pub const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// The time after which an insert that an extension requested is abandoned if the other table's limiter still blocks
-/// it.
+/// How long the limiter of the target table may block an insert requested by an extension before the insert is
+/// abandoned.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a writer waits for memory before it fails, unless the builder sets another time: long enough for a reader

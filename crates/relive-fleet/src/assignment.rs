@@ -88,7 +88,7 @@ impl Assignment {
         }
     }
 
-    /// Returns whether the stream should move. This costs one atomic load unless a server has joined.
+    /// Returns whether the stream should move. This costs two atomic loads unless a server has joined.
     pub fn should_move(&self) -> bool {
         let joined = self.fleet.joined.load(Ordering::Relaxed);
         if self.joined.load(Ordering::Relaxed) == joined {

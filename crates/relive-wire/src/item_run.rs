@@ -55,7 +55,7 @@ impl ItemRun {
     /// Adds the next column of the current item.
     pub fn push_column(&mut self, slices: impl ExactSizeIterator<Item = RunSlice>) {
         let count = u32::try_from(slices.len()).unwrap_or(u32::MAX);
-        // The numbers of slices are omitted until a column has a number other than one.
+        // The slice counts are omitted until a column has a count other than 1.
         if count != 1 && self.slices.is_empty() {
             self.slices.resize(self.chunks.len(), 1);
         }

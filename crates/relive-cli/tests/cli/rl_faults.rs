@@ -153,7 +153,7 @@ fn another_driver_takes_over_on_a_server_once_the_lease_expires() {
     worker.succeeds();
 }
 
-/// "The `--server` with the tables ends": the driver and the worker log that they are waiting, and continue with the
+/// "The `--server` with the tables exits": the driver and the worker log that they are waiting, and continue with the
 /// tables of the server's last checkpoint.
 #[test]
 fn a_run_resumes_when_its_killed_server_is_restarted() {

@@ -165,8 +165,9 @@ impl Collector {
         if (rows.indices.is_empty() || columns.is_empty()) && tail.bytes.is_empty() {
             return Ok(());
         }
+        let has_batches = self.device.driver().has_batches(stream);
         let by_engine = |column: &&ColumnPlan| {
-            column.convert.is_none() && column.out_row_bytes() >= self.copy_engine_from
+            has_batches && column.convert.is_none() && column.out_row_bytes() >= self.copy_engine_from
         };
         let copied: Vec<&ColumnPlan> = columns.iter().filter(by_engine).collect();
         let table = table(columns, rows, |column| by_engine(&column));

@@ -240,10 +240,14 @@ impl Driver for RealDriver {
         check("continue after an error", unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) })
     }
 
+    fn has_batches(&self, stream: Stream) -> bool {
+        // Batches are not possible in the default streams.
+        self.version >= BATCHES_SINCE && stream.0 > LAST_DEFAULT_STREAM
+    }
+
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
         let _current = self.bind()?;
-        // Batches are not possible in the default streams.
-        if copies.len() > 1 && self.version >= BATCHES_SINCE && stream.0 > LAST_DEFAULT_STREAM {
+        if copies.len() > 1 && self.has_batches(stream) {
             // SAFETY: the caller's contract.
             return unsafe { copy_batch(copies, stream) };
         }

@@ -75,7 +75,7 @@ impl Order {
         }
     }
 
-    /// Records a changed weight of a row.
+    /// Records a change to a row's weight.
     pub(super) fn reweigh(&mut self, row: Row, weight: f32) {
         if let Self::Sorted(_, key) = self
             && key(&row) != key(&Row { weight, ..row })

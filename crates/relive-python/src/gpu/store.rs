@@ -275,7 +275,8 @@ impl GpuStore {
         Ok(port)
     }
 
-    /// Makes this store also read, from now on, the stores of the other ranks, which share one index space with it.
+    /// Connects this store to the stores of the other ranks. From then on, this store also reads the other stores, and
+    /// all of them share one index space.
     /// Stores on other machines are given by address.
     #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
     fn join(

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Costs;
 use crate::{Result, RlError};
 
-/// The maximum rate of published versions, because the driver checks for new weights a hundred times a second.
+/// The maximum rate at which versions are published: the driver checks for new weights a hundred times a second.
 const MAX_PUBLISHED_PER_S: f64 = 100.0;
 
 /// The publishing thread's maximum share of time, because it pauses ten times as long as it works.

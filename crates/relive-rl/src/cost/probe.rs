@@ -389,7 +389,8 @@ impl Window<'_> {
                 costs.round_pause_s =
                     median(self.parts().map(|part| part.waited(part.learner + part.others) / part.rounds));
             }
-            // Otherwise, the learner is busier, and does not wait for the worker.
+            // Measured only if the worker is the busier of the two. A busier learner does not wait for the worker;
+            // instead, the worker waits for the learner, and these waits would be counted as well.
             None if whole.worker_active > whole.learner_active => {
                 costs.pause_s = median(self.parts().map(|part| part.waited(0.0) / part.steps));
             }

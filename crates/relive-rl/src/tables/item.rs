@@ -8,7 +8,7 @@ use relive_client::{ErrorKind, Nest, Tensor};
 use crate::identity::Identity;
 use crate::{Result, RlError};
 
-/// The timeout for reading an existing item, which does not block.
+/// The timeout for reading an item. The item exists, so the call waits only for the server's answer, not for an insert.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long a server may initially take to confirm an item before the request is repeated.

@@ -38,8 +38,8 @@ struct KnownLayout {
     records: u32,
 }
 
-/// The largest number of layouts. Items with further layouts are not stored as rows. A table usually has one layout,
-/// and a few more for each chunk length.
+/// The largest number of layouts. Items with further layouts are not stored as rows. A table usually has one layout for
+/// full chunks, and a few more for each other chunk length, such as that of the last chunk of an episode.
 const MAX_LAYOUTS: usize = 1_024;
 
 impl Layouts {

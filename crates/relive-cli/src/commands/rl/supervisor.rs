@@ -103,7 +103,8 @@ impl Supervisor {
         self.flags.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // A panic was printed, and the workers end when their standard input closes.
+            // If the thread panicked, the panic has already been printed, and the workers end when their standard input
+            // closes.
             let _ = thread.join();
         }
     }

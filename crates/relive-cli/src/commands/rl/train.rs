@@ -187,7 +187,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let stop = run.stop.clone();
     signals::stop_in_order("run", move || stop.stop())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
-    // The files are created only once a signal can stop the run properly.
+    // The files are not created until a signal can stop the run properly.
     run.loggers = options.loggers(&about, &run)?;
     let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));

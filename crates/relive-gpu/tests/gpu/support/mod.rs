@@ -215,6 +215,10 @@ impl Driver for TestDriver {
         Ok(())
     }
 
+    fn has_batches(&self, _stream: Stream) -> bool {
+        true
+    }
+
     unsafe fn copy(&self, copies: &[Copy], stream: Stream) -> Result<()> {
         self.record_call(Call::Copy(copies.to_vec(), stream));
         for Copy { to, from, bytes } in copies.iter().filter(|_| self.kernels.is_some()) {

@@ -86,7 +86,7 @@ fn a_writer_without_its_lock_stops_writing() {
     small.write(&mut [IoSlice::new(b"1")]).unwrap();
     let mut large = storage.create("large").unwrap();
     large.write(&mut [IoSlice::new(&vec![1; 20 << 20])]).unwrap();
-    // Simulates that this process was suspended until the lock expired.
+    // Simulates a suspension of this process during which the lock expired and another process took it over.
     let other = Note { owner: Some(2), who: "process 2 on b".to_owned(), renewals: 0 };
     put(&store, other.to_string());
     until("it is noticed", || storage.create("x").is_err());
