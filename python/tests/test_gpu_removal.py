@@ -56,7 +56,11 @@ def test_a_removal_function_may_raise_or_keep_everything() -> None:
     def fails(candidates: gpu.Candidates) -> int:
         raise KeyError("mine")
 
-    for removal, error in ((fails, KeyError), (lambda _: 7, IndexError), (lambda _: None, errors.UnavailableError)):
+    functions: list[tuple[Any, type[Exception]]] = [
+        (fails, KeyError), (lambda _: 7, IndexError), (lambda _: -1, IndexError), (lambda _: 0.5, errors.InvalidArgumentError),
+        (lambda _: None, errors.UnavailableError),
+    ]
+    for removal, error in functions:
         store = simple(capacity=1, removal=removal)
         put(store, 1)
         with pytest.raises(error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,9 +46,21 @@ class Choice:
 
         def choose(*arrays: Any) -> int | None:
             choice = found()
-            return None if choice is None else choice._function(Candidates(*arrays))
+            return None if choice is None else _position(choice._function(Candidates(*arrays)))
 
         return choose
+
+
+def _position(given: Any) -> int | None:
+    try:
+        position = None if given is None else operator.index(given)
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"the removal function returned {given!r}; it must return the position of a candidate, or None"
+        ) from error
+    if position is not None and position < 0:
+        raise IndexError(f"the removal function returned position {position}; positions start at 0")
+    return position
 
 
 def given(removal: Any) -> Any:
