@@ -10,6 +10,7 @@ from relive.rl import _faults
 from relive.rl._answers import Answers
 from relive.rl.gymnasium_adapters import GymEnvironment
 from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spec
+from relive.rl.wrappers import EnvironmentWrapper
 
 
 class Part(Protocol):
@@ -32,6 +33,12 @@ class Part(Protocol):
         """Takes one step in each row, with the leaves of the actions ``[rows, …]``."""
 
 
+def _wrapped(environment: Any) -> Any:
+    """Returns the environment inside an adapter or a wrapper, for its name in messages."""
+    is_wrapper = isinstance(environment, (GymEnvironment, EnvironmentWrapper))
+    return environment.environment if is_wrapper else environment
+
+
 class Single:
     """A single environment with dm_env's interface, which occupies one row."""
 
@@ -40,10 +47,10 @@ class Single:
     def __init__(self, environment: Any) -> None:
         self.spec = make_environment_spec(environment)
         self._environment = environment
-        self.environment = getattr(environment, "environment", environment)
         # The adapter itself reports the original environment's violations.
         self.adapter = environment if isinstance(environment, GymEnvironment) else None
-        self.who = self.called = _faults.name_of(self.environment)
+        self.environment = environment if self.adapter is None else self.adapter.environment
+        self.who = self.called = _faults.name_of(_wrapped(environment))
         self._spaces = None if self.adapter is not None else _faults.Spaces(environment, "observation_spec", "action_spec")
         _, self._fill_action = nest.filler(self.spec.actions)
 

@@ -47,9 +47,23 @@ class Source:
         """
         parts: list[Part] = []
         owned: list[Any] = []
+        try:
+            self._make_parts(parts, owned, first, seeds, resumed)
+            rows = sum(part.rows for part in parts)
+            if is_exact and rows != len(seeds):
+                raise ValueError(
+                    f"a worker of this run acts in {len(seeds)} environments, but {parts[-1].environment!r} alone has {parts[-1].rows}: {_COUNTS}"
+                )
+        except BaseException:
+            for environment in owned:
+                _faults.close(environment, _faults.name_of(environment))
+            raise
+        return Bridge(parts, owned)
+
+    def _make_parts(self, parts: list[Part], owned: list[Any], first: int, seeds: Sequence[int], resumed: int) -> None:
         row = 0
         while row < len(seeds):
-            made = self._made(first + row, seeds[row])
+            made = self._made(first + row, _of_episodes(seeds[row], resumed))
             of_episodes = [_of_episodes(seed, resumed) for seed in seeds[row : row + _rows_of(made)]]
             parts.append(_part(made, of_episodes))
             if first or len(seeds) > parts[-1].rows:
@@ -57,9 +71,6 @@ class Source:
             if not self._is_given:
                 owned.append(parts[-1].environment)
             row += parts[-1].rows
-        if is_exact and row != len(seeds):
-            raise ValueError(f"a worker of this run acts in {len(seeds)} environments, but {made!r} alone has {parts[-1].rows}: {_COUNTS}")
-        return Bridge(parts, owned)
 
     def _made(self, number: int, seed: int) -> Any:
         spare, self._spare = self._spare, None

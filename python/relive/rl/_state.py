@@ -49,6 +49,9 @@ def decode(data: bytes) -> Any:
 
 
 def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
+    if isinstance(value, np.generic):
+        # As a key, an array could not be restored.
+        value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):

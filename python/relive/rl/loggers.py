@@ -76,7 +76,12 @@ class CSV:
         self._files[label][1].writerow(values)
 
     def _begun(self, label: str, names: list[str]) -> tuple[TextIO, csv.DictWriter[str]]:
-        file = _opened(self._folder / f"{label}.csv")
+        path = self._folder / f"{label}.csv"
+        if path.exists() and path.stat().st_size:
+            # The columns of a file that a resumed run continues.
+            with path.open(newline="") as begun:
+                names = next(csv.reader(begun))
+        file = _opened(path)
         writer = csv.DictWriter(file, names, extrasaction="ignore")
         if file.tell() == 0:
             writer.writeheader()

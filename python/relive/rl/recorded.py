@@ -63,15 +63,20 @@ def play(environment: Any, act: Callable[[Any], Any]) -> Episode:
     """
     environment = adapted(environment)
     spec, step = make_environment_spec(environment), environment.reset()
-    observations, actions, answers = [as_arrays(spec.observations, step.observation)], [], []
+    observations, actions, answers = [_copied(as_arrays(spec.observations, step.observation))], [], []
     while not step.last():
         action = act(step.observation)
         step = environment.step(action)
-        actions.append(as_arrays(spec.actions, action))
-        observations.append(as_arrays(spec.observations, step.observation))
+        actions.append(_copied(as_arrays(spec.actions, action)))
+        observations.append(_copied(as_arrays(spec.observations, step.observation)))
         answers.append((step.reward, step.discount))
     rewards, discounts = np.array(answers, np.float32).reshape(-1, 2).T
     return Episode(_stacked(observations), _stacked(actions), rewards, discounts)
+
+
+def _copied(arrays: Any) -> Any:
+    """Returns arrays that environments and policies do not reuse."""
+    return nest.map_structure(np.array, arrays)
 
 
 def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:

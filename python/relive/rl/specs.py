@@ -120,9 +120,17 @@ def bounded_spec(
 
     def shaped(bound: npt.ArrayLike) -> npt.NDArray[Any]:
         flat = np.asarray(bound)
+        if np.dtype(dtype).kind in "iu":
+            flat = _within(flat, np.iinfo(dtype))
         return flat.reshape(()) if flat.size == 1 else flat.reshape(tuple(shape))
 
     return BoundedArraySpec(shape, dtype, shaped(minimum), shaped(maximum), name)
+
+
+def _within(bounds: npt.NDArray[Any], limits: np.iinfo[Any]) -> npt.NDArray[Any]:
+    """Returns integer bounds, although the extension passes floats, which may be infinite or rounded beyond the type."""
+    whole = [limits.min if bound <= limits.min else limits.max if bound >= limits.max else int(bound) for bound in bounds.ravel().tolist()]
+    return np.array(whole, limits.dtype).reshape(bounds.shape)
 
 
 def discrete_spec(num_values: int, dtype: Any, name: str | None) -> DiscreteArraySpec:

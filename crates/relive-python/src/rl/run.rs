@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -103,6 +103,7 @@ pub(crate) fn train_agent<'py>(
         supervisor,
         shown: 0,
         failed: None,
+        interrupt: None,
     };
     let (run_reports, source) = (watch.run_reports.clone(), Source::of(environment)?);
     let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign() || looks_on);
@@ -120,7 +121,7 @@ pub(crate) fn train_agent<'py>(
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
     let ended = watch.wait(py, events)?;
-    if let Some(error) = watch.failed.take() {
+    if let Some(error) = watch.failed.take().or(watch.interrupt.take()) {
         return Err(error);
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
@@ -212,8 +213,10 @@ struct RunWatch<'py> {
     supervisor: Option<Bound<'py, PyAny>>,
     /// The newest reported episode.
     shown: u64,
-    /// The exception that stopped the run.
+    /// The exception of a logger or a worker that stopped the run.
     failed: Option<PyErr>,
+    /// The exception of a signal handler that stopped the run, such as `KeyboardInterrupt`.
+    interrupt: Option<PyErr>,
 }
 
 impl RunWatch<'_> {
@@ -241,14 +244,14 @@ impl RunWatch<'_> {
             }
             self.log_waits(py);
             if let Err(error) = py.check_signals() {
-                if self.failed.is_some() {
+                if self.failed.is_some() || self.interrupt.is_some() {
                     return Err(error);
                 }
-                self.end(error);
+                self.end(py, error);
             }
             let looked = self.supervisor.as_ref().map(|supervisor| supervisor.call_method0("check"));
             if let (Some(Err(error)), None) = (looked, &self.failed) {
-                self.end(error);
+                self.end(py, error);
             }
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.stop.stop();
@@ -276,13 +279,13 @@ impl RunWatch<'_> {
             && let Err(error) =
                 self.run_reports.pending().iter().try_for_each(|report| pass_on(reports, report))
         {
-            self.end(error);
+            self.end(py, error);
         }
         let (Some(progress), None) = (&self.progress, &self.failed) else { return };
         let Some(episode) = self.run_reports.newest(self.shown) else { return };
         self.shown = episode.episode;
         if let Err(error) = episode_dict(py, &episode).and_then(|dict| progress.call1((dict,))) {
-            self.end(error);
+            self.end(py, error);
         }
     }
 
@@ -292,12 +295,17 @@ impl RunWatch<'_> {
         let (Some(reports), None) = (&self.reports, &self.failed) else { return request.refuse() };
         match request.answer(reports) {
             Ok(()) => {}
-            Err(error) => self.end(error),
+            Err(error) => self.end(py, error),
         }
     }
 
-    fn end(&mut self, error: PyErr) {
+    /// Stops the run. After an interrupt, reports continue until the run has saved its last checkpoint.
+    fn end(&mut self, py: Python<'_>, error: PyErr) {
         self.stop.stop();
-        self.failed = Some(error);
+        if self.interrupt.is_none() && error.is_instance_of::<PyKeyboardInterrupt>(py) {
+            self.interrupt = Some(error);
+        } else {
+            self.failed = Some(error);
+        }
     }
 }

@@ -94,7 +94,7 @@ class SAC:
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Returns a policy that draws actions or, without exploration, takes the center of the distribution."""
-        return _Policy(_Squashed(self._network(spec), spec), context)
+        return _Policy(_Squashed(self._network(spec), spec), context, _bounded(spec))
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Returns a learner that updates critics, policy and temperature with each batch."""
@@ -183,12 +183,14 @@ class _Squashed(nn.Module):
 
 
 class _Policy(Policy):
-    def __init__(self, module: _Squashed, context: PolicyContext) -> None:
+    def __init__(self, module: _Squashed, context: PolicyContext, actions: Any) -> None:
         super().__init__(module)
-        self.explores = context.explores
+        self.explores, self._actions = context.explores, actions
 
     def act(self, observations: Any, starts: Any) -> Any:
-        return self.module(inputs(tensors(observations)), explores=self.explores)[0]
+        actions = self.module(inputs(tensors(observations)), explores=self.explores)[0]
+        # Rounding can leave the bounds.
+        return np.clip(actions.numpy().astype(self._actions.dtype), self._actions.minimum, self._actions.maximum)
 
 
 class _Learner(Learner):

@@ -1,0 +1,173 @@
+"""What agents, environments and files keep: nothing is overwritten, forgotten or written past."""
+
+from __future__ import annotations
+
+import collections
+import logging
+import pathlib
+import random
+import subprocess
+import sys
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from relive import rl
+from relive.rl import _state, loggers, recorded
+from relive.rl import torch as rlt
+from relive.rl.specs import bounded_spec
+from relive.rl.vector import ProcessVectorEnv
+from relive.specs import ArraySpec
+
+
+class Jerky(gymnasium.Env[Any, Any]):
+    """Its reward is the distance of the action from the action before, which it keeps."""
+
+    observation_space = gymnasium.spaces.Box(-9.0, 9.0, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-9.0, 9.0, (1,), np.float32)
+
+    def __init__(self) -> None:
+        self._observation, self._previous = np.zeros(1, np.float32), np.zeros(1, np.float32)
+        self._steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._observation[:], self._previous, self._steps = 0.0, np.zeros(1, np.float32), 0
+        return self._observation, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        reward = float(abs(action - self._previous)[0])
+        self._previous, self._steps = action, self._steps + 1
+        self._observation += 1.0
+        return self._observation, reward, self._steps == 4, False, {}
+
+
+def test_environments_in_processes_may_keep_actions() -> None:
+    environments = ProcessVectorEnv([Jerky, Jerky])
+    environments.reset(seed=1)
+    rewards = [environments.step(np.full((2, 1), action, np.float32))[1].tolist() for action in (1.0, 3.0, 6.0)]
+    environments.close()
+    assert rewards == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+
+
+def test_recordings_do_not_share_the_environments_arrays() -> None:
+    action = np.zeros(1, np.float32)
+
+    def act(_: Any) -> Any:
+        action[:] += 1.0
+        return action
+
+    episode = recorded.play(Jerky(), act)
+    assert episode.observations.ravel().tolist() == [0, 1, 2, 3, 4] and episode.actions.ravel().tolist() == [1, 2, 3, 4]
+
+
+class Seeded:
+    """An environment with dm_env's interface that only its constructor seeds."""
+
+    begun: list[float] = []
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._steps = 5
+
+    def reset(self) -> Any:
+        self._steps, start = 0, self._rng.random()
+        self.begun.append(start)
+        return rl.TimeStep(rl.StepType.FIRST, None, None, np.array([start], np.float32))
+
+    def step(self, action: Any) -> Any:
+        if self._steps == 5:
+            return self.reset()
+        self._steps += 1
+        kind = rl.StepType.LAST if self._steps == 5 else rl.StepType.MID
+        return rl.TimeStep(kind, 0.0, 1.0, np.zeros(1, np.float32))
+
+    def observation_spec(self) -> Any:
+        return ArraySpec((1,), np.float32)
+
+    def action_spec(self) -> Any:
+        return rl.DiscreteArraySpec(2)
+
+
+def test_environments_begin_other_episodes_after_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    Seeded.begun.clear()
+    rl.DQN(min_replay_size=20, batch_size=4).train(Seeded, steps=150, checkpoint_dir=tmp_path, checkpoint_every=50, seed=3)
+    assert len(Seeded.begun) >= 30 and len(set(Seeded.begun)) == len(Seeded.begun)
+
+
+class Kept(rlt.Stateful):
+    def __init__(self) -> None:
+        self.critics = [torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)]
+        self.optimizers = {"first": torch.optim.Adam(self.critics[0].parameters())}
+        self.seen, self.recent = np.int64(0), collections.deque([1.0], maxlen=3)
+        self.noise, self.dice = torch.Generator().manual_seed(1), random.Random(1)
+        self.pair, self.nothing, self.sizes = (np.zeros(2), torch.zeros(2)), [None, 3], (64, 64)
+        self.function = max
+
+
+def test_collections_generators_and_numpy_numbers_are_saved() -> None:
+    first, second = Kept(), Kept()
+    for critic in first.critics:
+        critic(torch.ones(1, 2)).sum().backward()
+    first.optimizers["first"].step()
+    first.seen += 7
+    first.recent.extend([2.0, 3.0, 4.0])
+    first.pair[0][:] = 5.0
+    first.pair[1][:] = 6.0
+    torch.rand(3, generator=first.noise), first.dice.random()
+    second.restore(_state.decode(_state.encode(first.state())))
+    assert all(torch.equal(one.weight, other.weight) for one, other in zip(first.critics, second.critics, strict=True))
+    assert second.optimizers["first"].state_dict()["state"].keys() == first.optimizers["first"].state_dict()["state"].keys()
+    assert second.seen == 7 and second.recent == first.recent and second.recent.maxlen == 3 and second.nothing == [None, 3]
+    assert second.pair[0].tolist() == [5.0, 5.0] and second.pair[1].tolist() == [6.0, 6.0] and second.sizes == (64, 64)
+    assert torch.equal(torch.rand(3, generator=first.noise), torch.rand(3, generator=second.noise))
+    assert first.dice.random() == second.dice.random()
+
+
+def test_collections_that_cannot_be_saved_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    class Mixed(rlt.Stateful):
+        def __init__(self) -> None:
+            self.parts = [torch.nn.Linear(1, 1), max]
+            self.functions = [max, min]
+
+    with caplog.at_level(logging.WARNING, "relive"):
+        assert not Mixed().state()["attributes"]
+    assert "Mixed.parts has parts that cannot be saved" in caplog.text and "functions" not in caplog.text
+
+
+def test_a_csv_file_keeps_its_columns(tmp_path: pathlib.Path) -> None:
+    first = loggers.CSV(tmp_path)
+    first.write("learner", {"steps": 1, "loss": 0.5})
+    first.close()
+    second = loggers.CSV(tmp_path)
+    second.write("learner", {"extra": 9, "steps": 2, "loss": 0.25})
+    second.close()
+    assert (tmp_path / "learner.csv").read_text().split() == ["steps,loss", "1,0.5", "2,0.25"]
+
+
+def test_infinite_bounds_of_integers_become_those_of_the_type() -> None:
+    found = bounded_spec((2,), np.int64, np.array([0.0, -np.inf]), np.array([np.inf, 9.3e18]), None)
+    assert found.minimum.tolist() == [0, -(2**63)] and found.maximum.tolist() == [2**63 - 1, 2**63 - 1]
+
+
+def test_ctrl_c_saves_a_checkpoint_of_a_run_with_loggers(tmp_path: pathlib.Path) -> None:
+    program = f"""
+import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from relive import rl
+from relive.rl import loggers
+once = [None]
+def interrupt(episode):
+    if once and once.pop() is None:
+        os.kill(os.getpid(), signal.SIGINT)
+run = dict(steps=10**9, checkpoint_dir={str(tmp_path / "run")!r}, checkpoint_every=10**8, seed=1)
+try:
+    rl.DQN(batch_size=16, min_replay_size=50).train("catch/0", loggers=[loggers.JSONL({str(tmp_path / "log.jsonl")!r})], progress=interrupt, **run)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and done.stdout == "interrupted\n", done.stderr
+    assert list((tmp_path / "run").glob("checkpoint-*")), "what was learned is saved"
