@@ -171,3 +171,7 @@ except KeyboardInterrupt:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and done.stdout == "interrupted\n", done.stderr
     assert list((tmp_path / "run").glob("checkpoint-*")), "what was learned is saved"
+
+
+def test_numpy_numbers_may_be_keys() -> None:
+    assert _state.decode(_state.encode({np.int64(3): "a", np.str_("b"): 1.5})) == {3: "a", "b": 1.5}

@@ -49,14 +49,11 @@ def decode(data: bytes) -> Any:
 
 
 def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
-    if isinstance(value, np.generic):
-        # As a key, an array could not be restored.
-        value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
         # A list, since keys can be numbers, as in PyTorch's optimizers.
-        return {_ITEMS: [[_plain(key, path, arrays), _plain(part, f"{path}[{key!r}]", arrays)] for key, part in value.items()]}
+        return {_ITEMS: [[_plain(_as_key(key), path, arrays), _plain(part, f"{path}[{key!r}]", arrays)] for key, part in value.items()]}
     if isinstance(value, (list, tuple)):
         parts = [_plain(part, f"{path}[{number}]", arrays) for number, part in enumerate(value)]
         return {_TUPLE: parts} if isinstance(value, tuple) else parts
@@ -70,6 +67,11 @@ def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
         raise TypeError(f"{path} is {value!r}, but a state can contain only numbers, strings, arrays, dicts and lists")
     arrays.append(array)
     return {_ARRAY: len(arrays) - 1}
+
+
+def _as_key(key: Any) -> Any:
+    """Returns a key that is not restored as an array, which cannot be a key."""
+    return key.item() if isinstance(key, np.generic) else key
 
 
 def _restored(plain: Any, arrays: list[Any]) -> Any:

@@ -121,7 +121,9 @@ def _saved(value: Any) -> Any:
         return value.get_state()
     if isinstance(value, random.Random):
         return value.getstate()
-    if isinstance(value, (bool, int, float, str, np.ndarray, np.generic, torch.Tensor)):
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (bool, int, float, str, np.ndarray, torch.Tensor)):
         return value
     if isinstance(value, dict):
         parts: Any = {key: _saved_part(part) for key, part in value.items() if isinstance(key, (bool, int, float, str, np.generic))}
