@@ -92,6 +92,12 @@ def test_the_record_is_complete(is_standin):
     }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _all_modules():
+    """Imports every module: a package has the names of those of its modules that were imported."""
+    _modules()
+
+
 @pytest.mark.parametrize("place", _recorded())
 def test_names(place):
     module, _, attribute = place.partition(" ")
