@@ -12,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -226,7 +227,8 @@ def interrupt_once_in(function: str) -> None:
     """Sends SIGINT to this process once the main thread is in a function of this name."""
     main = threading.main_thread().ident
     assert main is not None
-    while sys._current_frames()[main].f_code.co_name != function:
+    until = time.monotonic() + 30.0
+    while sys._current_frames()[main].f_code.co_name != function and time.monotonic() < until:
         pass
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -83,9 +83,9 @@ class Memory:
         self._shared.close()
 
 
-def rows(arrays: Any, row: int | slice) -> Any:
-    """Returns the same rows of all arrays of a nest."""
-    return nest.map_structure(lambda array: array[row], arrays)
+def own_row(arrays: Any, row: int) -> Any:
+    """Returns copies of the same row of all arrays of a nest, which environments may keep."""
+    return nest.map_structure(lambda array: array[row].copy(), arrays)
 
 
 def write(arrays: Any, row: int, value: Any) -> None:

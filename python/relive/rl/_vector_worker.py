@@ -7,12 +7,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
-import numpy as np
-
-from relive import nest
 from relive._remote import end_with_parent, describe_error
 from relive.rl import _faults
-from relive.rl._vector_memory import Memory, rows, write
+from relive.rl._vector_memory import Memory, own_row, write
 
 STEP, RESET, CLOSE = range(3)
 
@@ -93,7 +90,7 @@ class _Worker:
                 memory.rewards[number], memory.terminated[number], memory.truncated[number] = 0.0, False, False
                 info = self._begin(number, environment)
             else:
-                answer = environment.step(nest.map_structure(_own, rows(memory.actions, number)))
+                answer = environment.step(own_row(memory.actions, number))
                 try:
                     observation, reward, terminated, truncated, info = _faults.transition(answer)
                     write(memory.observations, number, observation)
@@ -126,8 +123,3 @@ class _Worker:
             except Exception as error:
                 failures.append((f"{self._called[number]}.close() failed", describe_error(error)))
         return failures
-
-
-def _own(action: Any) -> Any:
-    """Returns an action that the next step does not overwrite, because an environment may keep it."""
-    return action.copy() if isinstance(action, np.ndarray) else action

@@ -328,7 +328,7 @@ fn two_servers_cannot_share_a_checkpoint_folder() {
 /// The id of a user without special permissions.
 const NOBODY: u32 = 65_534;
 
-/// Returns the program, run by a user to whom permissions apply, because root may write anywhere.
+/// Returns a command that runs the program as a user whom file permissions restrict, because root may write anywhere.
 fn as_nobody(root: &Path, args: &[String]) -> std::process::Command {
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     let own = command(&args);

@@ -3,7 +3,7 @@
 use relive_tensor::DType;
 
 use super::convert::{Convert, pad_bytes};
-use super::window::{Pad, Window};
+use super::window::{Pad, Window, span};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 use crate::memory::layout::round_up;
@@ -150,10 +150,7 @@ impl ColumnPlan {
     /// padding.
     #[must_use]
     pub fn valid_steps(&self, step: u64, length: u64) -> u64 {
-        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let from = signed(step).saturating_add(self.offset);
-        let end = from.saturating_add(signed(self.length)).min(signed(length));
-        u64::try_from(end.saturating_sub(from.max(0))).unwrap_or(0)
+        span(step, length, self.offset, self.length, self.pad).count
     }
 
     /// Returns the bytes of one padding element.

@@ -93,7 +93,7 @@ impl DeviceBatches {
         &self,
         pinned: &Arc<Pinned>,
         steps: &[u64],
-        rest: &[u8],
+        rest: &[&[u8]],
         out: DevicePtr,
         stream: Stream,
     ) -> Result<Arc<DeviceEvent>> {
@@ -101,8 +101,8 @@ impl DeviceBatches {
         let Parts { collector, store } = &*self.parts;
         let event = Arc::new(DeviceEvent::new(store.device())?);
         let (lists, bytes) = self.lists(pinned, steps);
-        let tail = [bytemuck::cast_slice(&lists), rest].concat();
-        let tail = Tail { bytes: &tail, to: out.at(self.plan.bytes) };
+        let parts = [&[bytemuck::cast_slice(&lists)], rest].concat();
+        let tail = Tail { parts: &parts, to: out.at(self.plan.bytes) };
         // SAFETY: the caller's contract; the pins and the registration stay valid until `release` drops them.
         let enqueued = unsafe { store.enqueue(collector, &self.plan, pinned, steps, (out, tail), stream) };
         let recorded = event.record(stream);

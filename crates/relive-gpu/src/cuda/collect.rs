@@ -94,8 +94,15 @@ impl Slot {
 /// Bytes that become part of the collected tensors' memory, and their address on the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tail<'a> {
-    pub(super) bytes: &'a [u8],
+    /// The bytes, one part after another.
+    pub(super) parts: &'a [&'a [u8]],
     pub(super) to: DevicePtr,
+}
+
+impl Tail<'_> {
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.len() as u64).sum()
+    }
 }
 
 /// Collects rows of columns into tensors on a device.
@@ -147,7 +154,7 @@ impl Collector {
     /// A plan or a row is out of range, in which case nothing was done; or the device fails.
     pub unsafe fn collect(&self, columns: &[ColumnPlan], rows: Rows<'_>, stream: Stream) -> Result<()> {
         // SAFETY: the caller's contract; there is no tail.
-        unsafe { self.collect_with(columns, rows, Tail { bytes: &[], to: DevicePtr(0) }, stream) }
+        unsafe { self.collect_with(columns, rows, Tail { parts: &[], to: DevicePtr(0) }, stream) }
     }
 
     /// Like [`collect`](Self::collect), but also copies the tail to its address, which must be valid as well.
@@ -162,7 +169,7 @@ impl Collector {
         stream: Stream,
     ) -> Result<()> {
         rows.check(columns)?;
-        if (rows.indices.is_empty() || columns.is_empty()) && tail.bytes.is_empty() {
+        if (rows.indices.is_empty() || columns.is_empty()) && tail.bytes() == 0 {
             return Ok(());
         }
         let has_batches = self.device.driver().has_batches(stream);
@@ -186,7 +193,7 @@ impl Collector {
     /// # Safety
     /// Same as [`collect`](Self::collect).
     unsafe fn launch(&self, table: &[Column], rows: Rows<'_>, tail: Tail<'_>, stream: Stream) -> Result<()> {
-        if table.is_empty() && tail.bytes.is_empty() {
+        if table.is_empty() && tail.bytes() == 0 {
             return Ok(());
         }
         let count = rows.indices.len() as u64;
@@ -194,12 +201,16 @@ impl Collector {
         let begins = [0, 1, 2, 3].map(|list| columns_bytes + list * count * 8);
         let [.., tail_at] = begins;
         let mut slot = self.free_slot()?;
-        slot.reserve(&self.device, tail_at + tail.bytes.len() as u64)?;
+        slot.reserve(&self.device, tail_at + tail.bytes())?;
         slot.staged.write(0, table);
         slot.staged.write(begins[0], rows.indices);
         slot.staged.write(begins[1], rows.steps);
         slot.staged.write(begins[2], rows.lengths);
-        slot.staged.write(tail_at, tail.bytes);
+        let mut at = tail_at;
+        for part in tail.parts {
+            slot.staged.write(at, part);
+            at += part.len() as u64;
+        }
         // SAFETY: the caller's contract; the slot is not reused before the event.
         let launched = unsafe { self.launch_from(&slot, table, begins, tail, stream) };
         let recorded = slot.used.record(stream);
@@ -220,10 +231,10 @@ impl Collector {
     ) -> Result<()> {
         let driver = self.device.driver();
         let [.., tail_at] = begins;
-        if !tail.bytes.is_empty() {
+        if tail.bytes() > 0 {
             let (to, from) = (tail.to.0, slot.staged.address() + tail_at);
             // SAFETY: the caller's contract.
-            unsafe { driver.copy(&[Copy { to, from, bytes: tail.bytes.len() as u64 }], stream)? };
+            unsafe { driver.copy(&[Copy { to, from, bytes: tail.bytes() }], stream)? };
         }
         let rows = (begins[1] - begins[0]) / 8;
         let Some(last) = table.last().filter(|_| rows > 0) else { return Ok(()) };

@@ -98,7 +98,7 @@ impl DeviceStore {
                 plan.bytes
             )));
         }
-        let (stream, none) = (self.device.stream(), Tail { bytes: &[], to: out.address() });
+        let (stream, none) = (self.device.stream(), Tail { parts: &[], to: out.address() });
         // SAFETY: the memory is large enough; it and the pins stay valid until the work is complete.
         unsafe { self.enqueue(collector, plan, pinned, steps, (out.address(), none), stream)? };
         self.device.synchronize(stream)

@@ -170,17 +170,13 @@ impl Shared {
     /// Returns the generation of a row whose pin was announced and is now held, or `None` if the row is not selectable.
     fn generation(&self, at: usize, count: &AtomicU32) -> Result<Option<u64>> {
         let state = &self.segment.states()[at];
-        let mut outcome = pin::confirm(state, count);
-        for _ in 0..LOOKS {
+        for look in 0..LOOKS {
+            let outcome = if look == 0 { pin::confirm(state, count) } else { pin::pin(state, count) };
             match outcome {
                 Pin::Held(generation) => return Ok(Some(generation)),
                 Pin::Refused => return Ok(None),
                 Pin::Undecided => std::thread::yield_now(),
             }
-            outcome = pin::pin(state, count);
-        }
-        if let Pin::Held(_) = outcome {
-            pin::unpin(count);
         }
         self.segment.check_owner()?;
         Err(Error::unavailable("the controller is taking unusually long to decide about a row; try again"))

@@ -84,7 +84,7 @@ proptest! {
         let rest_at = lists_at + batches.list_bytes(pinned.rows().len() as u64);
         let out = DeviceBuffer::new(&device, rest_at + 40).unwrap();
         // SAFETY: the memory is large enough, and this waits for the event before it ends.
-        let complete = unsafe { batches.collect(&pinned, &steps, &rest, out.address(), device.stream()) }.unwrap();
+        let complete = unsafe { batches.collect(&pinned, &steps, &[&rest[..9], &rest[9..]], out.address(), device.stream()) }.unwrap();
         complete.finish().unwrap();
         prop_assert_eq!(out.read::<u8>(rest_at, 40).unwrap(), rest);
         let lists: Vec<u64> = out.read(lists_at, (windows.len() + 2) * steps.len()).unwrap();

@@ -148,7 +148,7 @@ impl GpuLoader {
         self.with(py, |work| {
             let (drawn, pinned) = work.given(py, indices, &steps)?;
             let batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
-            OnDevice::finish(py, &batch, stream)
+            OnDevice::finish(py, &batch, &drawn, stream)
         })
     }
 
@@ -297,10 +297,10 @@ impl Work {
                 Err(error) => return Err(error),
             }
         }
-        let Some((_, PendingBatch::OnDevice(batch))) = queue.front() else {
+        let Some((drawn, PendingBatch::OnDevice(batch))) = queue.front() else {
             return Err(invalid(py, "no batch was drawn".to_owned()));
         };
-        let parts = OnDevice::finish(py, batch, stream)?;
+        let parts = OnDevice::finish(py, batch, drawn, stream)?;
         queue.pop_front();
         Ok(parts)
     }
@@ -384,8 +384,8 @@ impl Work {
         let ones = vec![1.0; indices.len()];
         let at = |(&step, row): (&i64, &relive_gpu::PinnedRow)| u64::try_from(step).unwrap_or(row.length);
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
-        let drawn =
-            Drawn { indices, steps, probabilities: ones.clone(), importance: ones, ..Drawn::default() };
+        let generations = pinned.rows().iter().map(|row| row.generation).collect();
+        let drawn = Drawn { indices, generations, steps, probabilities: ones.clone(), importance: ones };
         Ok((drawn, pinned))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use relive_gpu::cuda::{Device, DeviceBatches, DeviceEvent, DevicePtr, DeviceStream, Stream};
-use relive_gpu::{OUTPUT_ALIGNMENT, Pinned, PinnedRow, Reader, Window};
+use relive_gpu::{OUTPUT_ALIGNMENT, Pinned, Reader, Window};
 
 use super::batch::signed;
 use super::draw::Drawn;
@@ -28,7 +28,6 @@ pub(super) struct OnDevice {
 pub(super) struct DeviceBatch {
     memory: Py<PyAny>,
     complete: Arc<DeviceEvent>,
-    rows: Vec<PinnedRow>,
     /// The stream in which the memory was allocated.
     stream: Stream,
 }
@@ -83,7 +82,7 @@ impl OnDevice {
         let collect = || -> relive_gpu::Result<Arc<DeviceEvent>> {
             let floats = [&drawn.importance, &drawn.probabilities];
             let [importance, probabilities] = floats.map(|values| bytemuck::cast_slice::<f32, u8>(values));
-            let rest = [importance, probabilities].concat();
+            let rest = [importance, probabilities];
             let stream = self.stream_after(consumer)?;
             // SAFETY: Python allocates memory for the layout, aligned to 256 bytes. It is used for nothing else before
             // the consumer's stream has passed `complete`.
@@ -98,7 +97,7 @@ impl OnDevice {
             begun
         };
         let complete = py.detach(collect).or_raise(py)?;
-        Ok(DeviceBatch { memory, complete, rows: pinned.rows().to_vec(), stream: consumer })
+        Ok(DeviceBatch { memory, complete, stream: consumer })
     }
 
     /// Returns the stream for collecting into memory that is free once the consumer's stream has passed this point.
@@ -110,15 +109,16 @@ impl OnDevice {
         Ok(own.handle())
     }
 
-    /// Returns the batch, which work that is added to the given stream from now on may use.
+    /// Returns the batch of these draws, which work that is added to the given stream from now on may use.
     pub(super) fn finish<'py>(
         py: Python<'py>,
         batch: &DeviceBatch,
+        drawn: &Drawn,
         stream: u64,
     ) -> PyResult<DeviceParts<'py>> {
         batch.complete.hold_back(Stream(stream)).or_raise(py)?;
-        let indices = signed(py, batch.rows.iter().map(|row| row.index))?;
-        let generations = signed(py, batch.rows.iter().map(|row| row.generation))?;
+        let indices = signed(py, drawn.indices.iter().copied())?;
+        let generations = signed(py, drawn.generations.iter().copied())?;
         Ok((batch.memory.bind(py).clone(), indices, generations))
     }
 }

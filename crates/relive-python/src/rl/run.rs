@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -247,7 +247,8 @@ impl RunWatch<'_> {
                 if self.failed.is_some() || self.interrupt.is_some() {
                     return Err(error);
                 }
-                self.end(py, error);
+                self.stop.stop();
+                self.interrupt = Some(error);
             }
             let looked = self.supervisor.as_ref().map(|supervisor| supervisor.call_method0("check"));
             if let (Some(Err(error)), None) = (looked, &self.failed) {
@@ -275,11 +276,15 @@ impl RunWatch<'_> {
     }
 
     fn pass_reports(&mut self, py: Python<'_>) {
-        if let (Some(reports), None) = (&self.reports, &self.failed)
-            && let Err(error) =
-                self.run_reports.pending().iter().try_for_each(|report| pass_on(reports, report))
-        {
-            self.end(py, error);
+        if let Some(reports) = self.reports.clone().filter(|_| self.failed.is_none()) {
+            for report in self.run_reports.pending() {
+                if let Err(error) = pass_on(&reports, &report) {
+                    self.end(py, error);
+                }
+                if self.failed.is_some() {
+                    return;
+                }
+            }
         }
         let (Some(progress), None) = (&self.progress, &self.failed) else { return };
         let Some(episode) = self.run_reports.newest(self.shown) else { return };
@@ -302,7 +307,8 @@ impl RunWatch<'_> {
     /// Stops the run. After an interrupt, reports continue until the run has saved its last checkpoint.
     fn end(&mut self, py: Python<'_>, error: PyErr) {
         self.stop.stop();
-        if self.interrupt.is_none() && error.is_instance_of::<PyKeyboardInterrupt>(py) {
+        // What is no ordinary exception, such as `KeyboardInterrupt`, was raised by a signal handler during a call.
+        if self.interrupt.is_none() && !error.is_instance_of::<PyException>(py) {
             self.interrupt = Some(error);
         } else {
             self.failed = Some(error);

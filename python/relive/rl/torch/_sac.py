@@ -190,7 +190,7 @@ class _Policy(Policy):
     def act(self, observations: Any, starts: Any) -> Any:
         actions = self.module(inputs(tensors(observations)), explores=self.explores)[0]
         # Rounding can leave the bounds.
-        return np.clip(actions.numpy().astype(self._actions.dtype), self._actions.minimum, self._actions.maximum)
+        return np.clip(actions.numpy().astype(self._actions.dtype, copy=False), self._actions.minimum, self._actions.maximum)
 
 
 class _Learner(Learner):
