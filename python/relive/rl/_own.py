@@ -43,7 +43,8 @@ class AgentBridge:
         self._agent, self._is_saved, self.source = agent, is_saved, source
         self.name = str(getattr(agent, "name", None) or type(agent).__name__)
         self.experience = for_extension(experience)
-        self.settings = [(name, _text(value)) for name, value in {**_settings(agent), **self.experience}.items()]
+        experience = {f"experience.{name}": value for name, value in self.experience.items()}
+        self.settings = [(name, _text(value)) for name, value in {**_settings(agent), **experience}.items()]
 
     def policy(self, specs: tuple[Any, ...], explores: bool, seeds: list[int], first: int, of: int) -> PolicyBridge:
         """Creates a policy for these rows."""
@@ -226,6 +227,18 @@ def _settings(agent: Any) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """Returns a setting as JSON, which is the same in each process; other values are represented by their name or
-    type."""
-    return json.dumps(value, default=lambda other: getattr(other, "__qualname__", type(other).__qualname__))
+    """Returns a setting as JSON, which is the same in each process."""
+    return json.dumps(value, default=_as_json)
+
+
+def _as_json(value: Any) -> Any:
+    """Returns what JSON can represent of a value: all of it, or its name or type."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_text, value))
+    if isinstance(value, (os.PathLike, np.dtype)):
+        return str(value)
+    return getattr(value, "__qualname__", type(value).__qualname__)

@@ -15,7 +15,7 @@ from relive.rl._own import AgentBridge
 from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
 from relive.rl._settings import count
-from relive.rl._sources import expect_enough, name_of, source_of
+from relive.rl._sources import Source, expect_enough, name_of, source_of
 from relive.rl._training import Progress, TrainingResult
 from relive.rl.datasets import path_of
 from relive.rl.loggers import Logger
@@ -108,7 +108,8 @@ def run(
         a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`. A
         custom agent also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner receives each
         batch unchanged, and its ``Learnt.priorities`` are the new weights of the store's trajectories.
-      timeout: the number of seconds after which the run ends early, with its current result.
+      timeout: the number of seconds after which the run ends early, with its current result and without a last
+        evaluation.
       evaluate_every: the number of steps between evaluations without exploration.
       evaluation_episodes: the number of episodes of an evaluation.
       checkpoint_dir: the folder for the checkpoints that are written during the run and at its end; not a bucket. The
@@ -156,7 +157,7 @@ def run(
     if batches is not None and on_batch is not None:
         raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
     native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches)
-    source = source_of(env)
+    source = source_of(env, acts_here=on in (None, "serial", "threads") or evaluate_every is not None)
     expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
     display = display_of(progress, steps, learner_steps)
     loggers = [*loggers, *([] if display is None else [display])]
@@ -190,6 +191,8 @@ def run(
     finally:
         if supervisor is not None:
             supervisor.close()
+        if isinstance(source, Source):
+            source.close()
         _close(loggers)
     own = None if hasattr(agent, "_for_extension") else agent
     again = functools.partial(run, agent, env, **options) if checkpoint_dir is not None else None

@@ -23,19 +23,30 @@ _COUNTS = "set this number with environments= of its experience or with num_envs
 
 
 class Source:
-    """Creates the environments of a run, for the extension."""
+    """Creates the environments of a run, for the extension.
 
-    def __init__(self, environment: Any) -> None:
-        self._environment, self._is_given = environment, _is_environment(environment)
-        # An environment that was created to read its specs, with its number and seed. It is used if the next
-        # environment that is needed has the same number and seed.
-        self._spare: tuple[int, int, Any] | None = None
+    Args:
+      environment: the value that the user passed.
+      acts_here: whether this process acts in environments, rather than only reading their specs.
+    """
+
+    def __init__(self, environment: Any, *, acts_here: bool = True) -> None:
+        self._environment, self._is_given, self._acts_here = environment, is_environment(environment), acts_here
+        self._takes_seed = not self._is_given and not isinstance(environment, (list, tuple)) and _takes_seed(environment)
+        self._specs: tuple[Any, ...] | None = None
+        # An environment that was created to read its specs, and what it was created for. It is used if the next
+        # environment that is needed is the same.
+        self._spare: tuple[Any, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:
         """Returns the specs of the environments, in the extension's form."""
-        made = self._made(0, seed)
-        self._spare = 0, seed, made
-        return Bridge([_part(made, [seed])]).specs
+        if self._specs is None:
+            made = self._made(0, seed)
+            self._spare = self._key(0, seed), made
+            self._specs = Bridge([_part(made, [seed])]).specs
+            if not self._acts_here:
+                self.close()
+        return self._specs
 
     def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
         """Returns the environments for these seeds, each in its own row; ``first`` is the number of the first
@@ -74,29 +85,44 @@ class Source:
 
     def _made(self, number: int, seed: int) -> Any:
         spare, self._spare = self._spare, None
-        if spare is not None and spare[:2] == (number, seed):
-            return spare[2]
-        if spare is not None and not self._is_given:
-            _faults.close(spare[2], _faults.name_of(spare[2]))
-        if _is_environment(self._environment):
+        if spare is not None and spare[0] == self._key(number, seed):
+            return spare[1]
+        self._close(spare)
+        if is_environment(self._environment):
             return self._environment
         if isinstance(self._environment, (list, tuple)):
             return self._environment[number]()
         return _called(self._environment, seed)
 
+    def _key(self, number: int, seed: int) -> Any:
+        """Returns a value that is equal for environments that are created in the same way."""
+        if isinstance(self._environment, (list, tuple)):
+            return number
+        return (number, seed) if self._takes_seed else None
 
-def source_of(environment: Any) -> str | Source:
-    """Converts the value that a user passed as an environment to a name or a source of environments.
+    def close(self) -> None:
+        """Closes the environment that was created to read its specs, unless it is in use."""
+        spare, self._spare = self._spare, None
+        self._close(spare)
+
+    def _close(self, spare: tuple[Any, Any] | None) -> None:
+        if spare is not None and not self._is_given:
+            _faults.close(spare[1], _faults.name_of(spare[1]))
+
+
+def source_of(environment: Any, *, acts_here: bool = True) -> str | Source:
+    """Converts the value that a user passed as an environment to a name or a source of environments; see
+    :class:`Source`.
 
     Raises:
       TypeError: the value is not an environment.
     """
     if isinstance(environment, str):
         return environment
-    is_list = isinstance(environment, (list, tuple)) and environment and all(callable(make) and not _is_environment(make) for make in environment)
-    if not is_list and not _is_environment(environment) and not callable(environment):
+    is_list = isinstance(environment, (list, tuple)) and environment and all(callable(make) and not is_environment(make) for make in environment)
+    if not is_list and not is_environment(environment) and not callable(environment):
         raise TypeError(f"{environment!r} is not an environment; give {_KINDS}")
-    return Source(environment)
+    return Source(environment, acts_here=acts_here)
 
 
 def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
@@ -112,7 +138,7 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
     if isinstance(environment, (list, tuple)):
         if len(environment) != count:
             raise ValueError(f"the list has {len(environment)} functions, but the run acts in {count} environments: {_COUNTS}")
-    elif _is_environment(environment):
+    elif is_environment(environment):
         rows = _rows_of(environment)
         if not is_shared or rows == 1 < count:
             raise TypeError(
@@ -129,7 +155,7 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
     Raises:
       TypeError: the result is not an environment.
     """
-    if not isinstance(source_of(environment), str) and not _is_environment(environment):
+    if not isinstance(source_of(environment), str) and not is_environment(environment):
         environment = environment[0]() if isinstance(environment, (list, tuple)) else _called(environment, seed)
     return _with_dm_env_interface(environment, seed)
 
@@ -153,10 +179,10 @@ def _called(make: Any, seed: int) -> Any:
     Raises:
       TypeError: the class cannot be called without arguments.
     """
-    if not (isinstance(make, type) and callable(getattr(make, "reset", None)) and callable(getattr(make, "step", None))):
-        return make(seed) if _has_parameters(make) else make()
+    if not _is_class(make):
+        return make(seed) if _takes_seed(make) else make()
     arguments = inspect.signature(make)
-    named = {"seed": seed} if "seed" in arguments.parameters else {}
+    named = {"seed": seed} if _takes_seed(make) else {}
     try:
         arguments.bind(**named)
     except TypeError as error:
@@ -167,15 +193,20 @@ def _called(make: Any, seed: int) -> Any:
     return make(**named)
 
 
-def _has_parameters(function: Any) -> bool:
+def _is_class(make: Any) -> bool:
+    return isinstance(make, type) and callable(getattr(make, "reset", None)) and callable(getattr(make, "step", None))
+
+
+def _takes_seed(make: Any) -> bool:
     try:
-        return bool(inspect.signature(function).parameters)
+        parameters = inspect.signature(make).parameters
     except ValueError:
         # Functions in C may have no signature.
         return True
+    return "seed" in parameters if _is_class(make) else bool(parameters)
 
 
-def _is_environment(value: Any) -> bool:
+def is_environment(value: Any) -> bool:
     return not isinstance(value, type) and any(hasattr(value, name) for name in ("observation_spec", "observation_space", "possible_agents"))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from multiprocessing.shared_memory import SharedMemory
+import ctypes
+import multiprocessing
 from typing import Any
 
 import gymnasium
 import numpy as np
 
 from relive import nest
+from relive.rl.specs import converted
 
 _ALIGNMENT = 64
 
@@ -39,13 +41,15 @@ class _Leaf:
 class Memory:
     """Observations, actions and answers for all environments, one row for each, in memory shared by several processes.
 
+    The memory has no name. The system frees it when no process has an array in it.
+
     Args:
       layout: nests of the observations' and the actions' leaves.
       count: the number of environments.
-      name: the name of existing memory; by default new memory is created.
+      shared: memory that another process has created; by default new memory is created.
     """
 
-    def __init__(self, layout: tuple[Any, Any], count: int, name: str | None = None) -> None:
+    def __init__(self, layout: tuple[Any, Any], count: int, shared: Any = None) -> None:
         self.layout, self.count = layout, count
         flag = _Leaf((), np.bool_)
         # Commands and messages have one row per worker; there are no more workers than environments.
@@ -56,11 +60,11 @@ class Memory:
         everything = (*layout, answers)
         sizes = [count * max(1, int(np.prod(leaf.shape))) * leaf.dtype.itemsize for leaf in nest.flatten(everything)]
         places = np.cumsum([0, *(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)])
-        self._shared = SharedMemory(name, create=name is None, size=int(places[-1]))
-        self.name = self._shared.name
-        self._has_name = name is None
+        self.shared = multiprocessing.RawArray(ctypes.c_uint8, int(places[-1]) + _ALIGNMENT) if shared is None else shared
+        # The memory begins at the same offset in a page of each process.
+        first = -ctypes.addressof(self.shared) % _ALIGNMENT
         arrays = [
-            np.ndarray((count, *leaf.shape), leaf.dtype, self._shared.buf, int(place))
+            np.ndarray((count, *leaf.shape), leaf.dtype, self.shared, first + int(place))
             for leaf, place in zip(nest.flatten(everything), places)
         ]
         self.observations, self.actions, found = nest.unflatten_as(everything, arrays)
@@ -68,19 +72,6 @@ class Memory:
         self.commands, self.tells = found["commands"], found["tells"]
         # The numbers of each worker's newest command, and of the newest command that it has executed.
         self.asked, self.answered = found["asked"], found["answered"]
-
-    def forget_name(self) -> None:
-        """Removes the memory's name; the system frees the memory when the last process closes it."""
-        if self._has_name:
-            self._has_name = False
-            self._shared.unlink()
-
-    def close(self) -> None:
-        """Releases the memory; its arrays must not be used afterwards."""
-        self.forget_name()
-        del self.observations, self.actions, self.rewards, self.terminated, self.truncated, self.commands, self.tells
-        del self.asked, self.answered
-        self._shared.close()
 
 
 def own_row(arrays: Any, row: int) -> Any:
@@ -101,4 +92,4 @@ def _write(array: Any, row: int, value: Any) -> None:
     # numpy would broadcast a smaller array.
     if np.shape(value) != array.shape[1:]:
         raise ValueError(f"observation: expected {array.dtype} {array.shape[1:]}, got {np.asarray(value).dtype} {np.shape(value)}")
-    array[row] = value
+    array[row] = converted(np.asarray(value), array.dtype)

@@ -15,7 +15,7 @@ STEP, RESET, CLOSE = range(3)
 
 
 def work(
-    factories: Any, first: int, memory: tuple[Any, int, str], number: int, parts: tuple[Connection, Semaphore, Semaphore]
+    factories: Any, first: int, memory: tuple[Any, int, Any], number: int, parts: tuple[Connection, Semaphore, Semaphore]
 ) -> None:
     """Executes commands to step and reset, until the command to close."""
     # Ctrl-C is for the parent process, which steps the vector.

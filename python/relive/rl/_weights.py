@@ -29,7 +29,8 @@ def as_array(value: Any) -> Any:
 
 
 def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
-    """Returns all arrays in nested mappings, by path, with slashes between the names.
+    """Returns all arrays in nested mappings, by path, with slashes between the names. The path of an empty mapping ends
+    with a slash; a single array without a mapping has the path ``/``.
 
     Raises:
       TypeError: a value that is not an array of numbers, or a name with a slash.
@@ -42,9 +43,11 @@ def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
 
 def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> None:
     if isinstance(value, Mapping):
+        if path and not value:
+            found.append((f"{path}/", np.zeros(0, np.float32)))
         for name, part in value.items():
-            if not isinstance(name, str) or "/" in name:
-                raise TypeError(f"{learner}.weights() has the name {name!r}, but names must be strings without slashes")
+            if not isinstance(name, str) or not name or "/" in name:
+                raise TypeError(f"{learner}.weights() has the name {name!r}, but names must be non-empty strings without slashes")
             _add(part, f"{path}/{name}" if path else name, found, learner)
         return
     try:
@@ -55,18 +58,19 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
         raise TypeError(f"{learner}.weights() has {value!r} at {path!r}, but weights must be arrays of numbers in nested mappings")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{learner}.weights() has NaN or infinite numbers in {path!r}: learning has diverged")
-    found.append((path or "weights", array))
+    found.append((path or "/", array))
 
 
 def nested(weights: dict[str, Any]) -> Any:
     """Rebuilds the nested mappings from the result of :func:`flattened`."""
-    if weights.keys() == {"weights"}:
-        return weights["weights"]
+    if weights.keys() == {"/"}:
+        return weights["/"]
     nested: dict[str, Any] = {}
     for path, array in weights.items():
         *groups, name = path.split("/")
         place = nested
         for group in groups:
             place = place.setdefault(group, {})
-        place[name] = array
+        if name:
+            place[name] = array
     return nested

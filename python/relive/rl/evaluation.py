@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
+from relive.rl import _faults
 from relive.rl._settings import count
-from relive.rl._sources import with_dm_env_interface
+from relive.rl._sources import is_environment, with_dm_env_interface
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +43,7 @@ def evaluate(
     Args:
       policy: the policy of a trained agent, or any function from observations to actions. A method ``reset``, if
         present, is called before each episode.
-      environment: as in ``train``; a function of a seed is called with ``seed``.
+      environment: as in ``train``; a function of a seed is called with ``seed``. A ready-made environment is not closed.
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment.
       reference_scores: the mean returns of a random policy and of an expert, as a pair; or a Minari data set that
@@ -56,20 +57,26 @@ def evaluate(
     episodes, seed = count("episodes", episodes, 1), count("seed", seed)
     scores = _scores(reference_scores, environment)
     made = with_dm_env_interface(environment, seed)
-    begin = getattr(policy, "reset", lambda: None)
-    returns, lengths = [], []
-    for _ in range(episodes):
-        begin()
-        step = made.reset()
-        total, length = 0.0, 0
-        while int(step.step_type) != 2:
-            step = made.step(policy(step.observation))
-            total, length = total + float(step.reward), length + 1
-        returns.append(total)
-        lengths.append(length)
+    try:
+        played = [_play(policy, made) for _ in range(episodes)]
+    finally:
+        if not is_environment(environment):
+            _faults.close(made, _faults.name_of(made))
+    returns, lengths = np.array([total for total, _ in played]), np.array([length for _, length in played], np.int64)
     mean = float(np.mean(returns))
     score = None if scores is None else 100 * (mean - scores[0]) / (scores[1] - scores[0])
-    return Evaluation(np.array(returns), np.array(lengths, np.int64), mean, score)
+    return Evaluation(returns, lengths, mean, score)
+
+
+def _play(policy: Callable[[Any], Any], environment: Any) -> tuple[float, int]:
+    """Plays an episode, and returns its return and its length."""
+    getattr(policy, "reset", lambda: None)()
+    step = environment.reset()
+    total, length = 0.0, 0
+    while int(step.step_type) != 2:
+        step = environment.step(policy(step.observation))
+        total, length = total + float(step.reward), length + 1
+    return total, length
 
 
 def _scores(given: Any, environment: Any) -> tuple[float, float] | None:

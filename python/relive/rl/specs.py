@@ -82,14 +82,19 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
 def normalized(structure: Any, what: str) -> Any:
     """Converts a nest of specs or spaces to ``ArraySpec``, ``BoundedArraySpec`` and ``DiscreteArraySpec``.
 
+    Discrete actions are counted from 0, regardless of the space's ``start``. Observations are not changed, so those of a
+    discrete space that does not start at 0 get a ``BoundedArraySpec``.
+
     Raises:
       TypeError: a leaf that is not supported; the error names its path.
     """
 
+    is_observation = what.startswith("observation")
+
     def leaf(path: nest.Path, spec: Any) -> ArraySpec:
         place = f"{what} at {nest.path_text(path)!r}" if path else what
         try:
-            found = _discrete(spec) or as_spec(spec)
+            found = as_spec(spec) if is_observation and getattr(spec, "start", 0) else _discrete(spec) or as_spec(spec)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{place}: {spec!r} is not supported: {_reason(error)}; {_SUPPORTED}") from error
         fixed = isinstance(found, ArraySpec) and found.shape is not None and None not in found.shape
@@ -101,11 +106,32 @@ def normalized(structure: Any, what: str) -> Any:
 
 
 def as_arrays(specs: Any, value: Any) -> Any:
-    """Converts a value to arrays of the data types of its specs."""
+    """Converts a value to arrays of the data types of its specs.
+
+    Raises:
+      TypeError: whole numbers are expected, but the conversion would change the given numbers.
+    """
     if isinstance(specs, ArraySpec):
         # A fast path: most environments have no nests, and this runs for every step.
-        return np.asarray(value, dtype=specs.dtype)
+        return converted(np.asarray(value), specs.dtype)
     return nest.map_structure_up_to(as_arrays, specs, specs, value, names=("the specification", "the value"))
+
+
+def converted(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Converts an array to a data type; floats may lose precision.
+
+    Raises:
+      TypeError: the data type is for whole numbers, and the conversion would change the given numbers.
+    """
+    if array.dtype == dtype:
+        return array
+    with np.errstate(invalid="ignore"):
+        result = array.astype(dtype)
+    if dtype.kind in "iub" and array.dtype.kind in "fiub" and not np.array_equal(result, array):
+        changed = array[result != array].flat[0]
+        raise TypeError(f"{array.dtype} numbers such as {changed} cannot be converted to {dtype}, the expected data type, without changing "
+                        "them")
+    return result
 
 
 def array_spec(shape: Sequence[int], dtype: Any, name: str | None) -> ArraySpec:

@@ -84,8 +84,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         if len(seeds) != self.num_envs:
             raise ValueError(f"got {len(seeds)} seeds for {self.num_envs} environments; give one for each")
         infos = self._together(RESET, [(seeds[worker.first : worker.end], options) for worker in self._workers])
-        # All workers have mapped the memory by now.
-        self._memory.forget_name()
         return self._observations(), infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
@@ -133,7 +131,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         """Ends the workers."""
         for worker in self._workers:
             worker.close()
-        self._memory.close()
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True) and hasattr(self, "_workers"):
@@ -151,7 +148,7 @@ class _Process:
         self._pipe, theirs = context.Pipe()
         self._go, self._done = context.Semaphore(0), context.Semaphore(0)
         factories = [CloudpickleWrapper(make) for make in env_fns[self.first : self.end]]
-        arguments = (factories, self.first, (memory.layout, memory.count, memory.name), number, (theirs, self._go, self._done))
+        arguments = (factories, self.first, (memory.layout, memory.count, memory.shared), number, (theirs, self._go, self._done))
         self._process = context.Process(target=work, args=arguments, name=f"relive environments {number}", daemon=True)
         self._process.start()
         theirs.close()

@@ -1,4 +1,4 @@
-//! Threads that run Rust code while the interpreter is finalized.
+//! Rust's threads in the interpreter: what they keep between calls, and what happens when the interpreter is finalized.
 //!
 //! Before Python 3.14, a finalizing interpreter calls `pthread_exit` in each thread that requests the interpreter. With
 //! glibc, that unwinds the stack, and Rust's frames on it abort the process with SIGABRT. A thread that calls Python
@@ -16,6 +16,16 @@ pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
     Python::try_attach(call).unwrap_or_else(|| park_forever())
 }
 
+/// Like [`attach`], for a thread that calls Python code of a user again and again: the code's thread-local data, such as
+/// Python's `threading.local`, lives until the thread ends.
+///
+/// Whoever waits for the end of such a thread must not hold the interpreter.
+pub(crate) fn attach_in_turn<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
+    park_when_finalized();
+    let _ = interpreter::THREAD_STATE.try_with(|_| ());
+    attach(call)
+}
+
 /// Makes this thread block, instead of being ended, once the interpreter is being finalized.
 pub(crate) fn park_when_finalized() {
     // A thread whose thread-local variables have been destroyed is about to end anyway.
@@ -26,6 +36,47 @@ pub(crate) fn park_when_finalized() {
 fn park_forever() -> ! {
     loop {
         thread::sleep(Duration::from_hours(1));
+    }
+}
+
+mod interpreter {
+    use pyo3::ffi;
+
+    thread_local! {
+        /// This value is dropped before the handler that was registered earlier.
+        pub(super) static THREAD_STATE: Option<ThreadState> = ThreadState::begin();
+    }
+
+    /// The interpreter's state for a thread that Rust started. Without it, each call would make a new state.
+    pub(super) struct ThreadState {
+        before: ffi::PyGILState_STATE,
+        state: *mut ffi::PyThreadState,
+    }
+
+    impl ThreadState {
+        /// Returns `None` in a thread that Python started, or that is inside a call from Python: it has a state.
+        fn begin() -> Option<Self> {
+            // SAFETY: the function may be called at any time, by any thread.
+            let is_known =
+                unsafe { ffi::Py_IsInitialized() == 0 || !ffi::PyGILState_GetThisThreadState().is_null() };
+            (!is_known).then(|| {
+                // SAFETY: the interpreter is initialized, and the calls are in the documented order.
+                let (before, state) = unsafe { (ffi::PyGILState_Ensure(), ffi::PyEval_SaveThread()) };
+                Self { before, state }
+            })
+        }
+    }
+
+    impl Drop for ThreadState {
+        fn drop(&mut self) {
+            // SAFETY: this thread began the state. A finalized interpreter has already freed it.
+            unsafe {
+                if ffi::Py_IsInitialized() != 0 {
+                    ffi::PyEval_RestoreThread(self.state);
+                    ffi::PyGILState_Release(self.before);
+                }
+            }
+        }
     }
 }
 

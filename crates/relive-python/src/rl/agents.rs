@@ -8,21 +8,14 @@ use relive_rl::Agent;
 
 use super::foreign::{ForeignAgent, Raised};
 use super::raise::raise;
-use crate::interpreter::finalization;
 
-/// Returns the agent, and whether it is a Python agent.
-pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<(Arc<dyn Agent>, bool)> {
+/// Returns the agent: native, or in Python.
+pub(super) fn agent_of(agent: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Arc<dyn Agent>> {
     if let Ok((name, config)) = agent.extract::<(String, String)>() {
         let native = relive_agents::from_json(&name, &config);
-        return Ok((native.map_err(|error| raise(agent.py(), &error))?, false));
+        return native.map_err(|error| raise(agent.py(), &error));
     }
-    Ok((Arc::new(ForeignAgent::new(agent, raised.clone())?), true))
-}
-
-/// Runs `work`. If the agent is Python code, keeps a single thread state throughout, because the agent's thread-local
-/// data would otherwise be lost between calls.
-pub(super) fn within<T: Send>(is_foreign: bool, work: impl FnOnce() -> T + Send) -> T {
-    if is_foreign { finalization::attach(|py| py.detach(work)) } else { work() }
+    Ok(Arc::new(ForeignAgent::new(agent, raised.clone())?))
 }
 
 /// Raises ValueError for the first setting of an agent that is out of range.

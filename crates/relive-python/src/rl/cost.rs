@@ -9,7 +9,7 @@ use relive_rl::RlError;
 use relive_rl::cost::{Cluster, Costs, Probe};
 use relive_rl::run::Stop;
 
-use super::agents::{agent_of, within};
+use super::agents::agent_of;
 use super::foreign::Raised;
 use super::processes::ServedTables;
 use super::raise::raise;
@@ -31,19 +31,18 @@ pub(crate) fn measure_costs(
 ) -> PyResult<String> {
     let raised = Raised::default();
     let seconds = Duration::try_from_secs_f64(seconds).map_err(invalid)?;
-    let ((agent, is_foreign), source) = (agent_of(agent, &raised)?, Source::of(environment)?);
+    let (agent, source) = (agent_of(agent, &raised)?, Source::of(environment)?);
     finalization::park_when_finalized();
     let (serving, stop) = (ServedTables::start(py, None)?, Stop::new());
     let (sender, receiver) = channel();
-    let (run_raised, run_stop, is_foreign) =
-        (raised.clone(), stop.clone(), is_foreign || source.is_foreign());
+    let (run_raised, run_stop) = (raised.clone(), stop.clone());
     let work = move || {
         let make = source.maker(run_raised);
         let (watch, address) = (serving.watch(), serving.address());
         let probe =
             Probe { agent: &agent, environment: &name, make: &make, watch, address, seconds, stop: run_stop };
         // After a second Ctrl-C, the receiver is gone.
-        let _ = sender.send(within(is_foreign, || probe.measure()));
+        let _ = sender.send(probe.measure());
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
     let mut interrupted = None;

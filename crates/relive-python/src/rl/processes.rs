@@ -15,7 +15,7 @@ use relive_rl::{Agent, Result, RlError};
 use relive_server::ServerOptions;
 use relive_server::access::Role;
 
-use super::agents::{agent_of, within};
+use super::agents::agent_of;
 use super::foreign::Raised;
 use super::raise::raise;
 use super::source::Source;
@@ -89,7 +89,7 @@ struct JoinInputs {
 impl JoinInputs {
     fn of(agent: Option<&Bound<'_, PyAny>>, environment: Option<&Bound<'_, PyAny>>) -> PyResult<JoinInputs> {
         let raised = Raised::default();
-        let agent = agent.map(|agent| agent_of(agent, &raised)).transpose()?.map(|(own, _)| own);
+        let agent = agent.map(|agent| agent_of(agent, &raised)).transpose()?;
         let make = environment.map(Source::of).transpose()?.map(|source| source.maker(raised.clone()));
         Ok(JoinInputs { agent, make, raised })
     }
@@ -124,17 +124,15 @@ pub(crate) fn work_for_run(
     let (given, lines) = (JoinInputs::of(agent, environment)?, logs::lines());
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let worked = py.detach(|| {
-        within(true, || {
-            let client = Client::connect_with(address, options.clone())?;
-            let near = weights_from.map(|node| Client::connect_with(&node, options)).transpose()?;
-            let stop = Stop::new();
-            let worker = Worker {
-                weights_from: near.as_ref(),
-                log_lines: Some(&lines),
-                ..Worker::new(&client, number, &stop)
-            };
-            work(&worker, &|name, settings| given.agent(name, settings), &|name| Ok(given.environment(name)))
-        })
+        let client = Client::connect_with(address, options.clone())?;
+        let near = weights_from.map(|node| Client::connect_with(&node, options)).transpose()?;
+        let stop = Stop::new();
+        let worker = Worker {
+            weights_from: near.as_ref(),
+            log_lines: Some(&lines),
+            ..Worker::new(&client, number, &stop)
+        };
+        work(&worker, &|name, settings| given.agent(name, settings), &|name| Ok(given.environment(name)))
     });
     worked.map(|worked| (worked.episodes, worked.env_steps)).map_err(|error| given.raise(py, &error))
 }
@@ -154,13 +152,9 @@ pub(crate) fn learn_for_run(
     let given = JoinInputs::of(agent, environment)?;
     let options = ClientSecurity::new(token, None)?.apply(ClientOptions::default());
     let learnt = py.detach(|| {
-        within(true, || {
-            let client = Client::connect_with(address, options)?;
-            let follower = Follower { client: &client, rank, stop: &Stop::new() };
-            learn(&follower, &|name, settings| given.agent(name, settings), &|name| {
-                Ok(given.environment(name))
-            })
-        })
+        let client = Client::connect_with(address, options)?;
+        let follower = Follower { client: &client, rank, stop: &Stop::new() };
+        learn(&follower, &|name, settings| given.agent(name, settings), &|name| Ok(given.environment(name)))
     });
     learnt.map(|learnt| learnt.steps).map_err(|error| given.raise(py, &error))
 }

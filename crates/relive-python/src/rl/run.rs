@@ -10,11 +10,11 @@ use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use relive_rl::SavedPolicy;
 use relive_rl::logging::Loggers;
 use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
-use relive_rl::{RlError, SavedPolicy};
 
-use super::agents::{agent_of, within};
+use super::agents::agent_of;
 use super::foreign::Raised;
 use super::hooks::hooks;
 use super::log_files::{Event, FileRequest, Files, Outcome};
@@ -58,7 +58,7 @@ pub(crate) fn train_agent<'py>(
     on_batch: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
-    let (agent, is_foreign) = agent_of(agent, &raised)?;
+    let agent = agent_of(agent, &raised)?;
     finalization::park_when_finalized();
     let (event_sender, events) = sync_channel(1);
     let mut loggers = Loggers::new();
@@ -73,7 +73,6 @@ pub(crate) fn train_agent<'py>(
     let are_processes = supervisor
         .as_ref()
         .map_or(Ok(false), |supervisor| supervisor.getattr(intern!(py, "has_workers"))?.extract::<bool>())?;
-    let looks_on = on_step.is_some() || on_batch.is_some();
     let options = RunOptions {
         environment: name,
         loggers,
@@ -106,15 +105,15 @@ pub(crate) fn train_agent<'py>(
         interrupt: None,
     };
     let (run_reports, source) = (watch.run_reports.clone(), Source::of(environment)?);
-    let (run_raised, is_foreign) = (raised.clone(), is_foreign || source.is_foreign() || looks_on);
+    let run_raised = raised.clone();
     let live_run = LiveRun::of(&watch.stop);
     let work = move || {
         let _alive = live_run;
         let make = source.maker(run_raised);
-        let trained = within(is_foreign, || {
-            let trained = train(&agent, &options, &make, &mut |report| run_reports.note(report))?;
+        let trained = train(&agent, &options, &make, &mut |report| run_reports.note(report));
+        let trained = trained.and_then(|trained| {
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
-            Ok::<_, RlError>((trained.summary, policy))
+            Ok((trained.summary, policy))
         });
         // After a second Ctrl-C, the receiver is gone.
         let _ = event_sender.send(Event::Ended(Box::new(trained)));

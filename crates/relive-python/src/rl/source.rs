@@ -32,11 +32,6 @@ impl Source {
             Source::Foreign(source) => MakeEnvironment::together(Foreign { source, raised }),
         }
     }
-
-    /// Returns whether the source is Python code.
-    pub(super) fn is_foreign(&self) -> bool {
-        matches!(self, Source::Foreign(_))
-    }
 }
 
 /// Python environments.

@@ -7,6 +7,7 @@ use relive_env::{BatchEnvironment, Buffer, State, TimeStep};
 use super::finite::FiniteCheck;
 use super::{Acted, Episode, Rollout};
 use crate::contracts::WeightStore;
+use crate::stop::Stop;
 use crate::times::Lap;
 use crate::{ActStep, Part, Policy, Result, Weights, state};
 
@@ -111,11 +112,15 @@ impl RolloutWorker {
     }
 
     /// Plays `count` complete episodes with the newest weights. Each environment plays a fixed share of these episodes,
-    /// one after the other, which avoids a bias towards short episodes.
+    /// one after the other, which avoids a bias towards short episodes. Returns `None` if the run should stop before
+    /// the last episode ends.
     ///
     /// # Errors
     /// Same as [`rollout`](Self::rollout).
-    pub(crate) fn episodes(&mut self, count: usize) -> Result<Vec<Episode>> {
+    pub(crate) fn episodes(&mut self, count: usize, stop: &Stop) -> Result<Option<Vec<Episode>>> {
+        if stop.is_stopped() {
+            return Ok(None);
+        }
         self.is_begun = false;
         self.begin()?;
         let of = self.rows.len();
@@ -123,11 +128,13 @@ impl RolloutWorker {
             row.episodes_to_report = count / of + usize::from(number < count % of);
         }
         let mut lap = Lap::begin();
-        while self.rows.iter().any(|row| row.episodes_to_report > 0) {
+        while !stop.is_stopped() && self.rows.iter().any(|row| row.episodes_to_report > 0) {
             self.step(&mut lap)?;
         }
+        let is_complete = self.rows.iter().all(|row| row.episodes_to_report == 0);
         self.rows.iter_mut().for_each(|row| row.episodes_to_report = usize::MAX);
-        Ok(self.take_acted().episodes)
+        let episodes = self.take_acted().episodes;
+        Ok(is_complete.then_some(episodes))
     }
 
     /// Loads the newest weights, and resets the environments unless they are already reset.

@@ -203,6 +203,11 @@ impl Crew {
         self.0.parts.keep(name, Box::new(move || Some(state.clone())));
     }
 
+    /// From now on, saves nothing together with the run.
+    pub(crate) fn forget_parts(&self) {
+        self.0.parts.forget();
+    }
+
     /// Returns the saved state of the part with the given name, if there is one.
     pub(crate) fn saved(&self, name: &str) -> Option<&[u8]> {
         self.0.parts.saved(name)

@@ -40,6 +40,12 @@ impl SavedParts {
         self.parts.lock().insert(name.to_owned(), save_part);
     }
 
+    /// From now on, saves no part. Drops what the parts hold.
+    pub(crate) fn forget(&self) {
+        let parts = std::mem::take(&mut *self.parts.lock());
+        drop(parts);
+    }
+
     /// Returns the current state of the part with the given name, if there is such a part.
     pub(crate) fn now(&self, name: &str) -> Option<Vec<u8>> {
         self.parts.lock().get(name)?()

@@ -81,18 +81,24 @@ impl Session {
         on_report: OnReport<'_>,
         after: &mut dyn FnMut(&mut Session, [u64; 2]) -> Result<()>,
     ) -> Result<()> {
+        // A stopped run may have left its last evaluation incomplete.
+        self.evaluate_if_due(self.counters.evaluated_at(options), options, on_report)?;
         while !self.is_done(options) {
             let before = self.steps(options);
             if !self.advance(options, on_report)? {
                 break;
             }
-            let now = self.steps(options);
-            if options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now)) {
-                self.evaluate(on_report)?;
-            }
-            after(self, [before, now])?;
+            self.evaluate_if_due(before, options, on_report)?;
+            after(self, [before, self.steps(options)])?;
         }
         Ok(())
+    }
+
+    /// Evaluates if an evaluation has become due since the run was at the step `before`.
+    fn evaluate_if_due(&mut self, before: u64, options: &RunOptions, on_report: OnReport<'_>) -> Result<()> {
+        let now = self.steps(options);
+        let is_due = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
+        if is_due { self.evaluate(on_report) } else { Ok(()) }
     }
 
     /// Evaluates at the end, unless the last evaluation is current. The final evaluation is not saved with the run: a
@@ -101,12 +107,13 @@ impl Session {
         if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
     }
 
+    /// Evaluates, unless the run should stop: an incomplete evaluation is discarded, and repeated when the run resumes.
     fn evaluate(&mut self, on_report: OnReport<'_>) -> Result<()> {
         let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
         let (count, mut lap) = (usize::try_from(evaluation.episodes).unwrap_or(usize::MAX), Lap::begin());
-        let episodes = worker.episodes(count)?;
+        let episodes = worker.episodes(count, &self.stop)?;
         self.crew.times().add(Part::Evaluate, lap.lap());
-        for episode in episodes {
+        for episode in episodes.into_iter().flatten() {
             on_report(&Report::Evaluator(self.counters.note_evaluation(&episode)))?;
         }
         Ok(())

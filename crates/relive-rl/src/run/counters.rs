@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use relive_env::State;
 use serde::{Deserialize, Serialize};
 
+use super::RunOptions;
 use crate::logging::{EpisodeReport, LearnerReport};
 use crate::{Episode, Result, Times, state};
 
@@ -43,7 +44,7 @@ pub(super) struct Counters {
     episodes: u64,
     env_steps: u64,
     evaluations: u64,
-    /// Environment and learner steps at the last evaluation; 0 before the first.
+    /// Environment and learner steps at the last evaluation; `u64::MAX` before the first.
     evaluated_at: [u64; 2],
     learner_steps: u64,
     samples: u64,
@@ -112,6 +113,13 @@ impl Counters {
         self.evaluations += 1;
         self.evaluated_at = [self.env_steps, self.learner_steps];
         self.report(0, self.evaluations, episode)
+    }
+
+    /// Returns the [steps](super::session::Session::steps) at the last evaluation; 0 before the first.
+    pub(super) fn evaluated_at(&self, options: &RunOptions) -> u64 {
+        let [env_steps, learner_steps] = self.evaluated_at;
+        let steps = if options.env_steps == 0 { learner_steps } else { env_steps };
+        if steps == u64::MAX { 0 } else { steps }
     }
 
     /// Returns whether no steps have been taken since the last evaluation.

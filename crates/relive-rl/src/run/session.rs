@@ -177,13 +177,20 @@ impl Session {
         if let Some((driver, publishing)) = self.published.take() {
             // The plan's readers of results must end before the last results are read. The plan's threads never wait at
             // a table for long, unlike workers in this process, which wait until the tables are closed.
-            self.plan = Flow::from_iter("nothing", std::iter::empty());
+            self.end_plan();
             let lease = publishing.end();
             driver.end(is_own)?;
             // The lease is released so that the next driver does not need to wait.
             lease.map_or(Ok(()), Lease::release)?;
         }
         Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
+    }
+
+    /// Ends the plan and the evaluator, which closes their environments. The run can no longer be saved.
+    pub(super) fn end_plan(&mut self) {
+        self.crew.forget_parts();
+        self.plan = Flow::from_iter("nothing", std::iter::empty());
+        self.evaluator = None;
     }
 
     /// Returns the progress of the run, for observers.

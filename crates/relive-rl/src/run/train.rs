@@ -158,6 +158,7 @@ fn train_here(
         saved = Some(session.position());
         if options.actors == 0 {
             // A continuing run takes the same steps as a resumed one, and therefore gives the same numbers.
+            session.end_plan();
             *session = begin(Some(snapshot))?;
         }
         session.note_saving(lap.lap());

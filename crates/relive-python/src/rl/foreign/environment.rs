@@ -55,7 +55,7 @@ impl ForeignEnvironments {
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<Py<PyAny>>,
     ) -> Result<(), EnvError> {
         let _doing = self.raised.begin_call(method);
-        finalization::attach(|py| {
+        finalization::attach_in_turn(|py| {
             let answer = call(self.bridge.bind(py))?;
             let (step_types, rewards, discounts, leaves): Answer<'_> = answer.bind(py).extract()?;
             let step_types = array::to_tensor(&step_types)?.to_vec::<u8>();
@@ -77,7 +77,7 @@ impl ForeignEnvironments {
 
 impl Drop for ForeignEnvironments {
     fn drop(&mut self) {
-        let closed = finalization::attach(|py| {
+        let closed = finalization::attach_in_turn(|py| {
             self.bridge
                 .bind(py)
                 .call_method0(intern!(py, "close"))

@@ -64,7 +64,7 @@ impl Raised {
         &self,
         code: impl FnOnce(Python<'_>) -> PyResult<T>,
     ) -> relive_rl::Result<T> {
-        finalization::attach(code).map_err(|error| RlError::Foreign(self.keep(error)))
+        finalization::attach_in_turn(code).map_err(|error| RlError::Foreign(self.keep(error)))
     }
 
     /// Like [`call`](Self::call), but [`waits`](Self::waits) lists the call while it is in progress.

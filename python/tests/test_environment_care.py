@@ -1,0 +1,187 @@
+"""How runs treat environments: which they create, when they close them, and when they stop stepping them."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from test_own_agents import TRANSITIONS, Agent
+
+from relive import rl
+
+
+class Episodes(gymnasium.Env[Any, Any]):
+    """Has episodes of a given length; counts the open environments, and how many there have been at once."""
+
+    observation_space = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    action_space: spaces.Space[Any] = spaces.Discrete(3)
+    made = open = most = 0
+
+    def __init__(self, length: int = 10) -> None:
+        self.length, self.steps = length, 0
+        Episodes.made, Episodes.open = Episodes.made + 1, Episodes.open + 1
+        Episodes.most = max(Episodes.most, Episodes.open)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.steps = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.zeros(2, np.float32), 1.0, self.steps >= self.length, False, {}
+
+    def close(self) -> None:
+        Episodes.open -= 1
+
+
+@pytest.fixture(autouse=True)
+def _count_from_zero() -> None:
+    Episodes.made = Episodes.open = Episodes.most = 0
+
+
+def test_a_saved_run_has_one_environment_at_a_time(tmp_path: pathlib.Path) -> None:
+    rl.run(Agent(TRANSITIONS), Episodes, steps=100, on="serial", checkpoint_dir=tmp_path, checkpoint_every=20)
+    # One for the specs and the first episodes, and one after each of the checkpoints.
+    assert (Episodes.made, Episodes.open, Episodes.most) == (6, 0, 1)
+
+
+def test_a_run_whose_actors_are_processes_closes_what_it_made_for_the_specs() -> None:
+    at_first_episode: list[int] = []
+    rl.run(Agent(TRANSITIONS), Episodes, steps=60, on="processes", actors=1, progress=lambda _: at_first_episode.append(Episodes.open))
+    assert (Episodes.made, Episodes.open) == (1, 0)
+    assert set(at_first_episode) <= {0}
+
+
+def test_evaluations_close_what_they_made() -> None:
+    assert rl.evaluate(lambda _: 0, Episodes, episodes=2).mean_return == 10.0
+    assert (Episodes.made, Episodes.open) == (1, 0)
+    with pytest.raises(ZeroDivisionError):
+        rl.evaluate(lambda _: 1 // 0, lambda seed: Episodes())
+    given = Episodes()
+    rl.evaluate(lambda _: 0, given)
+    assert Episodes.open == 1, "the given environment stays open"
+
+
+ENDLESS_EVALUATION = """
+import sys
+from test_environment_care import Episodes
+from test_own_agents import TRANSITIONS, Agent
+from relive import rl
+
+class Endless(Episodes):
+    evaluated = 0
+
+    def __init__(self, length):
+        super().__init__(length)
+        self.is_evaluator = length > 100
+
+    def step(self, action):
+        if self.is_evaluator and self.steps == 1000:
+            print("evaluating", flush=True)
+        return super().step(action)
+
+made = []
+
+def make(seed):
+    # The first environment is the actor's.
+    made.append(seed)
+    return Endless(10 if len(made) == 1 else int(sys.argv[2]))
+
+options = {"steps": 200, "evaluate_every": 50, "evaluation_episodes": 1, "seed": 3}
+if sys.argv[1] == "timeout":
+    result = rl.run(Agent(TRANSITIONS), make, timeout=1.0, **options)
+    print(result.is_complete, len(result.evaluation.returns), flush=True)
+else:
+    result = rl.run(Agent(TRANSITIONS), make, checkpoint_dir=sys.argv[1], **options)
+    print(len(made), len(result.evaluation.returns), flush=True)
+"""
+
+
+def test_an_evaluation_that_never_ends_can_be_stopped(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS_EVALUATION)
+
+    def program(*arguments: str | pathlib.Path) -> subprocess.Popen[str]:
+        environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+        return subprocess.Popen(
+            [sys.executable, script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+
+    with program("timeout", "1000000000") as timed:
+        assert timed.communicate(timeout=60)[0] == "evaluating\nFalse 0\n"
+    with program(tmp_path / "saved", "1000000000") as interrupted:
+        assert interrupted.stdout is not None and interrupted.stdout.readline() == "evaluating\n"
+        interrupted.send_signal(signal.SIGINT)
+        errors = interrupted.communicate(timeout=60)[1]
+        assert interrupted.returncode == -signal.SIGINT and "KeyboardInterrupt" in errors
+    with program(tmp_path / "saved", "10") as resumed:
+        # A resumed run acts in another environment than the one that was made for the specs.
+        assert resumed.communicate(timeout=60)[0] == "3 4\n", "the incomplete evaluation is repeated"
+
+
+class Remembering(Episodes):
+    """Counts its steps in each thread."""
+
+    memory = threading.local()
+    counts: list[int] = []
+
+    def step(self, action: Any) -> Any:
+        self.memory.count = getattr(self.memory, "count", 0) + 1
+        self.counts.append(self.memory.count)
+        return super().step(action)
+
+
+@pytest.mark.parametrize("actors", [0, 1])
+def test_thread_local_data_of_actors_lives_as_long_as_the_run(actors: int) -> None:
+    Remembering.counts.clear()
+    result = rl.run(Agent(TRANSITIONS), Remembering, steps=100, actors=actors)
+    assert result.env_steps >= 100 and max(Remembering.counts) >= 100
+    Remembering.counts.clear()
+    rl.run(Agent(TRANSITIONS), Remembering, steps=20, actors=actors)
+    assert Remembering.counts[0] == 1, "another run has other threads"
+
+
+class Numbers(Episodes):
+    """Observes given numbers, in a given space."""
+
+    def __init__(self, space: spaces.Space[Any], seen: Any) -> None:
+        super().__init__()
+        self.observation_space, self.seen = space, seen  # type: ignore[misc]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return self.seen, super().reset()[1]
+
+    def step(self, action: Any) -> Any:
+        return self.seen, *super().step(action)[1:]
+
+
+IMAGE = spaces.Box(0, 255, (2,), np.uint8)
+
+
+@pytest.mark.parametrize("seen, number", [([0.5, 1.0], "0.5"), (np.array([1, 300]), "300"), (np.float32([np.nan, 0]), "nan")])
+def test_observations_that_a_conversion_would_change_are_refused(seen: Any, number: str) -> None:
+    text = rf"Numbers.reset.. returned an invalid result: .* numbers such as {number} cannot be converted to uint8"
+    with pytest.raises(TypeError, match=text):
+        rl.run(Agent(TRANSITIONS), lambda seed: Numbers(IMAGE, seen), steps=10)
+
+
+def test_whole_numbers_of_another_type_are_converted() -> None:
+    adapted = rl.GymEnvironment(Numbers(IMAGE, np.array([7.0, 255.0])))
+    observation = adapted.reset().observation
+    assert observation.dtype == np.uint8 and observation.tolist() == [7, 255]
+
+
+def test_discrete_observations_keep_their_numbers() -> None:
+    agent = Agent(rl.Rollouts(steps=5))
+    rl.run(agent, lambda seed: Numbers(spaces.Discrete(3, start=5), 7), steps=5)
+    (learner,) = (made for made in agent.made if hasattr(made, "batches"))
+    assert (learner.batches[0].observations == 7).all()
