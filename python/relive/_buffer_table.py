@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import itertools
+import os
+import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from relive import _native, nest
-from relive._n_step import expect_columns
+from relive import nest
+from relive._buffer_checks import expect_like, has_tensors, nesting_of, readable, specs_of, specs_of_rows
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
-from relive.errors import ClosedError
+from relive.errors import ClosedError, FailedPreconditionError
 from relive.server import Server
-from relive.specs import ArraySpec
 from relive.tables import Table
 
 
@@ -32,22 +34,39 @@ class BufferTable:
         self._table = table
         self._name = table.name
         self._server: Server | None = None
-        # Names of the columns; queried from the table if the buffer was loaded or already has a server.
-        self._columns: set[str] | None = None
+        # The specs of a step, which the first step determines, and the names of its columns.
+        self._specs: Mapping[str, Any] | None = None
+        self._columns: Set[str] = frozenset()
+        # Whether the writer has taken a step that was compared with the first one; it refuses columns of other types.
+        self._is_checked = False
+        self._is_unsigned = False
+        # The names of a step with nested columns, if the table has no signature, because its server was started before
+        # the first step. The writer would take other names.
+        self._nesting: Any = None
         # The number of steps that the writer retains.
         self._kept = 1
         self._iterators: dict[int, BatchIterator] = {}
         self._is_flushed = True
-        self._is_closed = False
+        self.is_closed = False
+        self._process = os.getpid()
 
     def expect_open(self) -> None:
         """Raises ``ClosedError`` if the buffer is closed."""
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError("the buffer is closed")
 
+    def _expect_own_process(self) -> None:
+        """Raises ``FailedPreconditionError`` in a process that was forked after the buffer was created."""
+        if os.getpid() != self._process:
+            raise FailedPreconditionError(
+                f"this buffer belongs to process {self._process}, from which this one was forked; serve() it there, and connect to its "
+                "port with a relive.Client"
+            )
+
     @property
-    def is_started(self) -> bool:
-        return self._server is not None
+    def is_bound(self) -> bool:
+        """Whether the columns of a step are determined."""
+        return self._specs is not None
 
     @property
     def server(self) -> Server:
@@ -55,10 +74,33 @@ class BufferTable:
         self.flush()
         return self._start(self._table) if self._server is None else self._server
 
+    def save(self, folder: str) -> None:
+        """Saves the table in a folder."""
+        self.server._native.save(folder)
+
     def load(self, checkpoint: str) -> None:
         """Loads a table that was saved in a folder; the folder is not changed."""
         with tempfile.TemporaryDirectory() as folder:
             self._start(self._table, DefaultCheckpointer(folder, fallback_checkpoint_path=checkpoint))
+
+    def archive(self) -> bytes | None:
+        """Returns the saved table as a file, or ``None`` before its server is started."""
+        self.expect_open()
+        if self._server is None:
+            return None
+        archive = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(folder)
+            with tarfile.open(fileobj=archive, mode="w") as files:
+                files.add(folder, ".")
+        return archive.getvalue()
+
+    def load_archive(self, archive: bytes) -> None:
+        """Loads a table from the file that :meth:`archive` has returned."""
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+                files.extractall(folder, filter="data")
+            self.load(folder)
 
     def _start(self, table: Table, loader: DefaultCheckpointer | None = None) -> Server:
         self._table = table
@@ -70,89 +112,135 @@ class BufferTable:
 
     def add(self, step: Mapping[str, Any], priority: float) -> None:
         """Adds a step as an item."""
-        if self._server is None:
-            self.expect_open()
-            step = _native.with_lists_joined(dict(step))
-            with self._first(step, nest.map_structure(_spec, step)):
+        if not self._is_checked or self._has_other_names(step):
+            step = readable(step)
+            with self._checked(specs_of(step)):
                 return self._append(step, priority)
-        if self._columns is None or step.keys() != self._columns:
-            self._check_columns(step)
-        self._append(step, priority)
+        try:
+            self._append(step, priority)
+        except Exception as error:
+            if not has_tensors(step):
+                self._recover(error, lambda: specs_of(readable(step)))
+                raise
+            # numpy refuses tensors with a gradient, on a device or of the type bfloat16.
+            self.add(readable(step), priority)
 
     def _append(self, step: Mapping[str, Any], priority: float) -> None:
         self._writer.append_item(self._name, priority, step)
         self._is_flushed = False
 
-    @contextlib.contextmanager
-    def _first(self, step: Mapping[str, Any], signature: Any) -> Iterator[None]:
-        """Creates the server for the first step, which determines the columns. If adding the step fails, the buffer stays
-        as it was."""
-        if not step:
-            raise ValueError("a step must have at least one column")
-        table = self._table
-        server = self._start(table.replace(signature=signature))
-        try:
-            yield
-        except Exception:
-            self._server, self._table, self._is_flushed = None, table, True
-            server.stop()
-            raise
-        self._columns = set(step)
-
-    def add_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
-        """Adds ``count`` steps, each as one item; the leading dimension of each column is ``count``."""
-        if self._server is None:
-            self.expect_open()
-            if not count:
-                # Without rows, the types of the columns are unknown.
+    def add_rows(self, count: int, rows: Mapping[str, Any], priorities: list[float]) -> None:
+        """Adds ``count`` readable steps, each as one item with a priority; the leading dimension of each column is
+        ``count``."""
+        if not self._is_checked or count > self._kept or self._has_other_names(rows):
+            if self._server is None and not count:
+                self.expect_open()
                 return
-            signature = nest.map_structure(lambda leaf: _spec(np.asarray(leaf)[0]), rows)
-            with self._first(rows, signature):
-                return self._append_rows(count, rows, priority)
-        if self._columns is None or rows.keys() != self._columns:
-            self._check_columns(rows)
-        self._append_rows(count, rows, priority)
+            with self._checked(specs_of_rows(rows)):
+                return self._append_rows(count, rows, priorities)
+        try:
+            self._append_rows(count, rows, priorities)
+        except Exception as error:
+            self._recover(error, lambda: specs_of_rows(rows))
+            raise
 
-    def _append_rows(self, count: int, rows: Mapping[str, Any], priority: float) -> None:
+    def _append_rows(self, count: int, rows: Mapping[str, Any], priorities: list[float]) -> None:
         if count > self._kept:
             # Items can only refer to steps that the writer retains.
             self.flush()
             self._writer = self._client.trajectory_writer(num_keep_alive_refs=count)
             self._kept = count
         self._writer.append_sequence(rows)
-        self._writer.create_window_items(self._name, [priority] * count, range(-count, 0), squeeze=True)
+        self._writer.create_window_items(self._name, priorities, range(-count, 0), squeeze=True)
         self._is_flushed = False
 
-    def _check_columns(self, step: Mapping[str, Any]) -> None:
-        """Raises ``ValueError`` if the step's column names differ from the column names of earlier steps."""
-        if self._columns is None:
-            structure = self._client.server_info()[self._name].structure
-            self._columns = set(step if structure is None else structure)
-        expect_columns(self._columns, step)
+    def _has_other_names(self, step: Mapping[str, Any]) -> bool:
+        return step.keys() != self._columns or (self._nesting is not None and nesting_of(step) != self._nesting)
+
+    @contextlib.contextmanager
+    def _checked(self, specs: Mapping[str, Any]) -> Iterator[None]:
+        """Compares a step that is added with the first step. The first step determines the columns. If adding a step
+        fails, the buffer stays as it was."""
+        self.expect_open()
+        if not specs:
+            raise ValueError("a step must have at least one column")
+        is_first, table = self._server is None, self._table
+        if is_first:
+            self._start(table.replace(signature=specs))
+        elif self._specs is None:
+            self._bind_to_stored()
+        if self._specs is not None:
+            expect_like(self._specs, specs)
+        try:
+            yield
+        except Exception as error:
+            if is_first:
+                self._stop()
+                self._table = table
+            else:
+                self._recover(error, lambda: specs)
+            raise
+        if self._specs is None:
+            self._specs = specs
+        self._columns, self._is_checked = self._specs.keys(), True
+        if self._is_unsigned and any(map(nest.is_nested, self._specs.values())):
+            self._nesting = nesting_of(self._specs)
+
+    def _bind_to_stored(self) -> None:
+        """Determines the columns by the table's signature or, without one, by its oldest item."""
+        self._specs = self._client.server_info()[self._name].structure
+        self._is_unsigned = self._specs is None
+        if self._is_unsigned:
+            self.flush()
+            keys = [item.key for item in itertools.islice(self._client.items(self._name), 1)]
+            stored = [item.data for item in self._client.get_items(self._name, keys) if item is not None]
+            self._specs = next((specs_of(data) for data in stored if isinstance(data, Mapping)), None)
+
+    def _recover(self, error: Exception, specs: Callable[[], Any]) -> None:
+        """Makes the table ready for further steps after it has refused one with an error.
+
+        Raises:
+          ValueError: the step is not like the first one; this error names the column, and says what to do.
+          TypeError: a value of the step is ``None``.
+          FailedPreconditionError: the buffer belongs to another process.
+        """
+        self._expect_own_process()
+        # The writer would keep the columns of the refused step.
+        self._is_checked = False
+        self.flush()
+        self._writer.close()
+        self._writer = self._client.trajectory_writer(num_keep_alive_refs=self._kept)
+        if isinstance(error, ValueError) and self._specs is not None:
+            expect_like(self._specs, specs())
 
     def flush(self) -> None:
         """Waits until the table contains all added steps."""
-        if not self._is_flushed:
+        if self._is_flushed:
+            return
+        try:
             self._writer.flush()
-            self._is_flushed = True
+        except FailedPreconditionError:
+            self._expect_own_process()
+            raise
+        self._is_flushed = True
 
-    def sample(self, batch_size: int) -> Batch:
-        """Returns a batch.
-
-        Raises:
-          ValueError: the table is empty.
-        """
+    def sample(self, batch_size: int) -> Batch | None:
+        """Returns a batch, or ``None`` if the table is empty."""
         self.expect_open()
         self.flush()
         if self._server is None or not self._table.can_sample(1):
-            raise ValueError("the buffer is empty; add steps before you sample")
+            return None
         iterator = self._iterators.get(batch_size)
         if iterator is None:
             iterator = self._client.batches(self._name, batch_size)
             if len(self._iterators) == _MAX_ITERATORS:
                 self._iterators.pop(next(iter(self._iterators))).close()
             self._iterators[batch_size] = iterator
-        return next(iterator)
+        try:
+            return next(iterator)
+        except FailedPreconditionError:
+            self._expect_own_process()
+            raise
 
     def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
         self.expect_open()
@@ -165,19 +253,26 @@ class BufferTable:
         self.flush()
         return 0 if self._server is None else self._table.info.current_size
 
-    def close(self) -> None:
-        if self._is_closed:
-            return
-        self._is_closed = True
-        for iterator in self._iterators.values():
-            iterator.close()
+    def clear(self) -> None:
+        """Removes all items. The columns stay determined."""
+        self.expect_open()
+        self.flush()
         if self._server is not None:
+            self._client.reset(self._name)
+
+    def close(self) -> None:
+        if self.is_closed:
+            return
+        self.is_closed, self._is_checked = True, False
+        # The server's threads exist only in the process that started it.
+        if self._server is not None and os.getpid() == self._process:
+            for iterator in self._iterators.values():
+                iterator.close()
             self.flush()
-            self._writer.close()
-            self._server.stop()
-            self._server = None
+            self._stop()
 
-
-def _spec(leaf: Any) -> ArraySpec:
-    array = np.asarray(leaf)
-    return ArraySpec(array.shape, array.dtype)
+    def _stop(self) -> None:
+        assert self._server is not None
+        self._writer.close()
+        self._server.stop()
+        self._server, self._is_flushed = None, True

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import nest
+from relive._buffer_checks import expect_columns
 
 # The fields with which a step reports the end of its episode.
 _DONE, _TERMINATED, _TRUNCATED = "done", "terminated", "truncated"
 
-# Columns with this prefix contain the values after the last step of a window; other columns contain the values before
-# the first step.
-_NEXT = "next_"
+# The column of this name, and columns with the prefix "next_", contain the values after the last step of a window; other
+# columns contain the values before the first step.
+_NEXT = "next"
+
+# The column of the rewards of a window's steps.
+_REWARDS = "rewards"
 
 
 class NStep:
     """Creates transitions over up to ``n_step`` steps from the parallel steps of many environments.
 
     A window of m steps that starts at step t has the columns of step t, with these exceptions: ``reward`` is the sum of
-    γ^k r_{t+k} for k from 0 to m - 1; ``terminated``, ``truncated``, ``done`` and columns that begin with ``next_``
-    come from the window's last step; and ``discount`` is γ^m, or 0 if the last step terminated the episode (Sutton and
-    Barto, Reinforcement Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end of an
-    episode.
+    γ^k r_{t+k} for k from 0 to m - 1; ``terminated``, ``truncated``, ``done``, ``next`` and columns that begin with
+    ``next_`` come from the window's last step; and ``discount`` is γ^m, or 0 if the last step terminated the episode
+    (Sutton and Barto, Reinforcement Learning, 2nd ed., equation 7.1). m is ``n_step``, or less for windows at the end
+    of an episode.
+
+    With ``keeps_rewards``, the column ``rewards`` of the shape ``[n_step]`` has the rewards of the window's steps, and
+    zeros after them.
     """
 
-    def __init__(self, n_step: int, discount: float) -> None:
+    def __init__(self, n_step: int, discount: float, *, keeps_rewards: bool = False) -> None:
         self._n_step = n_step
         self._discount = discount
+        self._keeps_rewards = keeps_rewards
         self._steps: collections.deque[dict[str, Any]] = collections.deque(maxlen=n_step)
         # The number of these steps that belong to each environment's current episode.
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
@@ -42,10 +50,16 @@ class NStep:
 
         Raises:
           ValueError: a column is missing or unexpected, has another data type or shape than before, or the number of
-            environments changed. Nothing is stored in this case.
+            environments changed; or windows of several steps have no column for the observation after them. Nothing is
+            stored in this case.
           TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
         _check(step)
+        if self._n_step > 1 and not any(map(_is_next, step)):
+            raise ValueError(
+                f"with n_step={self._n_step}, the observation after a step must be in a column whose name begins with next_, such as "
+                f"next_observation, since other columns come from a window's first step; the columns of this step are {sorted(step)}"
+            )
         rewards = np.asarray(step["reward"])
         if not self._steps:
             self._ages = np.zeros(len(rewards), np.int64)
@@ -54,6 +68,10 @@ class NStep:
                 f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
                 "a buffer with n_step must always get steps of the same environments, and add() is for a single one"
             )
+        for name in (_TERMINATED, _DONE, _TRUNCATED):
+            if name in step and np.shape(step[name]) != rewards.shape:
+                raise ValueError(f"{name} must have one value for each environment, shape {rewards.shape}, but its shape is "
+                                 f"{np.shape(step[name])}")
         # The caller may overwrite the arrays.
         copied = nest.map_structure(lambda leaf: np.array(leaf), dict(step))
         for name, column in copied.items():
@@ -79,12 +97,22 @@ class NStep:
             if len(environments):
                 parts.append(self._window(length, environments))
         self._ages[has_ended] = 0
-        if not parts:
-            return 0, {}
-        if len(parts) == 1:
-            return len(parts[0]["discount"]), parts[0]
-        joined = nest.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
-        return len(joined["discount"]), joined
+        return _joined(parts)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether a window waits for further steps."""
+        return self._n_step > 1 and bool(self._ages.any())
+
+    def open(self) -> tuple[int, dict[str, Any]]:
+        """Returns the number of windows that wait for further steps, and their columns, as if their episodes had been
+        truncated after the newest step. They remain open."""
+        parts = []
+        for length in range(1, min(len(self._steps) + 1, self._n_step)):
+            environments = np.flatnonzero(self._ages >= length)
+            if len(environments):
+                parts.append(self._window(length, environments))
+        return _joined(parts)
 
     def _window(self, length: int, environments: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Returns the transitions over the last ``length`` steps of these environments."""
@@ -94,22 +122,29 @@ class NStep:
             reward = step["reward"][environments] + self._discount * reward
         window = {}
         for name, column in steps[0].items():
-            is_of_last = name.startswith(_NEXT) or name in (_DONE, _TERMINATED, _TRUNCATED)
+            is_of_last = _is_next(name) or name in (_DONE, _TERMINATED, _TRUNCATED)
             source = steps[-1][name] if is_of_last else column
             window[name] = nest.map_structure(lambda leaf: leaf[environments], source)
         window["reward"] = reward.astype(np.float32)
+        if self._keeps_rewards:
+            kept = np.zeros((len(environments), self._n_step), np.float32)
+            kept[:, :length] = np.stack([step["reward"][environments] for step in steps], axis=1)
+            window[_REWARDS] = kept
         has_terminated = _terminated(steps[-1])[environments]
         window["discount"] = np.where(has_terminated, 0.0, self._discount**length).astype(np.float32)
         return window
 
 
-def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
-    """Raises ``ValueError`` if the step's column names differ from ``names``, the column names of earlier steps."""
-    if step.keys() != names:
-        raise ValueError(
-            f"the steps of the buffer have the columns {sorted(names)}, but this one has {sorted(step)}; use the same column names, or "
-            "another buffer"
-        )
+def _joined(parts: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+    """Returns the number and the columns of all windows of several groups."""
+    if not parts:
+        return 0, {}
+    joined = parts[0] if len(parts) == 1 else nest.map_structure(lambda *leaves: np.concatenate(leaves), *parts)
+    return len(joined["discount"]), joined
+
+
+def _is_next(name: str) -> bool:
+    return name == _NEXT or name.startswith(f"{_NEXT}_")
 
 
 def _expect_types(previous: Mapping[str, Any], step: Mapping[str, Any]) -> None:

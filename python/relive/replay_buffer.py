@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+import sys
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from relive import _native, item_selectors, nest, rate_limiters
+from relive import item_selectors, nest, rate_limiters
+from relive._buffer_checks import readable
 from relive._buffer_settings import BufferSettings, load
 from relive._buffer_table import BufferTable
-from relive._frameworks import as_numpy, converted
+from relive._frameworks import as_floats, converted
 from relive._n_step import NStep
 from relive.security import ServerTls
 from relive.server import Server
@@ -32,8 +33,14 @@ class ReplayBuffer:
     >>> buffer.sample()["observation"].shape
     (32, 4)
 
-    A step is a mapping of names to values, which may be nests. The steps are items of a table of an in-process
-    :class:`relive.Server`, which has no port until :meth:`serve` opens one. Only one thread at a time may use a buffer.
+    A step is a mapping of names to values, which may be nests. The first step determines the names, data types and
+    shapes. Strings are sampled as bytes, in arrays of objects. The steps are items of a table of an in-process
+    :class:`relive.Server`, which has no port until :meth:`serve` opens one. Only one thread at a time may use a buffer,
+    and only the process that created it.
+
+    Copies (``copy.deepcopy``, ``copy.copy``) and pickled buffers contain the transitions, their priorities and the
+    attributes. They do not contain the steps of incomplete n-step windows, the state of the random choices (a copy
+    begins them anew from ``seed``), and the port of :meth:`serve`.
 
     Args:
       capacity: the number of transitions that are kept; the oldest are evicted.
@@ -45,7 +52,8 @@ class ReplayBuffer:
       discount: γ. With it, steps must have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
         truncated. The buffer adds the column ``discount``: γ^m for a transition over m steps, or 0 where the episode
         terminated, so that ``reward + discount * value(next_observation)`` is the target. ``reward`` becomes the
-        discounted sum over the m steps. Columns with the prefix ``next_`` are taken from the last of these steps.
+        discounted sum over the m steps, as float32. The column ``next`` and columns with the prefix ``next_`` are taken
+        from the last of these steps; with ``n_step`` above 1, at least one column must have such a name.
       seed: the seed of the random choices; with the same seed, the same calls produce the same batches.
       table: the table's name, for clients that connect after :meth:`serve`.
 
@@ -67,91 +75,119 @@ class ReplayBuffer:
         table: str = "replay",
     ) -> None:
         self._settings = BufferSettings(capacity, batch_size, prioritized, n_step, discount, table)
+        self._seed = seed
         self.beta = beta
-        sampler = item_selectors.Uniform() if prioritized is None else item_selectors.Prioritized(prioritized)
-        self._is_prioritized = prioritized is not None
-        self._exponent = 1.0 if prioritized is None else prioritized
-        self._n_step = None if discount is None else NStep(n_step, discount)
         self._highest = 1.0
+        self._build()
+
+    def _build(self) -> None:
+        """Creates an empty table and empty windows."""
+        settings = self._settings
+        self._is_prioritized = settings.prioritized is not None
+        self._exponent = 1.0 if settings.prioritized is None else settings.prioritized
+        # The powers of greater priorities may be infinite after rounding.
+        self._limit = 0.999 * sys.float_info.max ** (1 / max(self._exponent, 1.0))
+        sampler = item_selectors.Prioritized(self._exponent) if self._is_prioritized else item_selectors.Uniform()
+        self._n_step = self._windows()
         self._table = BufferTable(
-            Table(table, sampler, item_selectors.Fifo(), capacity, rate_limiters.MinSize(1), seed=seed)
+            Table(settings.table, sampler, item_selectors.Fifo(), settings.capacity, rate_limiters.MinSize(1), seed=self._seed)
         )
+
+    def _windows(self) -> NStep | None:
+        settings = self._settings
+        return None if settings.discount is None else NStep(settings.n_step, settings.discount)
 
     def add(self, step: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds a step of a single environment, as a mapping or as keyword arguments.
 
-        ``priority`` replaces the default priority, the highest so far.
+        ``priority`` replaces the default priority, the highest so far. With ``n_step`` above 1, it is the priority of
+        all transitions that this step completes; it has no effect if it completes none.
 
         Raises:
-          ValueError: a step with a different structure, data type or shape than the previous steps, a missing column, a
+          ValueError: a step with a different structure, data type or shape than the first step, a missing column, a
             column that the buffer itself adds, or a priority that is negative, not finite, or too large for the
             exponent.
           TypeError: a value that is not a tensor.
           ClosedError: the buffer is closed.
+          FailedPreconditionError: the buffer was created before this process was forked.
         """
         step = columns if step is None else {**step, **columns} if columns else step
         if self._n_step is not None:
-            step = _native.with_lists_joined(dict(step))
-            return self._add_windows(nest.map_structure(lambda leaf: np.asarray(leaf)[None], step), priority)
-        priority = self._highest if priority is None else self._checked(priority)
-        if not self._table.is_started:
+            rows = nest.map_structure(lambda leaf: np.asarray(leaf)[None], readable(step))
+            return self._add_windows(self._n_step, rows, priority)
+        value = self._highest
+        if priority is not None:
+            value = float(priority)
+            self._expect_valid(value)
+        if not self._table.is_bound:
             self._check_names(step)
-        self._table.add(step, priority)
-        self._highest = max(self._highest, priority)
+        self._table.add(step, value)
+        self._highest = max(self._highest, value)
 
-    def add_batch(self, steps: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
+    def add_batch(
+        self, steps: Mapping[str, Any] | None = None, /, *, priority: npt.ArrayLike | None = None, **columns: Any
+    ) -> None:
         """Adds one step from each of many environments; the leading dimension of every column indexes the environments.
 
         With ``discount``, the buffer tracks the episodes of each environment separately. Without ``discount``, the
         leading dimension can have any meaning and size.
 
+        ``priority`` is a number for all steps, or an array with a number for each step. With ``n_step`` above 1, it
+        must be one number, which all transitions get that this call completes.
+
         Raises:
           The same exceptions as :meth:`add`, and ValueError for columns with different leading dimensions.
         """
-        steps = _native.with_lists_joined({**(steps or {}), **columns})
+        steps = readable({**(steps or {}), **columns})
         if self._n_step is not None:
-            return self._add_windows(steps, priority)
+            return self._add_windows(self._n_step, steps, priority)
         leaves = nest.flatten(steps)
         if not leaves or not all(map(np.ndim, leaves)):
             raise ValueError("the steps of add_batch must have columns with a leading dimension; use add for a single step")
         self._add_rows(len(np.asarray(leaves[0])), steps, priority)
 
-    def _add_windows(self, steps: Mapping[str, Any], priority: float | None) -> None:
-        assert self._n_step is not None
+    def _add_windows(self, windows: NStep, steps: Mapping[str, Any], priority: npt.ArrayLike | None) -> None:
         self._table.expect_open()
         if priority is not None:
-            self._checked(priority)
-        count, windows = self._n_step.push(steps)
+            given = as_floats(priority)
+            if given.ndim and self._settings.n_step > 1:
+                raise ValueError("with n_step, priority must be one number, which all transitions get that this call completes, but its "
+                                 f"shape is {given.shape}")
+            self._expect_valid(given)
+        count, rows = windows.push(steps)
         if count:
-            self._add_rows(count, windows, priority)
+            self._add_rows(count, rows, priority)
 
-    def _add_rows(self, count: int, rows: Mapping[str, Any], priority: float | None) -> None:
-        priority = self._highest if priority is None else self._checked(priority)
-        if not self._table.is_started:
+    def _add_rows(self, count: int, rows: Mapping[str, Any], priority: npt.ArrayLike | None) -> None:
+        priorities = [self._highest] * count if priority is None else self._for_rows(count, priority)
+        if not self._table.is_bound:
             self._check_names(rows)
-        self._table.add_rows(count, rows, priority)
-        self._highest = max(self._highest, priority)
+        self._table.add_rows(count, rows, priorities)
+        self._highest = max([self._highest, *priorities])
 
-    def _checked(self, given: float) -> float:
-        """Returns the priority of a new transition.
+    def _for_rows(self, count: int, priority: npt.ArrayLike) -> list[float]:
+        """Returns the priority of each of ``count`` new transitions."""
+        given = as_floats(priority)
+        self._expect_valid(given)
+        if given.ndim and given.shape != (count,):
+            raise ValueError(f"priority must be one number, or an array with one for each of the {count} steps, but its shape is "
+                             f"{given.shape}")
+        priorities: list[float] = np.broadcast_to(given, count).tolist()
+        return priorities
 
-        Raises:
-          ValueError: the priority is invalid. The table would refuse the item only after it was sent.
-        """
-        priority = float(given)
-        try:
-            is_valid = priority >= 0 and math.isfinite(priority**self._exponent)
-        except OverflowError:
-            is_valid = False
-        if not is_valid:
-            raise ValueError(f"priority must be a number from 0, finite also to the power of {self._exponent:g}, got {priority}")
-        return priority
+    def _expect_valid(self, priorities: float | npt.NDArray[np.float64]) -> None:
+        """Raises ``ValueError`` if a priority is invalid. The table would refuse it only after other changes, or after
+        the item was sent."""
+        is_valid = (priorities >= 0) & (priorities <= self._limit)
+        if not (is_valid if isinstance(is_valid, bool) else is_valid.all()):
+            bad = np.asarray(priorities)[~np.asarray(is_valid)][0]
+            raise ValueError(f"priority must be a number from 0, finite also to the power of {self._exponent:g}, got {bad}")
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
         if self._is_prioritized and (_WEIGHTS in step or _KEYS in step):
             raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are extra columns of a prioritized buffer; rename your columns")
 
-    def sample(self, batch_size: int | None = None, to: str = "numpy") -> dict[str, Any]:
+    def sample(self, batch_size: int | None = None, to: str = "numpy", *, device: Any = None) -> dict[str, Any]:
         """Returns a batch; the leading dimension of each column indexes the transitions.
 
         A prioritized buffer adds ``weights``, the importance weights (N·P)^-β divided by the largest weight in the
@@ -160,36 +196,59 @@ class ReplayBuffer:
         Args:
           batch_size: the number of transitions in this batch.
           to: the library of the arrays: ``"numpy"``, ``"torch"`` or ``"jax"``; ``keys`` are always numpy arrays.
+          device: the device of PyTorch's or JAX's arrays, as in :func:`relive.torch.to_torch` and
+            :func:`relive.jax.to_jax`.
 
         Raises:
-          ValueError: the buffer is empty, ``batch_size`` is below 1, or ``to`` is not one of these names.
+          ValueError: the buffer is empty, ``batch_size`` is below 1, ``to`` is not one of these names, or a ``device``
+            for numpy.
           ClosedError: the buffer is closed.
         """
-        batch = self._table.sample(self._settings.batch_size if batch_size is None else batch_size)
+        size = self.batch_size if batch_size is None else batch_size
+        batch = self._table.sample(size)
+        if batch is None:
+            return converted(self._sample_empty(size), to, device)
         data: dict[str, Any] = dict(batch.data)
         if self._is_prioritized:
             data[_WEIGHTS] = batch.weights(self.beta)
-        data = converted(data, to)
+        data = converted(data, to, device)
         if self._is_prioritized:
             data[_KEYS] = batch.info.key
         return data
+
+    def _sample_empty(self, batch_size: int) -> dict[str, Any]:
+        """Called by :meth:`sample` if the table has no transitions."""
+        if self._n_step is not None and self._n_step.has_open:
+            raise ValueError(f"no window of n_step={self._settings.n_step} steps is complete yet; add more steps before you sample")
+        raise ValueError("the buffer is empty; add steps before you sample")
 
     def update(self, keys: npt.ArrayLike, priorities: npt.ArrayLike) -> None:
         """Sets the priorities of the transitions ``keys``, as returned by :meth:`sample`. Evicted transitions are
         ignored.
 
-        Transitions with priority 0 are never sampled again, so programs usually add a small constant to the errors.
+        Transitions with priority 0 are not sampled as long as others have higher priorities, so programs usually add a
+        small constant to the errors. If all priorities are 0, sampling is uniform.
 
         Raises:
-          ValueError: different lengths, a priority that is negative or not a number, or a buffer that is not
-            prioritized.
+          ValueError: different lengths, a priority that is negative, not finite, or too large for the exponent, or a
+            buffer that is not prioritized. No priority changes in this case.
         """
         if not self._is_prioritized:
             raise ValueError("the buffer has no priorities; create it with, for example, prioritized=0.6")
-        values = np.asarray(as_numpy(priorities), np.float64)
+        values = as_floats(priorities)
+        self._expect_valid(values)
         self._table.update(keys, values)
-        if values.size:
-            self._highest = max(self._highest, float(values.max()))
+        self._highest = max(self._highest, float(values.max(initial=0.0)))
+
+    @property
+    def capacity(self) -> int:
+        """The number of transitions that are kept."""
+        return self._settings.capacity
+
+    @property
+    def batch_size(self) -> int:
+        """The default number of transitions in a batch."""
+        return self._settings.batch_size
 
     def __len__(self) -> int:
         """Returns the number of transitions in the buffer."""
@@ -210,7 +269,7 @@ class ReplayBuffer:
           RuntimeError: writing failed.
         """
         path = os.path.abspath(path)
-        self.server._native.save(path)
+        self._table.save(path)
         self._settings.save(path, beta=self.beta, highest_priority=self._highest)
 
     @classmethod
@@ -241,9 +300,30 @@ class ReplayBuffer:
         """Opens a port for clients in other processes, and returns it; see :meth:`relive.Server.listen`."""
         return self.server.listen(port, host=host, tls=tls, token=token, token_file=token_file)
 
+    def clear(self) -> None:
+        """Removes all transitions and incomplete n-step windows, and resets the highest priority to 1. The names, data
+        types and shapes of steps remain determined."""
+        self._table.clear()
+        self._n_step, self._highest = self._windows(), 1.0
+
     def close(self) -> None:
         """Closes the buffer and releases its transitions."""
         self._table.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {**vars(self), "archive": self._table.archive()}
+        del state["_table"], state["_n_step"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        archive = state.pop("archive")
+        self.__dict__.update(state)
+        self._build()
+        if archive is not None:
+            self._table.load_archive(archive)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(capacity={self.capacity}, {'closed' if self._table.is_closed else f'size={len(self)}'})"
 
     def __enter__(self) -> ReplayBuffer:
         return self

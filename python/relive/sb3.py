@@ -7,9 +7,6 @@ Needs the package ``stable_baselines3``.
 
 from __future__ import annotations
 
-import io
-import tarfile
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +19,8 @@ from stable_baselines3.common.type_aliases import DictReplayBufferSamples, Repla
 from stable_baselines3.common.vec_env import VecNormalize
 
 import relive
+from relive import nest
+from relive._n_step import NStep
 
 __all__ = ["ReplayBuffer"]
 
@@ -33,8 +32,11 @@ class ReplayBuffer(buffers.ReplayBuffer):
     Its transitions are items of a table. They are compressed if that makes them smaller, and sampled without Python's
     interpreter lock. Observations may be dicts.
 
-    ``model.save_replay_buffer`` and ``model.load_replay_buffer`` save and load it as one file. The state of the random
-    choices and incomplete n-step windows are not saved.
+    ``model.save_replay_buffer`` and ``model.load_replay_buffer`` save and load it as one file, as does
+    :mod:`pickle`. The state of the random choices and incomplete n-step windows are not saved.
+
+    Until the first n-step window is complete, :meth:`sample` returns shortened windows, as Stable-Baselines3's buffer
+    does.
 
     Args:
       buffer_size: the number of transitions that are kept, over all environments; rounded to a multiple of ``n_envs``.
@@ -65,7 +67,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
     ) -> None:
         if optimize_memory_usage:
             raise ValueError(
-                "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables already compress their data; omit it"
+                "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables have no neighboring rows; omit it"
             )
         # Skips the superclass's constructor, which allocates arrays for all transitions.
         buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
@@ -73,13 +75,10 @@ class ReplayBuffer(buffers.ReplayBuffer):
         self.optimize_memory_usage = False
         self.handle_timeout_termination = handle_timeout_termination
         self.n_steps, self.gamma = n_steps, gamma
-        self.replay = self._new()
-
-    def _new(self) -> relive.ReplayBuffer:
         # Stable-Baselines3 has seeded numpy's generator by now, if it was given a seed.
         seed = int(np.random.randint(2**31))
-        discount = None if self.n_steps == 1 else self.gamma
-        return relive.ReplayBuffer(self.buffer_size * self.n_envs, n_step=self.n_steps, discount=discount, seed=seed)
+        kind, discount = (relive.ReplayBuffer, None) if n_steps == 1 else (_Windows, gamma)
+        self.replay = kind(self.buffer_size * n_envs, n_step=n_steps, discount=discount, seed=seed)
 
     def add(
         self, obs: Any, next_obs: Any, action: npt.NDArray[Any], reward: npt.NDArray[Any], done: npt.NDArray[Any], infos: list[dict[str, Any]]
@@ -115,7 +114,7 @@ class ReplayBuffer(buffers.ReplayBuffer):
         columns: dict[str, Any] = {
             "actions": data["action"],
             "dones": data["terminated"].astype(np.float32)[:, None],
-            "rewards": self._normalize_reward(data["reward"][:, None], env),
+            "rewards": self._rewards(data, env)[:, None],
         }
         if self.n_steps != 1:
             # 0 where the episode terminated, which "dones" already contains.
@@ -123,6 +122,13 @@ class ReplayBuffer(buffers.ReplayBuffer):
         tensors = {name: self.to_torch(column, copy=False) for name, column in columns.items()}
         kind = DictReplayBufferSamples if isinstance(observations, dict) else ReplayBufferSamples
         return kind(observations=self._tensors(observations), next_observations=self._tensors(following), **tensors)
+
+    def _rewards(self, data: Mapping[str, Any], env: VecNormalize | None) -> npt.NDArray[Any]:
+        if env is None or self.n_steps == 1:
+            return self._normalize_reward(data["reward"], env)
+        # Normalization clips, so it must precede the sum.
+        total = self._normalize_reward(data["rewards"], env) @ self.gamma ** np.arange(self.n_steps)
+        return np.asarray(total, np.float32)
 
     def _tensors(self, observations: Any) -> Any:
         if isinstance(observations, dict):
@@ -135,31 +141,28 @@ class ReplayBuffer(buffers.ReplayBuffer):
     def reset(self) -> None:
         """Removes all transitions."""
         super().reset()
-        self.replay.close()
-        self.replay = self._new()
+        self.replay.clear()
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        replay = state.pop("replay")
-        if not len(replay):
-            return state
-        archive = io.BytesIO()
-        with tempfile.TemporaryDirectory() as folder:
-            replay.save(folder)
-            with tarfile.open(fileobj=archive, mode="w") as files:
-                files.add(folder, ".")
-        return {**state, "saved": archive.getvalue()}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        saved = state.pop("saved", None)
-        self.__dict__.update(state)
-        if saved is None:
-            self.replay = self._new()
-            return
-        with tempfile.TemporaryDirectory() as folder:
-            with tarfile.open(fileobj=io.BytesIO(saved)) as files:
-                files.extractall(folder, filter="data")
-            self.replay = relive.ReplayBuffer.load(folder, seed=int(np.random.randint(2**31)))
+class _Windows(relive.ReplayBuffer):
+    """Keeps the rewards of each window's steps, and samples open windows as long as no window is complete."""
+
+    def __init__(self, *args: Any, seed: int, **settings: Any) -> None:
+        super().__init__(*args, seed=seed, **settings)
+        self._random = np.random.default_rng(seed)
+
+    def _windows(self) -> NStep:
+        assert self._settings.discount is not None
+        return NStep(self._settings.n_step, self._settings.discount, keeps_rewards=True)
+
+    def _sample_empty(self, batch_size: int) -> dict[str, Any]:
+        assert self._n_step is not None
+        count, windows = self._n_step.open()
+        if not count:
+            return super()._sample_empty(batch_size)
+        rows = self._random.integers(count, size=batch_size)
+        sampled: dict[str, Any] = nest.map_structure(lambda leaf: leaf[rows], windows)
+        return sampled
 
 
 def _rows(values: Any, count: int, shape: Any, dtype: Any) -> npt.NDArray[Any]:

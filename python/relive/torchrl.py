@@ -9,6 +9,7 @@ Needs the package ``torchrl``.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import pathlib
 from typing import Any
@@ -22,6 +23,7 @@ from torchrl.data.replay_buffers.storages import Storage as AnyStorage
 
 import relive
 from relive import nest
+from relive._frameworks import as_floats, as_numpy
 
 __all__ = ["Sampler", "Storage"]
 
@@ -35,12 +37,14 @@ class Storage(TensorStorage):
 
     It stores tensordicts and needs a :class:`Sampler`, which draws whole batches from the table; indexing such as
     ``buffer[3]`` is not supported. A transition keeps its key permanently; samples return the key as ``"index"``. New
-    transitions get the highest priority so far.
+    transitions get the highest priority so far. Copies and pickled buffers contain the transitions and their
+    priorities, like those of :class:`relive.ReplayBuffer`.
 
     Args:
       max_size: the number of transitions that are kept.
       prioritized: the exponent α of prioritized replay; ``None``: uniform sampling.
-      n_step, discount: n-step transitions, as in :class:`relive.ReplayBuffer`; columns then have that class's names.
+      n_step, discount: n-step transitions, as in :class:`relive.ReplayBuffer`; columns then have that class's names and
+        shapes. torchrl's ``MultiStep`` takes torchrl's names.
       seed: the seed of the random choices.
 
     Raises:
@@ -53,15 +57,11 @@ class Storage(TensorStorage):
         # Skips the superclass's constructor, which allocates tensors for all transitions.
         AnyStorage.__init__(self, max_size)
         self.device = torch.device("cpu")
-        self.prioritized, self._seed = prioritized, seed
-        self._window = {"n_step": n_step, "discount": discount}
-        self.replay = self._new()
+        self.prioritized = prioritized
+        self._seed = seed
+        self.replay = relive.ReplayBuffer(max_size, prioritized=prioritized, n_step=n_step, discount=discount, seed=seed)
         # The keys and transitions that the sampler has drawn.
         self._drawn: tuple[Any, Any] | None = None
-
-    def _new(self) -> relive.ReplayBuffer:
-        settings: dict[str, Any] = self._window
-        return relive.ReplayBuffer(self.max_size, prioritized=self.prioritized, seed=self._seed, **settings)
 
     def draw(self, batch_size: int, beta: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Samples a batch, which :meth:`get` then returns; returns its keys and its importance weights."""
@@ -89,7 +89,7 @@ class Storage(TensorStorage):
         """Adds transitions; the oldest are evicted.
 
         Raises:
-          TypeError: the data is not a tensordict.
+          TypeError: the data is not a tensordict, or contains something other than tensors.
           IndexError: indices that would be overwritten.
         """
         if not set_cursor:
@@ -116,8 +116,20 @@ class Storage(TensorStorage):
         self.replay.save(os.path.join(path, _FILE))
 
     def loads(self, path: str | os.PathLike[str]) -> None:
-        """Replaces the transitions with saved ones."""
+        """Replaces the transitions with saved ones.
+
+        Raises:
+          ValueError: they were saved by a storage with another ``max_size``, ``prioritized``, ``n_step`` or
+            ``discount``.
+        """
         loaded = relive.ReplayBuffer.load(os.path.join(path, _FILE), seed=self._seed)
+        own, saved = (dataclasses.asdict(replay._settings) for replay in (self.replay, loaded))
+        for name in ("capacity", "prioritized", "n_step", "discount"):
+            if own[name] != saved[name]:
+                loaded.close()
+                setting = "max_size" if name == "capacity" else name
+                raise ValueError(f"the transitions were saved by a storage with {setting}={saved[name]}, but this one has "
+                                 f"{setting}={own[name]}; load them into a storage with the saved value")
         self.replay.close()
         self.replay, self._drawn = loaded, None
 
@@ -134,8 +146,16 @@ class Storage(TensorStorage):
         self.state_dict()
 
     def _empty(self) -> None:
-        self.replay.close()
-        self.replay, self._drawn = self._new(), None
+        self.replay.clear()
+        self._drawn = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The superclass's state has the parts of its tensors.
+        state: dict[str, Any] = {**AnyStorage.__getstate__(self), "_drawn": None}
+        return state
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(max_size={self.max_size}, prioritized={self.prioritized}, size={len(self)})"
 
 
 class Sampler(PrioritizedSampler):
@@ -167,8 +187,8 @@ class Sampler(PrioritizedSampler):
         own = _ours(storage)
         if own.prioritized is None:
             return
-        keys = np.atleast_1d(torch.as_tensor(index).cpu().numpy()).astype(np.int64).view(np.uint64)
-        values = np.broadcast_to(torch.as_tensor(priority).detach().cpu().numpy().reshape(-1), keys.shape)
+        keys = torch.as_tensor(index).cpu().numpy().reshape(-1).astype(np.int64).view(np.uint64)
+        values = np.broadcast_to(as_floats(priority).reshape(-1), keys.shape)
         own.replay.update(keys, values)
 
     def add(self, index: Any) -> None:
@@ -214,4 +234,9 @@ def _ours(storage: Any) -> Storage:
 
 def _as_numpy(steps: dict[str, Any]) -> dict[str, npt.NDArray[Any] | dict[str, Any]]:
     """Converts nested tensors to nested arrays."""
-    return {name: _as_numpy(value) if isinstance(value, dict) else np.asarray(value) for name, value in steps.items()}
+    arrays = {}
+    for name, value in steps.items():
+        if not isinstance(value, (dict, torch.Tensor)):
+            raise TypeError(f"{name!r} is of the type {type(value).__name__}, but a relive.torchrl.Storage takes only tensors; exclude it")
+        arrays[name] = _as_numpy(value) if isinstance(value, dict) else as_numpy(value)
+    return arrays

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pathlib
+import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -214,12 +218,247 @@ def test_a_single_environment_has_windows_too() -> None:
 
 def test_windows_have_rows_of_one_type() -> None:
     buffer = ReplayBuffer(100, n_step=3, discount=0.5)
-    buffer.add(observation=np.zeros(3, np.float32), reward=1, done=False)
+    buffer.add(observation=np.zeros(3, np.float32), reward=1, next_value=1, done=False)
     with pytest.raises(ValueError, match=r"'observation' has rows of float64 \(3,\), but those of the previous step were float32 \(3,\)"):
-        buffer.add(observation=np.zeros(3), reward=1.5, done=False)
+        buffer.add(observation=np.zeros(3), reward=1.5, next_value=1, done=False)
     # The refused step is not part of a window.
-    buffer.add(observation=np.ones(3, np.float32), reward=1.5, done=True)
+    buffer.add(observation=np.ones(3, np.float32), reward=1.5, next_value=1, done=True)
     assert sorted(set(buffer.sample(50)["reward"].tolist())) == [1.5, 1.75]
+
+
+def priorities(buffer: ReplayBuffer) -> list[float]:
+    """Returns the priorities of all transitions, in order of insertion."""
+    len(buffer)
+    return [item.priority for item in buffer.server.localhost_client().items("replay")]
+
+
+def test_without_a_complete_window_the_error_tells_so() -> None:
+    buffer = ReplayBuffer(10, n_step=3, discount=0.9)
+    for _ in range(2):
+        buffer.add(observation=1, reward=1.0, next_observation=2, done=False)
+        with pytest.raises(ValueError, match="no window of n_step=3 steps is complete yet; add more steps"):
+            buffer.sample()
+    buffer.clear()
+    with pytest.raises(ValueError, match="the buffer is empty"):
+        buffer.sample()
+
+
+def test_windows_need_a_column_for_the_observation_after_them() -> None:
+    buffer = ReplayBuffer(10, n_step=3, discount=0.9)
+    with pytest.raises(ValueError, match=r"with n_step=3, .* whose name begins with next_.* \['done', 'obs_next', 'reward'\]"):
+        buffer.add(obs_next=1, reward=1.0, done=False)
+    for number in range(3):
+        buffer.add(reward=1.0, done=False, next={"observation": number + 1}, obs_next=number + 1)
+    batch = buffer.sample(4)
+    assert batch["next"]["observation"].tolist() == [3] * 4 and batch["obs_next"].tolist() == [1] * 4
+    # A single step has no other observation.
+    ReplayBuffer(10, n_step=1, discount=0.9).add(obs_next=1, reward=1.0, done=False)
+
+
+@pytest.mark.parametrize("flag", ["terminated", "done", "truncated"])
+def test_flags_have_one_value_for_each_environment(flag: str) -> None:
+    buffer = ReplayBuffer(10, n_step=2, discount=0.9)
+    rows = {"reward": np.ones(1), "next_observation": np.zeros((1, 2)), "terminated": np.zeros(1, bool)}
+    with pytest.raises(ValueError, match=rf"{flag} must have one value for each environment, shape \(1,\), but its shape is \(1, 1\)"):
+        buffer.add_batch({**rows, flag: np.zeros((1, 1), bool)})
+    with pytest.raises(ValueError, match=f"{flag} must have one value"):
+        buffer.add({name: rows[name][0] for name in rows} | {flag: np.array([True])})
+    buffer.add_batch({**rows, flag: np.ones(1, bool)})
+    assert len(buffer) == 1
+
+
+def started(how: str, folder: pathlib.Path, **arguments: Any) -> ReplayBuffer:
+    """Returns an empty buffer whose server was started before the first step."""
+    buffer = ReplayBuffer(10, batch_size=4, **arguments)
+    if how == "served":
+        buffer.serve()
+        return buffer
+    buffer.save(folder)
+    return buffer if how == "saved" else ReplayBuffer.load(folder)
+
+
+@pytest.mark.parametrize("how", ["served", "saved", "loaded"])
+def test_a_buffer_that_is_started_before_the_first_step_checks_all_steps(how: str, tmp_path: pathlib.Path) -> None:
+    buffer = started(how, tmp_path, prioritized=1.0)
+    with pytest.raises(ValueError, match="rename your columns"):
+        buffer.add(weights=5.0, keys=7)
+    # A refused first step determines nothing.
+    with pytest.raises(TypeError):
+        buffer.add(observation=object())
+    buffer.add(observation={"place": np.zeros(3, np.float32)})
+    for bad, told in [
+        ({"observation": {"place": np.zeros((2, 4), np.float32)}}, r"'observation/place' is float32 \(4,\), but was float32 \(3,\)"),
+        ({"observation": {"place": np.zeros((2, 3))}}, "is float64 .*np.float32"),
+        ({"observation": {"place": np.zeros((2, 3), np.float32), "kind": np.zeros(2)}}, "the values"),
+        ({"place": np.zeros((2, 3), np.float32)}, "columns"),
+    ]:
+        with pytest.raises(ValueError, match=told):
+            buffer.add_batch(bad)
+        with pytest.raises(ValueError, match=told):
+            buffer.add({name: part[0] if name == "place" else {key: of[0] for key, of in part.items()} for name, part in bad.items()})  # type: ignore[attr-defined]
+    buffer.add_batch(observation={"place": np.ones((2, 3), np.float32)})
+    assert len(buffer) == 3 and buffer.sample()["observation"]["place"].shape == (4, 3)
+    buffer.save(tmp_path)
+    loaded = ReplayBuffer.load(tmp_path)
+    with pytest.raises(ValueError, match="is float64"):
+        loaded.add(observation={"place": np.zeros(3)})
+    loaded.add(observation={"place": np.zeros(3, np.float32)})
+    assert len(loaded) == 4
+
+
+def test_after_a_step_with_other_nested_names_good_steps_are_added() -> None:
+    buffer = ReplayBuffer(10)
+    good: dict[str, Any] = {"action": 1, "seen": {"x": 1.0}}
+    buffer.add(good)
+    for seen in ({"x": 1.0, "y": 2.0}, {"y": 2.0}):
+        with pytest.raises(ValueError, match=r"\['action', 'seen/x'\], but this one has"):
+            buffer.add({**good, "seen": seen})
+        with pytest.raises(ValueError, match=r"\['action', 'seen/x'\], but this one has"):
+            buffer.add_batch(action=[1, 1], seen={name: [number] * 2 for name, number in seen.items()})
+    buffer.add(good)
+    buffer.add_batch(action=[1, 1], seen={"x": [1.0, 2.0]})
+    assert len(buffer) == 4
+
+
+def test_refused_values_are_named() -> None:
+    buffer = ReplayBuffer(10)
+    with pytest.raises(TypeError, match="column 'a/b' is None"):
+        buffer.add(a={"b": None}, reward=1)
+    buffer.add(a={"b": 1}, reward=1)
+    with pytest.raises(TypeError, match="column 'a/b' is None"):
+        buffer.add(a={"b": None}, reward=1)
+    with pytest.raises(ValueError, match=r"'reward' is float64, but was int64 in the first step .* np\.float64\(reward\)"):
+        buffer.add(a={"b": 1}, reward=0.5)
+    buffer.add(a={"b": 1}, reward=2)
+    assert len(buffer) == 2
+
+
+def test_tensors_of_any_kind_are_added() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("ml_dtypes")
+    for number, kind in enumerate([torch.bfloat16, torch.float32]):
+        tensor = torch.ones(3, 2, dtype=kind, requires_grad=True)
+        buffer = ReplayBuffer(10, prioritized=1.0, n_step=1 + number, discount=None if number == 0 else 0.9)
+        more = {"reward": torch.ones(3), "next_observation": tensor, "done": torch.ones(3, dtype=torch.bool)}
+        for _ in range(2):
+            buffer.add_batch(observation=tensor, **more)
+        single = ReplayBuffer(10)
+        for _ in range(2):
+            single.add(observation=tensor[0], reward=1.0)
+        for batch in (buffer.sample(4, to="torch"), single.sample(4, to="torch")):
+            assert batch["observation"].dtype == kind and batch["observation"].eq(1).all()
+        batch = buffer.sample(4)
+        buffer.update(batch["keys"], torch.full((4,), 3.0, dtype=torch.bfloat16, requires_grad=True))
+        assert max(priorities(buffer)) == 3.0
+
+
+def test_each_row_can_have_a_priority() -> None:
+    buffer = ReplayBuffer(10, prioritized=1.0)
+    buffer.add_batch(a=np.arange(3), priority=[3.0, 1.0, 2.0])
+    buffer.add(a=3)
+    assert priorities(buffer) == [3.0, 1.0, 2.0, 3.0]
+    for bad, told in [([1.0], r"for each of the 3 steps, but its shape is \(1,\)"), ([1.0, -1.0, 1.0], "a number from 0")]:
+        with pytest.raises(ValueError, match=told):
+            buffer.add_batch(a=np.arange(3), priority=bad)
+    windows = ReplayBuffer(10, prioritized=1.0, n_step=3, discount=0.9)
+    for given, done in ((9.0, False), (1.0, False), (3.0, True)):
+        windows.add(reward=1.0, next_observation=2, done=done, priority=given)
+    assert priorities(windows) == [3.0] * 3
+    with pytest.raises(ValueError, match="with n_step, priority must be one number"):
+        windows.add_batch(reward=[1.0], next_observation=[2], done=[True], priority=[1.0])
+    one = ReplayBuffer(10, prioritized=1.0, discount=0.9)
+    one.add_batch(reward=[1.0, 1.0], done=[True, False], priority=[1.0, 2.0])
+    assert priorities(one) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), 1e200])
+def test_an_update_with_an_invalid_priority_changes_nothing(bad: float) -> None:
+    buffer = ReplayBuffer(10, prioritized=2.0)
+    buffer.add_batch(a=np.arange(2))
+    keys = np.unique(buffer.sample(50)["keys"])
+    with pytest.raises(ValueError, match="a number from 0, finite also to the power of 2"):
+        buffer.update(keys, [9.0, bad])
+    buffer.add(a=2)
+    assert priorities(buffer) == [1.0] * 3
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda buffer: pickle.loads(pickle.dumps(buffer))])
+def test_a_buffer_is_copied_with_its_transitions(copied: Any) -> None:
+    buffer = filled(prioritized=0.7, beta=0.3, batch_size=12, n_step=2, discount=0.9, seed=3)
+    buffer.update(buffer.sample()["keys"], np.full(12, 7.0))
+    first, second = copied(buffer), copied(buffer)
+    assert rewards(first) == rewards(buffer) and priorities(first) == priorities(buffer)
+    assert first.beta == 0.3 and first.batch_size == 12
+    np.testing.assert_array_equal(first.sample()["reward"], second.sample()["reward"])
+    for number in range(10):
+        first.add(step(number))
+    assert priorities(first)[-1] == 7.0
+    first.close()
+    assert len(buffer) == len(second) == 50
+    # Without a step, the first one determines the columns of a copy.
+    for of in (ReplayBuffer(10), copied(ReplayBuffer(10))):
+        copied(of).add(step(0))
+    buffer.close()
+    with pytest.raises(errors.ClosedError):
+        copied(buffer)
+
+
+def test_a_buffer_tells_its_sizes_and_can_be_cleared() -> None:
+    buffer = filled(prioritized=1.0, batch_size=12, n_step=2, discount=0.9)
+    assert (buffer.capacity, buffer.batch_size, repr(buffer)) == (100, 12, "ReplayBuffer(capacity=100, size=50)")
+    buffer.update(buffer.sample()["keys"], np.full(12, 7.0))
+    buffer.add(step(50))
+    buffer.clear()
+    assert len(buffer) == 0 and repr(buffer) == "ReplayBuffer(capacity=100, size=0)"
+    buffer.add(step(61))
+    buffer.add(step(62))
+    assert buffer.sample()["reward"].tolist() == [pytest.approx(61 + 0.9 * 62)] * 12 and priorities(buffer) == [1.0]
+    unused = ReplayBuffer(7)
+    unused.clear()
+    unused.close()
+    assert repr(unused) == "ReplayBuffer(capacity=7, closed)"
+    with pytest.raises(errors.ClosedError):
+        unused.clear()
+
+
+def test_tensors_are_sampled_on_a_device() -> None:
+    torch = pytest.importorskip("torch")
+    buffer = filled()
+    assert buffer.sample(3, to="torch", device="meta")["observation"].device == torch.device("meta")
+    with pytest.raises(ValueError, match="device is 'cpu', but numpy has no devices"):
+        buffer.sample(3, device="cpu")
+
+
+FORKS = """
+import os, sys
+import relive
+buffer = relive.ReplayBuffer(10)
+buffer.add(action=1)
+if "sampled" in sys.argv:
+    buffer.sample()
+owner = os.getpid()
+if os.fork() == 0:
+    for call in (lambda: buffer.add(action=1), buffer.sample):
+        try:
+            call()
+        except relive.errors.FailedPreconditionError as error:
+            assert f"this buffer belongs to process {owner}" in str(error), error
+        else:
+            os._exit(1)
+    with buffer:
+        pass
+    os._exit(0)
+_, status = os.wait()
+assert status == 0
+buffer.add(action=1)
+assert len(buffer) == 2
+"""
+
+
+@pytest.mark.parametrize("before", ["added", "sampled"])
+def test_a_forked_process_is_told_whose_buffer_it_is(before: str) -> None:
+    """Runs in a new interpreter, because other tests load libraries with threads, which do not support forks."""
+    subprocess.run([sys.executable, "-c", FORKS, before], timeout=PATIENCE_S, check=True)
 
 
 def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
@@ -336,11 +575,11 @@ def test_invalid_buffer_arguments_are_refused_with_the_reason(tmp_path: pathlib.
     ]:
         with pytest.raises(ValueError, match=told):
             several.add_batch(steps)
-    several.add_batch(reward=[1.0, 2.0], done=[False, False])
+    several.add_batch(reward=[1.0, 2.0], done=[False, False], next_value=[1, 1])
     with pytest.raises(ValueError, match="one number for each environment"):
-        several.add_batch(reward=[1.0], done=[False])
+        several.add_batch(reward=[1.0], done=[False], next_value=[1])
     with pytest.raises(TypeError, match="column 'done' must contain numbers, but its data type is <U5"):
-        several.add_batch(reward=[1.0, 2.0], done=["False", "True"])
+        several.add_batch(reward=[1.0, 2.0], done=["False", "True"], next_value=[1, 1])
     with pytest.raises(OSError):
         ReplayBuffer.load(tmp_path / "nothing")
     buffer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
 import pickle
 from typing import Any
@@ -88,26 +89,64 @@ def test_transitions_match_the_sb3_buffer(kind: str, handles: bool, n_envs: int)
         assert (own.shape, own.dtype) == (other.shape, other.dtype)
 
 
-def test_n_step_transitions_match_the_sb3_buffer() -> None:
+def scaled() -> VecNormalize:
+    """Returns an environment that divides rewards by a small number, so that it clips their sums."""
+    normalized = VecNormalize(DummyVecEnv([lambda: gymnasium.make("Pendulum-v1")]), norm_obs=False)
+    normalized.ret_rms.var = np.array(0.05)
+    return normalized
+
+
+def targets(buffer: Any, env: VecNormalize | None) -> dict[bytes, Any]:
+    """Returns the reward, the discount and the next observation of each transition by its observation."""
+    found = buffer.sample(3000, env)
+    follows = (1 - found.dones) * found.discounts
+    return {
+        bytes(obs.numpy()): (reward.item(), share.item(), bytes(after.numpy()) if share else b"")
+        for obs, reward, share, after in zip(found.observations, found.rewards, follows, found.next_observations, strict=True)
+    }
+
+
+@pytest.mark.parametrize("env", [None, scaled()], ids=["plain", "normalized"])
+def test_n_step_transitions_match_the_sb3_buffer(env: VecNormalize | None) -> None:
     theirs = buffers.NStepReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3, gamma=0.9)
     ours = ReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3, gamma=0.9)
     for obs, following, action, reward, done, _ in steps(BOX, spaces.Discrete(2), 60, 1):
         for buffer in (theirs, ours):
-            buffer.add(obs, following, action, reward, done, [{}])
-
-    def targets(buffer: Any) -> dict[bytes, Any]:
-        found = buffer.sample(3000)
-        follows = (1 - found.dones) * found.discounts
-        return {
-            bytes(obs.numpy()): (reward.item(), share.item(), bytes(after.numpy()) if share else b"")
-            for obs, reward, share, after in zip(found.observations, found.rewards, follows, found.next_observations, strict=True)
-        }
-
-    expected, found = targets(theirs), targets(ours)
+            buffer.add(obs, following, action, reward + 1, done, [{}])
+    expected, found = targets(theirs, env), targets(ours, env)
     # Stable-Baselines3's buffer also returns the last steps, which have incomplete windows.
     assert len(found) >= 57 and found.keys() <= expected.keys()
     for observation, (reward, share, after) in found.items():
-        assert (reward, share) == pytest.approx(expected[observation][:2], rel=1e-5) and after == expected[observation][2]
+        assert (reward, share) == pytest.approx(expected[observation][:2], rel=1e-5, abs=1e-6) and after == expected[observation][2]
+    assert env is None or max(reward for reward, _, _ in found.values()) > env.clip_reward
+
+
+@pytest.mark.parametrize("env", [None, scaled()], ids=["plain", "normalized"])
+def test_until_a_window_is_complete_shortened_ones_are_sampled(env: VecNormalize | None) -> None:
+    def filled(kind: Any, count: int) -> Any:
+        buffer = kind(100, BOX, spaces.Discrete(2), "cpu", 2, n_steps=5, gamma=0.9)
+        for obs, following, action, reward, _, _ in steps(BOX, spaces.Discrete(2), count, 2):
+            buffer.add(obs, following, action, reward, np.zeros(2, bool), [{}, {}])
+        return buffer
+
+    for count in range(1, 5):
+        expected, found = targets(filled(buffers.NStepReplayBuffer, count), env), targets(filled(ReplayBuffer, count), env)
+        assert found.keys() == expected.keys() and len(found) == 2 * count
+        for observation, (reward, share, after) in found.items():
+            assert (reward, share) == pytest.approx(expected[observation][:2], rel=1e-5, abs=1e-6) and after == expected[observation][2]
+    one, other = (filled(ReplayBuffer, 4) for _ in range(2))
+    other.replay._random = np.random.default_rng(1)
+    one.replay._random = np.random.default_rng(1)
+    assert rows(one.sample(50)) == rows(other.sample(50))
+    # Whole windows only.
+    assert len(targets(filled(ReplayBuffer, 5), env)) == 2
+
+
+def test_sb3_algorithms_learn_before_a_window_is_complete() -> None:
+    environments = make_vec_env("CartPole-v1", 16, seed=1)
+    windows = {"n_steps": 3, "gamma": 0.99}
+    model = DQN("MlpPolicy", environments, replay_buffer_class=ReplayBuffer, replay_buffer_kwargs=windows, **{**small(), "learning_starts": 0})
+    assert model.learn(64)._n_updates > 0
 
 
 def test_a_buffer_is_pickled_with_its_transitions() -> None:
@@ -121,6 +160,16 @@ def test_a_buffer_is_pickled_with_its_transitions() -> None:
     assert len(again.replay) == 16
     again.reset()
     assert again.size() == len(again.replay) == 0
+
+
+def test_pickled_windows_are_complete() -> None:
+    buffer = ReplayBuffer(20, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3)
+    for number, step in enumerate(steps(BOX, spaces.Discrete(2), 8, 1)):
+        buffer.add(*step[:4], np.array([number == 4]), [{}])
+    again = copy.deepcopy(buffer)
+    assert len(again.replay) == 6 and rows(again.sample(500)) == rows(buffer.sample(500))
+    again.add(*steps(BOX, spaces.Discrete(2), 1, 1)[0][:4], np.array([True]), [{}])
+    assert len(again.replay) == 7
 
 
 def test_unsupported_buffer_options_are_refused() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import pathlib
+import pickle
 from typing import Any
 
 import numpy as np
@@ -115,12 +117,60 @@ def test_buffers_are_saved_emptied_and_loaded(tmp_path: pathlib.Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        ({"size": 20, "prioritized": 1.0}, "with max_size=100, but this one has max_size=20"),
+        ({}, "with prioritized=1.0, but this one has prioritized=None"),
+        ({"prioritized": 1.0, "discount": 0.5}, "with discount=None, but this one has discount=0.5"),
+    ],
+)
+def test_transitions_of_another_kind_of_storage_are_not_loaded(other: Any, text: str, tmp_path: pathlib.Path) -> None:
+    one = buffer(prioritized=1.0)
+    one.extend(steps(30))
+    one.dumps(tmp_path / "buffer")
+    with pytest.raises(ValueError, match=text):
+        buffer(**other).loads(tmp_path / "buffer")
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
+def test_buffers_are_shown_and_copied(copied: Any) -> None:
+    one = buffer(prioritized=1.0)
+    assert "Storage(max_size=100, prioritized=1.0, size=0)" in repr(one)
+    assert "Sampler(beta=0.5)" in repr(one)
+    one.extend(steps(30))
+    again = copied(one)
+    one.empty()
+    assert repr(again._storage) == "Storage(max_size=100, prioritized=1.0, size=30)"
+    again.extend(steps(10, first=30))
+    batch = again.sample()
+    assert len(again) == 40 and set(batch["action"].tolist()) <= set(range(40))
+    again.update_priority(batch["index"], torch.ones(32))
+
+
+def test_priorities_may_be_columns_and_of_bfloat16() -> None:
+    one = buffer(prioritized=1.0)
+    one.extend(steps(3))
+    batch = one.sample()
+    one.update_priority(batch["index"][:, None], (batch["action"] != 0)[:, None].bfloat16())
+    assert {int(action) for _ in range(20) for action in one.sample()["action"]} == {1, 2}
+
+
+def test_tensors_of_any_kind_are_stored() -> None:
+    pytest.importorskip("ml_dtypes")
+    one = buffer()
+    one.extend(TensorDict({"x": torch.ones(4, 2).bfloat16(), "of": {"y": torch.ones(4, requires_grad=True)}}, [4]))
+    batch = one.sample()
+    assert batch["x"].dtype == torch.bfloat16 and batch["x"].eq(1).all() and batch["of", "y"].eq(1).all()
+
+
+@pytest.mark.parametrize(
     ("misuse", "kind", "text"),
     [
         (lambda one: one[3], IndexError, "cannot be read by index"),
         (lambda one: one.__setitem__(0, steps(1)), IndexError, "are immutable; add new ones"),
         (lambda one: one.state_dict(), RuntimeError, r"save the buffer with dumps\(path\)"),
         (lambda one: one._storage.set(range(2), [1, 2]), TypeError, "takes tensordicts, got list"),
+        (lambda one: one.extend(steps(2).set("name", "hello")), TypeError, "'name' is of the type str, but a relive.torchrl.Storage takes only tensors"),
         (lambda one: one._sampler.sample(LazyTensorStorage(3), 2), TypeError, "draws from a relive.torchrl.Storage, but the buffer has LazyTensorStorage"),
         (lambda one: buffer().sample(), ValueError, "the buffer is empty"),
     ],

@@ -1,0 +1,89 @@
+"""Comparisons of a replay buffer's steps with its first step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+import numpy as np
+
+from relive import _native, nest
+from relive._frameworks import as_numpy, is_tensor
+from relive.specs import ArraySpec
+
+
+def readable(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a step with values that numpy accepts.
+
+    Raises:
+      TypeError: a value is ``None``.
+    """
+    joined: dict[str, Any] = _native.with_lists_joined(dict(step))
+    if any(leaf is None or is_tensor(leaf) for leaf in nest.flatten(joined)):
+        joined = nest.map_structure_with_path(_read, joined)
+    return joined
+
+
+def _read(path: nest.Path, value: Any) -> Any:
+    if value is None:
+        raise TypeError(f"column {nest.path_text(path)!r} is None, but it must be a number, a string or an array; omit the column")
+    return as_numpy(value)
+
+
+def has_tensors(step: Mapping[str, Any]) -> bool:
+    """Returns whether a step contains PyTorch tensors."""
+    return any(map(is_tensor, nest.flatten(step)))
+
+
+def nesting_of(value: Any) -> Any:
+    """Returns the names in a value and, recursively, in its parts; ``None`` for a value that is not nested."""
+    return tuple((name, nesting_of(part)) for name, part in nest.children(value)) if nest.is_nested(value) else None
+
+
+def specs_of(step: Mapping[str, Any]) -> Any:
+    """Returns the specs of a readable step."""
+    return nest.map_structure(lambda leaf: ArraySpec(np.shape(leaf), np.asarray(leaf).dtype), step)
+
+
+def specs_of_rows(rows: Mapping[str, Any]) -> Any:
+    """Returns the specs of one of several readable steps; the leading dimension of each column is their number."""
+    return nest.map_structure(lambda leaf: ArraySpec(np.shape(leaf)[1:], np.asarray(leaf).dtype), rows)
+
+
+def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
+    """Raises ``ValueError`` if the step's column names differ from ``names``, the column names of earlier steps."""
+    if step.keys() != names:
+        raise ValueError(
+            f"the steps of the buffer have the columns {sorted(names)}, but this one has {sorted(step)}; use the same column names, or "
+            "another buffer"
+        )
+
+
+def expect_like(first: Mapping[str, Any], step: Mapping[str, Any]) -> None:
+    """Compares the specs of a step with the specs of the first step.
+
+    Raises:
+      ValueError: other names, data types or shapes.
+    """
+    expect_columns(first.keys(), step)
+    expected = dict(nest.flatten_with_path(first))
+    found = dict(nest.flatten_with_path(step))
+    if found.keys() != expected.keys():
+        before, now = (sorted(map(nest.path_text, paths)) for paths in (expected, found))
+        raise ValueError(f"the first step of the buffer has the values {before}, but this one has {now}; use the same names")
+    for path, spec in found.items():
+        if not expected[path].accepts(spec.shape, spec.dtype):
+            raise ValueError(f"column {nest.path_text(path)!r} is {_described(spec)}, but was {_described(expected[path])} in the first "
+                             f"step of the buffer; {_hint(path, expected[path], spec)}")
+
+
+def _described(spec: ArraySpec) -> str:
+    return f"{spec.dtype} {spec.shape}" if spec.shape else str(spec.dtype)
+
+
+def _hint(path: nest.Path, first: ArraySpec, spec: ArraySpec) -> str:
+    if spec.dtype == first.dtype:
+        return "all steps must have the same shapes"
+    # Whole numbers usually become fractions later, as rewards do.
+    dtype = spec.dtype if spec.dtype.kind == "f" and first.dtype.kind != "f" else first.dtype
+    return f"give all steps one data type, for example with np.{dtype}({path[-1]})"
