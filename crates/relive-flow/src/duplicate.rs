@@ -191,15 +191,18 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn duplicate<const N: usize>(self, max_lead: usize) -> [Flow<T>; N] {
-        let (shared, metrics) = Duplicated::of(self, N, max_lead);
-        std::array::from_fn(|number| Duplicated::copy(&shared, (number, N), metrics.clone()))
+        let (sources, (shared, metrics)) = (self.sources, Duplicated::of(self, N, max_lead));
+        std::array::from_fn(|number| {
+            Duplicated::copy(&shared, (number, N), metrics.clone()).with_sources(sources)
+        })
     }
 
     /// Like [`duplicate`](Self::duplicate), but for a number of copies that is known only at run time.
     #[must_use]
     pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
-        let (shared, metrics) = Duplicated::of(self, count, max_lead);
-        (0..count).map(|number| Duplicated::copy(&shared, (number, count), metrics.clone())).collect()
+        let (sources, (shared, metrics)) = (self.sources, Duplicated::of(self, count, max_lead));
+        let copy = |number| Duplicated::copy(&shared, (number, count), metrics.clone());
+        (0..count).map(|number| copy(number).with_sources(sources)).collect()
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Flow<T> {
     pub(crate) metrics: Metrics,
     /// How the flow is pulled, if it is the stream of a shard.
     pub(crate) take_order: TakeOrder,
+    /// The number of shards from which the items come; 0 if they come from no shard.
+    pub(crate) sources: u32,
     signal: Arc<Signal>,
     waker: Waker,
 }
@@ -64,7 +66,7 @@ impl<T: Send + 'static> Flow<T> {
         let signal = Arc::<Signal>::default();
         let waker = Waker::from(Arc::clone(&signal));
         let pull = Box::new(Counted::new(pull, Arc::clone(&node)));
-        Self { pull, node, metrics, take_order: TakeOrder::Arrival, signal, waker }
+        Self { pull, node, metrics, take_order: TakeOrder::Arrival, sources: 0, signal, waker }
     }
 
     /// Returns a flow that only yields an error about its invalid arguments.
@@ -93,7 +95,7 @@ impl<T: 'static> Flow<T> {
     ) -> Flow<U> {
         let node = Node::new(name, vec![self.node]);
         let pull = operator(self.pull, Arc::clone(&node));
-        Flow::new(pull, node, self.metrics)
+        Flow::new(pull, node, self.metrics).with_sources(self.sources)
     }
 
     /// Adds an operator to this flow, unless there is a `fault` in its arguments.
@@ -107,6 +109,10 @@ impl<T: 'static> Flow<T> {
             Some(fault) => Flow::refused(Node::new(name, vec![self.node]), self.metrics, fault),
             None => self.then(name, |upstream, _| operator(upstream)),
         }
+    }
+
+    pub(crate) fn with_sources(self, sources: u32) -> Flow<T> {
+        Flow { sources, ..self }
     }
 
     /// Wraps the pull without adding an operator.

@@ -13,6 +13,7 @@ mod ops;
 mod par;
 mod pull;
 mod ratio;
+mod renumbered;
 mod shared_waker;
 mod show;
 mod step;

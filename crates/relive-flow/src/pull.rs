@@ -165,6 +165,18 @@ impl<'a> Turn<'a> {
         self.waker
     }
 
+    /// Returns the number of conditions that were declared so far, or `None` if they are unknown.
+    pub(crate) fn known_needs(&self) -> Option<usize> {
+        self.pending.needs.as_ref().map(Vec::len)
+    }
+
+    /// Returns whether all conditions declared since there were `known` of them are parts of the graph that this thread
+    /// pulls itself, or that nothing has pulled so far.
+    pub(crate) fn waits_for_own_parts(&self, known: Option<usize>) -> bool {
+        let new = known.zip(self.pending.needs.as_ref()).and_then(|(known, needs)| needs.get(known..));
+        new.is_some_and(|new| !new.is_empty() && new.iter().all(Need::is_of_this_thread))
+    }
+
     /// Returns the puller's waker, without marking it as taken.
     pub(crate) fn outer_waker(&self) -> &'a Waker {
         self.waker

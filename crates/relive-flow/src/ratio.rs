@@ -126,7 +126,7 @@ impl<T: Send + 'static> Flow<T> {
     /// flow that is ready may advance within the tolerance. The result ends when neither flow may advance, without
     /// pulling the rest of a flow that has not ended. Errors do not count as items.
     ///
-    /// An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// The sources of `samples` are numbered after those of `inserts`. An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///
     /// ```
     /// use relive_flow::{Flow, Ratio};
@@ -138,6 +138,8 @@ impl<T: Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn in_ratio(inserts: Flow<T>, samples: Flow<T>, ratio: Ratio) -> Flow<T> {
+        let mut sources = 0;
+        let [inserts, samples] = [inserts, samples].map(|flow| flow.number_sources(&mut sources));
         let metrics = inserts.metrics.clone();
         samples.metrics.join(&metrics);
         let node = Node::new(
@@ -148,7 +150,7 @@ impl<T: Send + 'static> Flow<T> {
             Some(fault) => Flow::refused(node, metrics, &fault),
             None => {
                 let (inserts, samples) = (Side::new(inserts), Side::new(samples));
-                Flow::new(RatioState { ratio, inserts, samples }, node, metrics)
+                Flow::new(RatioState { ratio, inserts, samples }, node, metrics).with_sources(sources)
             }
         }
     }

@@ -156,6 +156,7 @@ impl<T> Pull<T> for Union<T> {
                 self.end_turn();
                 continue;
             }
+            let known = turn.known_needs();
             match child.pull.poll_next(turn) {
                 Poll::Ready(Some(item)) => {
                     self.left = Some(RemainingTurn { items: left.items - 1, ..left });
@@ -165,7 +166,7 @@ impl<T> Pull<T> for Union<T> {
                     return Poll::Ready(Some(item));
                 }
                 Poll::Ready(None) => self.remove(),
-                Poll::Pending if left.waits || turn.is_stopped() => {
+                Poll::Pending if turn.is_stopped() || (left.waits && !turn.waits_for_own_parts(known)) => {
                     self.left = Some(left);
                     return Poll::Pending;
                 }
@@ -202,7 +203,10 @@ impl<T> Pull<T> for Union<T> {
 
 impl<T: Send + 'static> Flow<T> {
     /// Merges all flows in this order. The result ends when all flows have ended. From now on, the flows share their
-    /// [`Metrics`](crate::Metrics).
+    /// [`Metrics`](crate::Metrics), and the sources of each flow are numbered after those of the flows before it.
+    ///
+    /// The turn of a flow also ends if the flow waits only for other flows of this union, as a
+    /// [copy](Self::duplicate) does that is ahead of another.
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.
@@ -218,7 +222,8 @@ impl<T: Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn union(flows: impl IntoIterator<Item = Flow<T>>, order: Order) -> Flow<T> {
-        let flows: Vec<Flow<T>> = flows.into_iter().collect();
+        let mut sources = 0;
+        let flows: Vec<Flow<T>> = flows.into_iter().map(|flow| flow.number_sources(&mut sources)).collect();
         let metrics = flows.first().map(|flow| flow.metrics.clone()).unwrap_or_default();
         flows.iter().for_each(|flow| flow.metrics.join(&metrics));
         let node = Node::new("union", flows.iter().map(|flow| Arc::clone(&flow.node)).collect());
@@ -236,6 +241,7 @@ impl<T: Send + 'static> Flow<T> {
         });
         let children = children.collect();
         let seed = if let Order::Weighted { seed, .. } = order { seed } else { 0 };
-        Flow::new(Union { children, order, seed, drawn: 0, at: 0, left: None, idle: 0 }, node, metrics)
+        let union = Union { children, order, seed, drawn: 0, at: 0, left: None, idle: 0 };
+        Flow::new(union, node, metrics).with_sources(sources)
     }
 }

@@ -179,6 +179,18 @@ struct WaitReasons {
 }
 
 impl Need {
+    /// Returns whether only parts of the graph are missing that this thread pulls, or that nothing has pulled so far.
+    pub(crate) fn is_of_this_thread(&self) -> bool {
+        let current = Puller::current();
+        let is_own = |part: &Part| {
+            part.puller.as_ref().is_none_or(|puller| std::ptr::eq(puller.as_ptr(), &raw const *current))
+        };
+        match self {
+            Need::Worker(_) => false,
+            Need::Parts(parts, _) => parts.iter().all(is_own),
+        }
+    }
+
     fn can_be_met(&self, query: &mut ProgressQuery<'_>) -> bool {
         match self {
             Need::Worker(worker) => worker.makes_progress(query),

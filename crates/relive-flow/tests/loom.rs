@@ -99,3 +99,17 @@ fn repartitioned_shards_stop_at_any_point() {
         assert_eq!(flow.next().unwrap().unwrap(), 0);
     });
 }
+
+#[test]
+fn functions_in_threads_return_every_result_and_stop_at_any_point() {
+    let same = |_: relive_flow::Context<'_>, number: u32| Ok::<_, String>(number);
+    model_with(2, move || {
+        let mut found = items(numbers(2).try_for_each_in_threads(2, same));
+        found.sort_unstable();
+        assert_eq!(found, [0, 1]);
+    });
+    model_with(2, move || {
+        let mut flow = numbers(3).try_for_each_in_threads(2, same);
+        assert!(flow.next().unwrap().is_ok());
+    });
+}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import itertools
 import json
 import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import index
 from typing import Any, Generic, TypeVar, cast
 
 from relive import _native
 from relive.flow import _metrics
-from relive.flow._metrics import MetricsContext, SharedMetrics
-from relive.flow._operators import Concurrently, Operator, bound, counted, itself, label
+from relive.flow._metrics import MetricsContext, Origins, SharedMetrics
+from relive.flow._operators import Operator, bound, counted, each, itself, label
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -26,6 +28,7 @@ def _end_streams() -> None:
     for stream in list(_streams):
         stream.close()
 
+
 class LocalIterator(Generic[T]):
     """A lazy stream of items. Its operators run in the thread that pulls from it, and a pull performs only the work for
     one item.
@@ -34,7 +37,33 @@ class LocalIterator(Generic[T]):
     copies of an iterator.
     """
 
-    def __init__(self, native: Any, name: str, metrics: SharedMetrics | None = None, actors: list[Any] | None = None) -> None:
+    def __init__(
+        self,
+        base_iterator: Callable[[float | None], Iterable[T]],
+        shared_metrics: SharedMetrics,
+        *,
+        timeout: float | None = None,
+        name: str = "unknown",
+    ) -> None:
+        """Returns the items of the iterator that a function returns, as in Ray. :meth:`of` takes an iterable.
+
+        Args:
+          base_iterator: the function. It is called at the first pull, with ``timeout``.
+          shared_metrics: the metrics of the graph.
+          timeout: the argument of the function.
+          name: the name of the stream.
+        """
+        if not callable(base_iterator):
+            raise TypeError(f"base_iterator must be a function that returns an iterator, got {base_iterator!r}; use LocalIterator.of()")
+        self._begin(_native.FlowStream.of(name, _Begun(base_iterator, timeout)), name, shared_metrics)
+
+    @classmethod
+    def _over(cls, native: Any, name: str, metrics: SharedMetrics | None = None, actors: list[Any] | None = None) -> LocalIterator[Any]:
+        stream: LocalIterator[Any] = cls.__new__(cls)
+        stream._begin(native, name, metrics, actors)
+        return stream
+
+    def _begin(self, native: Any, name: str, metrics: SharedMetrics | None, actors: list[Any] | None = None) -> None:
         self._native = native
         self.name = name
         self.shared_metrics = metrics or SharedMetrics()
@@ -44,7 +73,7 @@ class LocalIterator(Generic[T]):
     @classmethod
     def of(cls, items: Iterable[T], name: str = "items") -> LocalIterator[T]:
         """Returns a stream of the items of an iterable."""
-        return cls(_native.FlowStream.of(name, items), f"{name}[]")
+        return cls._over(_native.FlowStream.of(name, items), f"{name}[]")
 
     @staticmethod
     def get_metrics() -> MetricsContext:
@@ -74,7 +103,8 @@ class LocalIterator(Generic[T]):
         Raises:
           StopIteration: the stream has ended.
           TimeoutError: there was no item within ``timeout`` seconds; no item is lost. Work in the calling thread, such
-            as all operators after the shards are gathered, is not interrupted.
+            as all operators after the shards are gathered, is not interrupted; nor is a wait in :meth:`transform`.
+          ValueError: ``timeout`` is negative or not a number; or the stream is closed.
         """
         item = self._native.next(timeout)
         if item is None:
@@ -82,24 +112,22 @@ class LocalIterator(Generic[T]):
         return cast("T", item[0])
 
     def _then(self, operator: Operator, name: str) -> LocalIterator[Any]:
-        operator = bound(operator, self.shared_metrics, self._actors)
-        return LocalIterator(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
+        operator = bound(operator, Origins(self._actors, self.shared_metrics))
+        return LocalIterator._over(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
-        """Applies a function to the stream: it takes an iterator and returns an iterator."""
+        """Applies a function to the stream: it takes an iterator and returns an iterator. A union waits for it, since an
+        iterator cannot be asked whether it has an item."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
         """Applies a function to each item. If ``max_concurrency`` is not 1, threads process up to that many items at a
-        time (0: no limit), and results are returned as they complete."""
-        _refuse_resources(resources)
-        if counted("max_concurrency", max_concurrency, 0) != 1:
-            return self.transform(Concurrently(fn, max_concurrency))
-        return self._then(("for_each", label("for_each", fn), fn), ".for_each()")
+        time (0: up to 1,024), and results are returned as they complete. ``resources`` has no effect."""
+        return self._then(each(fn, max_concurrency), ".for_each()")
 
-    def filter(self, filter_fn: Callable[[T], bool]) -> LocalIterator[T]:
+    def filter(self, fn: Callable[[T], bool]) -> LocalIterator[T]:
         """Keeps the items for which a function returns true."""
-        return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
+        return self._then(("filter", label("filter", fn), fn), ".filter()")
 
     def batch(self, n: int) -> LocalIterator[list[T]]:
         """Groups items into lists of ``n`` items; the last list may be shorter."""
@@ -148,7 +176,7 @@ class LocalIterator(Generic[T]):
             return (actors[source] if source < len(actors) else source), item
 
         native = self._native.then(("for_each", "zip_with_source_actor", pair))
-        return LocalIterator(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors)
+        return LocalIterator._over(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors)
 
     def take(self, n: int) -> list[T]:
         """Returns the first ``n`` items as a list."""
@@ -161,8 +189,8 @@ class LocalIterator(Generic[T]):
         return taken
 
     def show(self, n: int = 20) -> None:
-        """Prints the first ``n`` items."""
-        for item in self.take(n):
+        """Prints the first ``n`` items, each as it arrives."""
+        for item in itertools.islice(self, n):
             print(item)
 
     def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
@@ -174,16 +202,16 @@ class LocalIterator(Generic[T]):
             raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))
         return [
-            LocalIterator(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors)
+            LocalIterator._over(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors)
             for number, copy in enumerate(copies)
         ]
 
     def union(
         self,
-        *others: LocalIterator[T],
+        *others: LocalIterator[U],
         deterministic: bool = False,
         round_robin_weights: Sequence[float | str] | None = None,
-    ) -> LocalIterator[T]:
+    ) -> LocalIterator[T | U]:
         """Merges the items of several streams, which share their metrics afterwards.
 
         Args:
@@ -193,11 +221,12 @@ class LocalIterator(Generic[T]):
           round_robin_weights: the number of items to take from each stream in its turn; ``"*"`` takes all that are
             available, up to a hundred, without waiting.
         """
-        streams = [self, *others]
+        streams: list[LocalIterator[Any]] = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):
             raise TypeError(f"union takes LocalIterators, got {next(o for o in streams if not isinstance(o, LocalIterator))!r}")
         weights = None
-        if round_robin_weights is not None:
+        # As in Ray, an empty list has no weights.
+        if round_robin_weights is not None and len(round_robin_weights) > 0:
             weights = [None if weight == "*" else float(weight) for weight in round_robin_weights]
             if len(weights) != len(streams) or all(weight is None for weight in weights):
                 raise ValueError(
@@ -206,9 +235,9 @@ class LocalIterator(Generic[T]):
                 )
         for other in others:
             other.shared_metrics.join(self.shared_metrics)
-        actors = max((stream._actors for stream in streams), key=len)
+        actors = [actor for stream in streams for actor in stream._actors]
         native = _native.FlowStream.union([stream._native for stream in streams], deterministic, weights)
-        return LocalIterator(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors)
+        return LocalIterator._over(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors)
 
     def mermaid(self) -> str:
         """Returns the graph in mermaid syntax."""
@@ -236,6 +265,16 @@ class LocalIterator(Generic[T]):
         return kind, None if item is None else item[0]
 
 
+class _Begun:
+    """The items of the iterator that a function returns."""
+
+    def __init__(self, function: Callable[[float | None], Iterable[Any]], timeout: float | None) -> None:
+        self._function, self._timeout = function, timeout
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._function(self._timeout))
+
+
 def ratio(
     inserts: LocalIterator[Any], samples: LocalIterator[Any], samples_per_insert: float, min_inserted: int = 1
 ) -> LocalIterator[Any]:
@@ -243,14 +282,9 @@ def ratio(
     the first ``min_inserted`` items of ``inserts``."""
     samples.shared_metrics.join(inserts.shared_metrics)
     native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
-    actors = max(inserts._actors, samples._actors, key=len)
-    return LocalIterator(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors)
+    actors = [*inserts._actors, *samples._actors]
+    return LocalIterator._over(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors)
 
 
 def _seed(seed: int | None) -> int:
-    return random.getrandbits(64) if seed is None else seed % 2**64
-
-
-def _refuse_resources(resources: Any) -> None:
-    if resources:
-        raise ValueError("resources apply to clusters, but this function runs in a thread of this process")
+    return random.getrandbits(64) if seed is None else index(seed) % 2**64

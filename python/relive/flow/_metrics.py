@@ -14,7 +14,8 @@ class Timer:
     """Counts and times an operation: ``with metrics.timers["learn"]: …``."""
 
     def __init__(self) -> None:
-        self.count, self.total, self.units = 0, 0.0, 0.0
+        self.count, self.total = 0, 0.0
+        self.units, self._units_count = 0.0, 0
         self._since = 0.0
 
     def __enter__(self) -> Timer:
@@ -30,7 +31,11 @@ class Timer:
 
     def push_units_processed(self, units: float) -> None:
         """Records the number of units that were processed during the operation."""
-        self.units += units
+        self.units, self._units_count = self.units + units, self._units_count + 1
+
+    def has_units_processed(self) -> bool:
+        """Returns whether a number of units was recorded."""
+        return self._units_count > 0
 
     @property
     def mean(self) -> float:
@@ -38,9 +43,23 @@ class Timer:
         return self.total / self.count if self.count else 0.0
 
     @property
+    def mean_units_processed(self) -> float:
+        """The average of the recorded numbers of units."""
+        return self.units / self._units_count if self._units_count else 0.0
+
+    @property
     def mean_throughput(self) -> float:
         """The average number of units processed per second."""
         return self.units / self.total if self.total else 0.0
+
+    def save(self) -> dict[str, float]:
+        """Returns the recorded sums for a checkpoint."""
+        return {"count": self.count, "total": self.total, "units": self.units, "units_count": self._units_count}
+
+    def restore(self, saved: dict[str, float]) -> None:
+        """Restores the recorded sums."""
+        self.count, self.total = int(saved["count"]), saved["total"]
+        self.units, self._units_count = saved["units"], int(saved["units_count"])
 
 
 class MetricsContext:
@@ -50,18 +69,30 @@ class MetricsContext:
         self.counters: collections.defaultdict[str, int] = collections.defaultdict(int)
         self.timers: collections.defaultdict[str, Timer] = collections.defaultdict(Timer)
         self.info: dict[str, Any] = {}
-        self.current_actor: Any = None
-        """The shard of the item that a function is processing, or ``None`` if the item does not come from a shard."""
+
+    @property
+    def current_actor(self) -> Any:
+        """The shard of the item that a function in this thread is processing, or has processed last; ``None`` if the
+        item does not come from a shard."""
+        return getattr(_now, "actor", None)
+
+    @current_actor.setter
+    def current_actor(self, actor: Any) -> None:
+        _now.actor = actor
 
     def save(self) -> dict[str, Any]:
-        """Returns counters and values for a checkpoint."""
-        return {"counters": dict(self.counters), "info": dict(self.info)}
+        """Returns counters, values and timers for a checkpoint."""
+        timers = {name: timer.save() for name, timer in self.timers.items()}
+        return {"counters": dict(self.counters), "info": dict(self.info), "timers": timers}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restores counters and values."""
+        """Restores counters, values and timers. Ray saves no timers; without them, timers start again."""
         self.counters.clear()
         self.counters.update(saved["counters"])
         self.info = dict(saved["info"])
+        self.timers.clear()
+        for name, timer in (saved.get("timers") or {}).items():
+            self.timers[name].restore(timer)
 
 
 class SharedMetrics:
@@ -77,14 +108,21 @@ class SharedMetrics:
             context = context._context
         return context
 
+    def set(self, metrics: MetricsContext) -> None:
+        """Replaces the metrics of the graph."""
+        self._last()._context = metrics
+
     def join(self, other: SharedMetrics) -> None:
         """Makes both graphs refer to the metrics of ``other``."""
         if self.get() is other.get():
             return
+        self._last()._context = other
+
+    def _last(self) -> SharedMetrics:
         end = self
         while isinstance(end._context, SharedMetrics):
             end = end._context
-        end._context = other
+        return end
 
 
 _now = threading.local()
@@ -103,18 +141,36 @@ def get_metrics() -> MetricsContext:
     return found
 
 
-def within(function: Callable[[Any], Any], metrics: SharedMetrics, actors: list[Any]) -> Callable[[Any, int], Any]:
+class Origins:
+    """The shards that items come from, by number.
+
+    Args:
+      actors: the shards.
+      metrics: the metrics of all items; by default, each shard has its own.
+    """
+
+    def __init__(self, actors: list[Any], metrics: SharedMetrics | None = None) -> None:
+        self._actors, self._shared = actors, metrics
+        self._own = [] if metrics is not None else [SharedMetrics() for _ in actors]
+
+    def of(self, number: int) -> tuple[Any, MetricsContext]:
+        """Returns a shard and its metrics. The number -1 stands for items that do not come from a shard."""
+        actor = self._actors[number] if 0 <= number < len(self._actors) else None
+        return actor, (self._own[number] if self._shared is None else self._shared).get()
+
+
+def within(function: Callable[[Any], Any], origins: Origins) -> Callable[[Any, int], Any]:
     """Wraps a function for an operator: the wrapper is called with an item and the number of the item's shard."""
 
-    def call(item: Any, source: int) -> Any:
-        context = metrics.get()
-        if source >= 0:
-            context.current_actor = actors[source] if source < len(actors) else source
-        outer = getattr(_now, "metrics", None)
-        _now.metrics = context
+    def call(item: Any, number: int) -> Any:
+        outer = getattr(_now, "metrics", None), getattr(_now, "actor", None)
+        _now.actor, _now.metrics = origins.of(number)
         try:
             return function(item)
         finally:
-            _now.metrics = outer
+            _now.metrics = outer[0]
+            if outer[0] is not None:
+                # Another function of this thread called this one.
+                _now.actor = outer[1]
 
     return call

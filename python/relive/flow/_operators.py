@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable
+from operator import index
 from typing import Any
 
-from relive.flow._metrics import SharedMetrics, within
+from relive.flow._metrics import Origins, within
 
 Operator = tuple[Any, ...]
+
+# The number of threads of a function without a limit.
+_MOST_THREADS = 1024
 
 
 def label(name: str, function: Any) -> str:
@@ -23,19 +26,20 @@ def counted(name: str, value: Any, least: int = 1) -> int:
     Raises:
       ValueError: the value is not an integer, or is below the minimum.
     """
-    if not isinstance(value, int) or value < least:
+    whole = index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
+    if whole is None or whole < least:
         raise ValueError(f"{name} is {value!r}, but it must be a whole number of at least {least}")
-    return value
+    return whole
 
 
-def bound(operator: Operator, metrics: SharedMetrics, actors: list[Any]) -> Operator:
+def bound(operator: Operator, origins: Origins) -> Operator:
     """Returns the operator in the extension's form, in which its function also receives the number of the item's
     shard."""
     kind, *arguments = operator
-    if kind not in ("for_each", "filter", "combine"):
+    if kind not in ("for_each", "for_each_in_threads", "filter", "combine"):
         return operator
-    name, function = arguments
-    return kind, name, within(function, metrics, actors)
+    name, function, *others = arguments
+    return kind, name, within(function, origins), *others
 
 
 def itself(item: Any) -> Any:
@@ -43,23 +47,11 @@ def itself(item: Any) -> Any:
     return item
 
 
-class Concurrently:
-    """Calls a function in threads, for up to a given number of items at a time (0: no limit); results are returned as
-    they complete."""
+def each(function: Callable[[Any], Any], max_concurrency: Any) -> Operator:
+    """Returns the operator that applies a function to each item.
 
-    def __init__(self, function: Callable[[Any], Any], max_concurrency: int) -> None:
-        self._function, self._most = function, max_concurrency
-        self.__name__ = getattr(function, "__name__", type(function).__name__)
-
-    def __call__(self, items: Iterator[Any]) -> Iterator[Any]:
-        """Yields the results for these items."""
-        with ThreadPoolExecutor(self._most or None) as threads:
-            running: set[Future[Any]] = set()
-            for item in items:
-                running.add(threads.submit(self._function, item))
-                if self._most and len(running) >= self._most:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (call.result() for call in done)
-            while running:
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (call.result() for call in done)
+    Raises:
+      ValueError: ``max_concurrency`` is not a whole number of at least 0.
+    """
+    name, most = label("for_each", function), counted("max_concurrency", max_concurrency, 0)
+    return ("for_each", name, function) if most == 1 else ("for_each_in_threads", name, function, most or _MOST_THREADS)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from relive.flow._local import LocalIterator, _refuse_resources, _seed
-from relive.flow._metrics import SharedMetrics
-from relive.flow._operators import Concurrently, Operator, bound, counted, itself, label
+from relive.flow._local import LocalIterator, _seed
+from relive.flow._metrics import Origins
+from relive.flow._operators import Operator, bound, counted, each, itself, label
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -23,8 +23,9 @@ class ParallelIterator(Generic[T]):
     current positions.
     """
 
-    def __init__(self, make: Callable[[bool], Any], name: str, actors: list[Any]) -> None:
-        # Recreates the shards. If the argument is true, they may work ahead of the consumer.
+    def __init__(self, make: Callable[[bool, Origins], Any], name: str, actors: list[Any]) -> None:
+        # Recreates the shards, with the actors and metrics of the resulting shards. If the first argument is true, they
+        # may work ahead of the consumer.
         self._make = make
         self.name = name
         self._actors = actors
@@ -36,23 +37,26 @@ class ParallelIterator(Generic[T]):
         raise TypeError("a ParallelIterator cannot be iterated directly; call gather_sync() or gather_async() first")
 
     def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
-        make, actors = self._make, self._actors
-        return ParallelIterator(lambda ahead: make(ahead).then(bound(operator, SharedMetrics(), actors)), self.name + name, actors)
+        make = self._make
+        return ParallelIterator(lambda ahead, origins: make(ahead, origins).then(bound(operator, origins)), self.name + name, self._actors)
+
+    def _begun(self, ahead: bool) -> Any:
+        """Creates the shards."""
+        return self._make(ahead, Origins(self._actors))
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
         """Applies a function, which takes an iterator and returns an iterable, to each shard's stream."""
         return self._then(("transform", label("transform", fn), fn), ".transform()")
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
-        """Applies a function to each item; see :meth:`LocalIterator.for_each`."""
-        _refuse_resources(resources)
-        if counted("max_concurrency", max_concurrency, 0) != 1:
-            return self.transform(Concurrently(fn, max_concurrency))
-        return self._then(("for_each", label("for_each", fn), fn), ".for_each()")
+        """Applies a function to each item; see :meth:`LocalIterator.for_each`. Shards in this process share the function:
+        if it is an object with state, it sees the items of all shards, possibly several at a time. Shards in other
+        processes have a copy each."""
+        return self._then(each(fn, max_concurrency), ".for_each()")
 
-    def filter(self, filter_fn: Callable[[T], bool]) -> ParallelIterator[T]:
+    def filter(self, fn: Callable[[T], bool]) -> ParallelIterator[T]:
         """Keeps the items for which a function returns true."""
-        return self._then(("filter", label("filter", filter_fn), filter_fn), ".filter()")
+        return self._then(("filter", label("filter", fn), fn), ".filter()")
 
     def batch(self, n: int) -> ParallelIterator[list[T]]:
         """Groups items of a shard into lists of ``n`` items; the last list may be shorter."""
@@ -69,15 +73,15 @@ class ParallelIterator(Generic[T]):
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
         """Shuffles the items of each shard: each item is drawn at random from a buffer of the given size."""
         size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
-        shuffled = lambda ahead: make(ahead).local_shuffle(size, number)  # noqa: E731
+        shuffled = lambda ahead, origins: make(ahead, origins).local_shuffle(size, number)  # noqa: E731
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
         """Redistributes the items: item ``j`` of each shard goes to shard ``j`` modulo the number of shards.
         ``batch_ms`` has no effect, since items are not requested one by one."""
-        count, make = counted("num_partitions", num_partitions), self._make
+        count, begun = counted("num_partitions", num_partitions), self._begun
         name = f"{self.name}.repartition[num_partitions={count}]"
-        return ParallelIterator(lambda ahead: make(ahead).repartition(count), name, list(range(count)))
+        return ParallelIterator(lambda ahead, _: begun(ahead).repartition(count), name, list(range(count)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
         """Combines the shards of both iterators."""
@@ -85,7 +89,8 @@ class ParallelIterator(Generic[T]):
             raise TypeError(f"other must be a ParallelIterator, got {type(other).__name__}")
         mine, theirs = self._make, other._make
         name = f"ParallelUnion[{self}, {other}]"
-        return ParallelIterator(lambda ahead: mine(ahead).union(theirs(ahead)), name, [*self._actors, *other._actors])
+        union = lambda ahead, origins: mine(ahead, origins).union(theirs(ahead, origins))  # noqa: E731
+        return ParallelIterator(union, name, [*self._actors, *other._actors])
 
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
         """Selects the shards with the given numbers."""
@@ -94,7 +99,8 @@ class ParallelIterator(Generic[T]):
         if wrong:
             raise ValueError(f"the shards are 0 to {self.num_shards() - 1}; there is no shard {wrong[0]}")
         kept = [self._actors[number] for number in sorted(set(numbers))]
-        return ParallelIterator(lambda ahead: make(ahead).select(numbers), f"{self.name}.select_shards({len(kept)} total)", kept)
+        select = lambda ahead, origins: make(ahead, origins).select(numbers)  # noqa: E731
+        return ParallelIterator(select, f"{self.name}.select_shards({len(kept)} total)", kept)
 
     def num_shards(self) -> int:
         """Returns the number of shards."""
@@ -102,17 +108,19 @@ class ParallelIterator(Generic[T]):
 
     def shards(self) -> list[LocalIterator[T]]:
         """Returns each shard as a stream."""
-        return [self.get_shard(number) for number in range(self.num_shards())]
+        streams = enumerate(self._begun(False).streams(1))
+        return [LocalIterator._over(native, f"{self.name}.shard[{number}]", actors=self._actors[: number + 1]) for number, native in streams]
 
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
         """Returns a shard as a stream that works up to ``num_async`` items ahead."""
-        (native,) = self.select_shards([shard_index])._make(False).streams(counted("num_async", num_async))
-        return LocalIterator(native, f"{self.name}.shard[{shard_index}]", actors=self._actors)
+        shard = self.select_shards([shard_index])
+        (native,) = shard._begun(False).streams(counted("num_async", num_async))
+        return LocalIterator._over(native, f"{self.name}.shard[{shard_index}]", actors=shard._actors)
 
     def gather_sync(self) -> LocalIterator[T]:
         """Yields one item from each shard in turn, in order. Shards produce one round of items and start the next round
         only when it is requested, so a change between two rounds applies to the whole next round."""
-        return LocalIterator(self._make(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
+        return LocalIterator._over(self._begun(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
 
     def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[T]:
         """Yields the items of all shards as they arrive; the items of one shard keep their order.
@@ -126,12 +134,12 @@ class ParallelIterator(Generic[T]):
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")
-        native = self._make(True).gather_async(counted("num_async", num_async), resubmit == "after")
-        return LocalIterator(native, f"{self}.gather_async()", actors=self._actors)
+        native = self._begun(resubmit == "before").gather_async(counted("num_async", num_async), resubmit == "after")
+        return LocalIterator._over(native, f"{self}.gather_async()", actors=self._actors)
 
     def batch_across_shards(self) -> LocalIterator[list[T]]:
         """Yields lists with one item from each shard; shards that have ended are left out."""
-        return LocalIterator(self._make(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
+        return LocalIterator._over(self._begun(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
 
     def take(self, n: int) -> list[T]:
         """Returns the first ``n`` items of :meth:`gather_sync` as a list."""

@@ -88,7 +88,7 @@ def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Work
         from relive.ray import Workers
 
         return on_ray(shards, name, on if isinstance(on, Workers) else Workers())
-    return ParallelIterator(lambda _: _native.FlowShards.of("items", shards, on == "threads"), name, shards)
+    return ParallelIterator(lambda *_: _native.FlowShards.of("items", shards, on == "threads"), name, shards)
 
 
 class _Shard(ParallelIteratorWorker):
@@ -108,4 +108,8 @@ def _repeated(generator: Any) -> Iterator[Any]:
         iterator = iter(items)
         if iterator is items and number:
             raise ValueError("repeat=True requires a list, or a function that returns an iterator; an iterator cannot be restarted")
+        first = list(itertools.islice(iterator, 1))
+        if not first:
+            raise ValueError("repeat=True requires a source with items, but this one is empty; a shard may have none if there are few items")
+        yield from first
         yield from iterator

@@ -3,6 +3,7 @@
 mod batch;
 mod checkpoint;
 mod each;
+mod in_threads;
 mod prefetch;
 mod shuffle;
 mod take;

@@ -63,8 +63,9 @@ impl<T: Send + 'static> Flow<T> {
                 |upstream| upstream,
             );
         }
-        let (node, metrics) = (self.node.clone(), self.metrics.clone());
+        let (node, metrics, sources) = (self.node.clone(), self.metrics.clone(), self.sources);
         let stream = Prefetch::Waits(ShardFlow::one(&name, self));
-        Flow::new(Prefetched { stream, depth }, crate::node::Node::queue(name, vec![node]), metrics)
+        let node = crate::node::Node::queue(name, vec![node]);
+        Flow::new(Prefetched { stream, depth }, node, metrics).with_sources(sources)
     }
 }

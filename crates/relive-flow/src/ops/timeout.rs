@@ -43,19 +43,23 @@ impl<T> Pull<T> for Timeout<T> {
     }
 }
 
-struct Retry<T> {
+struct Retry<T, F> {
     upstream: Box<dyn Pull<T>>,
     times: u32,
+    /// Returns whether to pull again after an error.
+    drops: F,
     /// The number of consecutive errors.
     failed: u32,
 }
 
-impl<T> Pull<T> for Retry<T> {
+impl<T, F: FnMut(&FlowError) -> bool + Send> Pull<T> for Retry<T, F> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
         loop {
             let polled = self.upstream.poll_next(turn);
             match &polled {
-                Poll::Ready(Some(Err(_))) if self.failed < self.times => self.failed += 1,
+                Poll::Ready(Some(Err(error))) if self.failed < self.times && (self.drops)(error) => {
+                    self.failed += 1;
+                }
                 Poll::Ready(_) => {
                     self.failed = 0;
                     return polled;
@@ -95,6 +99,12 @@ impl<T: Send + 'static> Flow<T> {
     /// ```
     #[must_use]
     pub fn retry(self, times: u32) -> Flow<T> {
-        self.then(format!("retry({times})"), |upstream, _| Retry { upstream, times, failed: 0 })
+        self.retry_if(times, |_| true)
+    }
+
+    /// Like [`retry`](Self::retry), but drops only the errors for which `drops` returns true.
+    #[must_use]
+    pub fn retry_if(self, times: u32, drops: impl FnMut(&FlowError) -> bool + Send + 'static) -> Flow<T> {
+        self.then(format!("retry({times})"), |upstream, _| Retry { upstream, times, drops, failed: 0 })
     }
 }

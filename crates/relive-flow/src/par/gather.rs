@@ -1,5 +1,6 @@
 //! Merges shards into one stream.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Poll;
 
@@ -127,26 +128,47 @@ impl<T: Send + 'static> Pull<T> for GatherSync<T> {
 }
 
 /// Yields whole rounds.
-struct Across<T>(Rounds<T>);
+struct Across<T> {
+    rounds: Rounds<T>,
+    /// The errors of the current round, and then its items.
+    ready: VecDeque<Result<Vec<T>>>,
+}
+
+impl<T: Send + 'static> Across<T> {
+    fn keep(&mut self, round: Vec<Result<Tagged<T>>>) {
+        let mut items = Vec::with_capacity(round.len());
+        for item in round {
+            match item {
+                Ok(tagged) => items.push(tagged.item),
+                Err(error) => self.ready.push_back(Err(error)),
+            }
+        }
+        if !items.is_empty() {
+            self.ready.push_back(Ok(items));
+        }
+    }
+}
 
 impl<T: Send + 'static> Pull<Vec<T>> for Across<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Vec<T>> {
-        while !self.0.is_over() {
-            match self.0.poll_round(turn) {
-                Poll::Ready(Ok(round)) if round.is_empty() => {}
-                Poll::Ready(round) => {
-                    let items =
-                        round.and_then(|round| round.into_iter().map(|item| Ok(item?.item)).collect());
-                    return Poll::Ready(Some(items.map(|item| Tagged { item, source: None })));
-                }
+        loop {
+            if let Some(items) = self.ready.pop_front() {
+                return Poll::Ready(Some(items.map(|item| Tagged { item, source: None })));
+            }
+            if self.rounds.is_over() {
+                return Poll::Ready(None);
+            }
+            match self.rounds.poll_round(turn) {
+                Poll::Ready(Ok(round)) => self.keep(round),
+                Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
                 Poll::Pending => return Poll::Pending,
             }
         }
-        Poll::Ready(None)
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        self.0.checkpoint(checkpoint)
+        checkpoint.holds(self.ready.len());
+        self.rounds.checkpoint(checkpoint)
     }
 }
 
@@ -234,10 +256,11 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         pull: impl FnOnce(Shards<T>) -> P,
     ) -> Flow<U> {
         let name = format!("{name} of {} shards", self.plans.len());
+        let sources = self.plans.iter().map(|plan| plan.shard.source().0 + 1).max().unwrap_or(0);
         let shards = Shards::of(self);
         let node = Node::of_shards(name, Arc::clone(&shards.nodes), is_queue);
         let metrics = shards.metrics.clone();
-        Flow::new(pull(shards), node, metrics)
+        Flow::new(pull(shards), node, metrics).with_sources(sources)
     }
 
     /// Returns one item from each shard in turn, in order. The shards produce a complete round before any of its items
@@ -251,11 +274,13 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         })
     }
 
-    /// Returns the rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are omitted.
+    /// Returns the rounds of [`gather_sync`](Self::gather_sync), each as a list. Shards that have ended are omitted. The
+    /// errors of a round precede the list of its items.
     #[must_use]
     pub fn batch_across_shards(self) -> Flow<Vec<T>> {
         self.gathered(("batch_across_shards", false), |shards| {
-            Across(Rounds { shards, round: Vec::new(), is_asked: false })
+            let rounds = Rounds { shards, round: Vec::new(), is_asked: false };
+            Across { rounds, ready: VecDeque::new() }
         })
     }
 

@@ -112,17 +112,23 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.plans.extend(other.plans);
         // If only one of the two sets of shards has a wrapper, the wrapper is not applied to any shard.
         self.around = self.around.filter(|_| other.around.is_some());
-        for (number, plan) in (0..).zip(&mut self.plans) {
-            plan.shard.source = Source(number);
-        }
+        self.number_sources();
         self
     }
 
-    /// Keeps only the shards with the given numbers; unknown numbers are ignored.
+    /// Keeps only the shards at the given positions, and numbers their sources from 0; unknown positions are ignored.
     #[must_use]
-    pub fn select_shards(mut self, numbers: &[u32]) -> Self {
-        self.plans.retain(|plan| numbers.contains(&plan.shard.source.0));
+    pub fn select_shards(mut self, positions: &[u32]) -> Self {
+        let mut position = 0..;
+        self.plans.retain(|_| position.next().is_some_and(|position| positions.contains(&position)));
+        self.number_sources();
         self
+    }
+
+    fn number_sources(&mut self) {
+        for (number, plan) in (0..).zip(&mut self.plans) {
+            plan.shard.source = Source(number);
+        }
     }
 
     /// Sets what happens when a shard fails. By default, the error is passed on, and the shard continues with its next

@@ -37,8 +37,8 @@ impl<S> Shard<S> {
         self.number
     }
 
-    /// Returns the source of the shard's items: the shard's number, until [`ParFlow::union`](crate::ParFlow::union)
-    /// appends the shard to others.
+    /// Returns the source of the shard's items: the shard's number, until [`ParFlow::union`](crate::ParFlow::union) or
+    /// [`ParFlow::select_shards`](crate::ParFlow::select_shards) changes its position.
     #[must_use]
     pub fn source(&self) -> Source {
         self.source

@@ -5,10 +5,12 @@
 mod checkpoint;
 mod faults;
 mod golden;
+mod in_threads;
 mod inside;
 mod metrics;
 mod plain;
 mod repartition;
 mod skew;
+mod sources;
 mod standstill;
 mod threads;

@@ -4,6 +4,7 @@
 //! calls.
 
 mod operator;
+mod owned;
 mod pulled;
 mod raise;
 mod remote;
@@ -13,4 +14,5 @@ mod stream;
 
 pub(crate) use remote::{PyPort, PyReader, PyWriter};
 pub(crate) use shards::Shards;
+pub(crate) use source::NotYet;
 pub(crate) use stream::Stream;

@@ -1,16 +1,18 @@
 //! Operators that call Python functions.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
-use relive_flow::{Context, Flow};
+use pyo3::types::{PyIterator, PyList};
+use relive_flow::{Context, Flow, FlowError};
 
 use super::pulled::Pulled;
 use super::raise::Failed;
 use super::source::{self, Item};
 use crate::interpreter::finalization;
+use crate::interpreter::wait::seconds;
 
 /// An operator as `relive.flow` describes it. Functions receive the item and the number of its shard, or -1 if the item
 /// does not come from a shard.
@@ -18,6 +20,8 @@ use crate::interpreter::finalization;
 pub(super) enum Operator {
     /// Applies a function to each item.
     Each(String, Arc<Py<PyAny>>),
+    /// Applies a function to up to this number of items at a time, in threads.
+    EachInThreads(String, Arc<Py<PyAny>>, usize),
     /// Keeps the items for which a function returns true.
     Filter(String, Arc<Py<PyAny>>),
     /// Yields all items that a function returns for each item.
@@ -31,8 +35,8 @@ pub(super) enum Operator {
     /// Lists of consecutive items: the length, and the distance between their starts.
     Window(usize, usize),
     Prefetch(usize),
-    /// The maximum wait for an item, in seconds.
-    Timeout(f64),
+    /// The maximum wait for an item.
+    Timeout(Duration),
     Retry(u32),
     Take(usize),
 }
@@ -47,6 +51,7 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
         let count = |place: usize| operator.get_item(place)?.extract::<usize>();
         Ok(match kind.as_str() {
             "for_each" => Operator::Each(label()?, function()?),
+            "for_each_in_threads" => Operator::EachInThreads(label()?, function()?, count(3)?),
             "filter" => Operator::Filter(label()?, function()?),
             "combine" => Operator::Combine(label()?, function()?),
             "transform" => Operator::Transform(label()?, function()?),
@@ -54,7 +59,7 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
             "shuffle" => Operator::Shuffle(count(1)?, operator.get_item(2)?.extract()?),
             "window" => Operator::Window(count(1)?, count(2)?),
             "prefetch" => Operator::Prefetch(count(1)?),
-            "timeout" => Operator::Timeout(operator.get_item(1)?.extract()?),
+            "timeout" => Operator::Timeout(seconds(Some(operator.get_item(1)?.extract()?))?),
             "retry" => Operator::Retry(operator.get_item(1)?.extract()?),
             "take" => Operator::Take(count(1)?),
             _ => return Err(PyValueError::new_err(format!("no operator {kind}"))),
@@ -65,7 +70,7 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
 impl Operator {
     /// Returns whether the operator has its own thread.
     pub(super) fn has_a_thread(&self) -> bool {
-        matches!(self, Operator::Prefetch(_))
+        matches!(self, Operator::Prefetch(_) | Operator::EachInThreads(..))
     }
 
     /// Applies the operator to a flow.
@@ -75,16 +80,23 @@ impl Operator {
                 let made = calls(function, |_, made| Ok(Some(Item(made.unbind()))));
                 flow.try_filter_map(made).named(label)
             }
+            Operator::EachInThreads(label, function, threads) => {
+                let function = Arc::clone(function);
+                let call = move |context: Context<'_>, item: Item| {
+                    finalization::attach(|py| {
+                        let made = function.bind(py).call1((item.0.bind(py), number_of(&context)))?;
+                        Ok::<_, Failed>(Item(made.unbind()))
+                    })
+                };
+                flow.try_for_each_in_threads(*threads, call).named(label)
+            }
             Operator::Filter(label, function) => {
                 let kept = calls(function, |item, keeps| Ok(keeps.is_truthy()?.then_some(item)));
                 flow.try_filter_map(kept).named(label)
             }
             Operator::Combine(label, function) => {
-                let many = calls(function, |_, many| {
-                    let items = many.try_iter()?.map(|item| item.map(|item| Item(item.unbind())));
-                    items.collect::<PyResult<Vec<_>>>().map(Some)
-                });
-                flow.try_filter_map(many).named(label).flatten()
+                let many = calls(function, |_, many| Ok(Some(Parts(many.try_iter()?.unbind()))));
+                flow.try_filter_map(many).named(label).flatten().try_for_each(|item| item).named("items")
             }
             Operator::Batch(size) => listed(flow.batch(*size)).named(&format!("batch({size})")),
             Operator::Window(size, step) => {
@@ -93,10 +105,8 @@ impl Operator {
             Operator::Shuffle(buffer, seed) => flow.shuffle(*buffer, *seed),
             Operator::Transform(label, function) => transformed(flow, label, function),
             Operator::Prefetch(depth) => flow.prefetch(*depth),
-            Operator::Timeout(seconds) => {
-                flow.timeout(std::time::Duration::try_from_secs_f64(*seconds).unwrap_or_default())
-            }
-            Operator::Retry(times) => flow.retry(*times),
+            Operator::Timeout(within) => flow.timeout(*within),
+            Operator::Retry(times) => flow.retry_if(*times, is_exception),
             Operator::Take(count) => flow.take(*count),
         }
     }
@@ -109,12 +119,36 @@ fn calls<U>(
 ) -> impl FnMut(Context<'_>, Item) -> Result<Option<U>, Failed> + Send + 'static {
     let function = Arc::clone(function);
     move |context, item| {
-        let source = context.source.map_or(-1, |source| i64::from(source.0));
         finalization::attach(|py| {
-            let made = function.bind(py).call1((item.0.bind(py), source))?;
+            let made = function.bind(py).call1((item.0.bind(py), number_of(&context)))?;
             Ok(then(item, made)?)
         })
     }
+}
+
+/// Returns the number of the item's shard, or -1 if it does not come from one.
+fn number_of(context: &Context<'_>) -> i64 {
+    context.source.map_or(-1, |source| i64::from(source.0))
+}
+
+/// The items of an iterator, which are produced one by one.
+struct Parts(Py<PyIterator>);
+
+impl Iterator for Parts {
+    type Item = Result<Item, Failed>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        finalization::attach(|py| {
+            let item = self.0.bind(py).clone().next()?;
+            Some(item.map(|item| Item(item.unbind())).map_err(Failed::from))
+        })
+    }
+}
+
+/// Returns whether an error is an ordinary exception, rather than, for example, `KeyboardInterrupt`.
+fn is_exception(error: &FlowError) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<Failed>());
+    cause.is_none_or(|failed| finalization::attach(|py| failed.is_exception(py)))
 }
 
 fn listed(flow: Flow<Vec<Item>>) -> Flow<Item> {

@@ -1,21 +1,25 @@
 //! A flow as a Python iterator.
 
-use pyo3::exceptions::PyStopIteration;
-use pyo3::prelude::*;
-use relive_flow::{Flow, FlowError};
+use std::time::Duration;
 
+use pyo3::prelude::*;
+use relive_flow::{ErrorKind, Flow, FlowError};
+
+use super::owned::{OwnedFlow, State};
 use super::raise::{Failed, raise};
 use super::source::Item;
 use crate::interpreter::finalization;
-use crate::interpreter::lock::Brief;
+
+/// The interval between checks for signals while waiting for an item.
+pub(super) const SLICE: Duration = Duration::from_millis(50);
 
 /// A flow as a Python iterator, for functions that map an iterator to an iterator.
 #[pyclass(frozen, module = "relive._native", name = "FlowItems")]
-pub(super) struct Pulled(Brief<Option<Flow<Item>>>);
+pub(super) struct Pulled(OwnedFlow);
 
 impl Pulled {
     pub(super) fn of(py: Python<'_>, flow: Flow<Item>) -> PyResult<Bound<'_, Pulled>> {
-        Bound::new(py, Pulled(Brief::new(Some(flow))))
+        Bound::new(py, Pulled(OwnedFlow::new(flow)))
     }
 }
 
@@ -25,18 +29,21 @@ impl Pulled {
         slf
     }
 
-    fn __next__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let end = || PyStopIteration::new_err(());
-        let mut flow = self.0.take().ok_or_else(end)?;
-        let (flow, item) = py.detach(move || {
-            let item = flow.next();
-            (flow, item)
-        });
-        match item {
-            None => Err(end()),
-            Some(item) => {
-                self.0.replace(Some(flow));
-                item.map(|item| item.0).map_err(|error: FlowError| raise(py, &error))
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        loop {
+            let State::Here(mut flow) = self.0.take(py)? else { return Ok(None) };
+            let (flow, item) = py.detach(move || {
+                let item = flow.next_for(SLICE);
+                (flow, item)
+            });
+            self.0.put(py, flow);
+            match item {
+                None => {
+                    self.0.close(py);
+                    return Ok(None);
+                }
+                Some(Err(error)) if error.kind() == ErrorKind::Timeout => py.check_signals()?,
+                Some(item) => return item.map(|item| Some(item.0)).map_err(|error| raise(py, &error)),
             }
         }
     }

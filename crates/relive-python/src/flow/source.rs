@@ -1,6 +1,7 @@
 //! Python objects in graphs, and Python iterators as streams.
 
 use std::task::Poll;
+use std::time::Instant;
 
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -18,6 +19,18 @@ impl Clone for Item {
     }
 }
 
+/// What an iterator returns while it has no item. It is then asked again, unless its flow has been dropped meanwhile.
+#[pyclass(frozen, module = "relive._native", name = "FlowNotYet")]
+pub(crate) struct NotYet;
+
+#[pymethods]
+impl NotYet {
+    #[new]
+    fn new() -> NotYet {
+        NotYet
+    }
+}
+
 /// The items of an iterable.
 struct Items {
     iterable: Py<PyAny>,
@@ -25,22 +38,38 @@ struct Items {
     iterator: Option<Py<PyIterator>>,
 }
 
+/// The iterator may own a part of the graph, which must end with this one rather than at a later call of Python.
+impl Drop for Items {
+    fn drop(&mut self) {
+        Python::try_attach(|_| drop(self.iterator.take()));
+    }
+}
+
 impl Items {
-    fn next(&mut self) -> PyResult<Option<Item>> {
+    fn next(&mut self) -> Poll<PyResult<Option<Item>>> {
         finalization::attach(|py| {
             let iterator = match &self.iterator {
                 Some(iterator) => iterator.clone_ref(py),
-                None => self.iterator.insert(self.iterable.bind(py).try_iter()?.unbind()).clone_ref(py),
+                None => match self.iterable.bind(py).try_iter() {
+                    Ok(iterator) => self.iterator.insert(iterator.unbind()).clone_ref(py),
+                    Err(error) => return Poll::Ready(Err(error)),
+                },
             };
-            let item = iterator.into_bound(py).next();
-            item.map(|item| item.map(|item| Item(item.unbind()))).transpose()
+            match iterator.into_bound(py).next().transpose() {
+                Ok(Some(item)) if item.is_exact_instance_of::<NotYet>() => Poll::Pending,
+                item => Poll::Ready(item.map(|item| item.map(|item| Item(item.unbind())))),
+            }
         })
     }
 }
 
 impl Pull<Result<Item, Failed>> for Items {
-    fn poll_next(&mut self, _: &mut Turn<'_>) -> Polled<Result<Item, Failed>> {
-        let item = self.next().map_err(Failed::from).transpose();
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Item, Failed>> {
+        let Poll::Ready(item) = self.next() else {
+            turn.wake_at(Instant::now());
+            return Poll::Pending;
+        };
+        let item = item.map_err(Failed::from).transpose();
         Poll::Ready(item.map(|item| Ok(Tagged { item, source: None })))
     }
 }

@@ -1,25 +1,22 @@
 //! A flow of objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_flow::{ErrorKind, Flow, Monitor, Order, Ratio, Stepped, Weight};
 
 use super::operator::Operator;
+use super::owned::{OwnedFlow, State};
+use super::pulled::SLICE;
 use super::raise::raise;
 use super::source::{self, Item};
-use crate::interpreter::lock::Brief;
-
-/// The interval between checks for signals while waiting for an item.
-const SLICE: Duration = Duration::from_millis(50);
+use crate::interpreter::wait::seconds;
 
 /// A flow from which one thread at a time pulls, or a part of another flow.
 #[pyclass(frozen, module = "relive._native", name = "FlowStream")]
 pub(crate) struct Stream {
-    flow: Brief<Option<Flow<Item>>>,
+    flow: OwnedFlow,
     /// Whether the end was reached, after which no item is pulled.
     is_over: AtomicBool,
     /// Whether a pull may hold the interpreter, because no other thread holds a lock of this graph while it is waiting
@@ -38,16 +35,33 @@ impl Stream {
     /// flow has a thread that must be joined.
     pub(super) fn of_graph(flow: Flow<Item>, is_apart: bool) -> Stream {
         let monitor = flow.monitor();
-        Stream { monitor, flow: Brief::new(Some(flow)), is_over: AtomicBool::new(false), is_apart }
+        Stream { monitor, flow: OwnedFlow::new(flow), is_over: AtomicBool::new(false), is_apart }
     }
 
     /// Takes the flow out of this stream.
-    fn taken(&self) -> PyResult<Flow<Item>> {
-        self.flow.take().ok_or_else(|| {
-            PyValueError::new_err(
+    fn taken(&self, py: Python<'_>) -> PyResult<Flow<Item>> {
+        match self.flow.take(py)? {
+            State::Here(flow) => Ok(flow),
+            State::Taken => Err(PyValueError::new_err(
                 "this iterator is already part of another one, or another thread is using it; duplicate() splits one into several",
-            )
-        })
+            )),
+            State::Closed => Err(PyValueError::new_err("this iterator is closed")),
+        }
+    }
+
+    /// Takes the flows out of several streams, or out of none of them.
+    fn all_taken(py: Python<'_>, streams: &[&Stream]) -> PyResult<Vec<Flow<Item>>> {
+        let mut flows = Vec::with_capacity(streams.len());
+        for stream in streams {
+            match stream.taken(py) {
+                Ok(flow) => flows.push(flow),
+                Err(error) => {
+                    flows.into_iter().zip(streams).for_each(|(flow, stream)| stream.flow.put(py, flow));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(flows)
     }
 
     /// Returns an item that is ready or that this thread itself makes. Neither releases the interpreter nor waits.
@@ -55,9 +69,9 @@ impl Stream {
         if !self.is_apart {
             return Ok(None);
         }
-        let mut flow = self.taken()?;
+        let mut flow = self.taken(py)?;
         let stepped = flow.step();
-        self.flow.replace(Some(flow));
+        self.flow.put(py, flow);
         match stepped.map_err(|error| raise(py, &error))? {
             Stepped::Item(item) => return Ok(Some(item.0)),
             Stepped::End => self.is_over.store(true, Ordering::Relaxed),
@@ -68,12 +82,12 @@ impl Stream {
 
     /// Pulls from the flow without the interpreter, because functions of the graph may need it in other threads.
     fn pull<T: Send>(&self, py: Python<'_>, pull: impl FnOnce(&mut Flow<Item>) -> T + Send) -> PyResult<T> {
-        let mut flow = self.taken()?;
+        let mut flow = self.taken(py)?;
         let (flow, pulled) = py.detach(move || {
             let pulled = pull(&mut flow);
             (flow, pulled)
         });
-        self.flow.replace(Some(flow));
+        self.flow.put(py, flow);
         Ok(pulled)
     }
 }
@@ -87,13 +101,14 @@ impl Stream {
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over by value")]
-    fn then(&self, operator: Operator) -> PyResult<Stream> {
+    fn then(&self, py: Python<'_>, operator: Operator) -> PyResult<Stream> {
         let is_apart = self.is_apart && !operator.has_a_thread();
-        Ok(Stream::of_graph(operator.over(self.taken()?), is_apart))
+        Ok(Stream::of_graph(operator.over(self.taken(py)?), is_apart))
     }
 
     /// Returns the next item in a tuple, or `None` at the end.
     fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Option<(Py<PyAny>,)>> {
+        let mut left = timeout.map(|limit| seconds(Some(limit))).transpose()?;
         if !self.is_over.load(Ordering::Relaxed)
             && let Some(item) = self.ready(py)?
         {
@@ -102,7 +117,6 @@ impl Stream {
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let mut left = timeout.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         loop {
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
             let next = self.pull(py, |flow| match timeout {
@@ -118,7 +132,7 @@ impl Stream {
                 Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
                     py.check_signals()?;
                     left = left.map(|left| left.saturating_sub(slice));
-                    if left == Some(Duration::ZERO) {
+                    if left.is_some_and(|left| left.is_zero()) {
                         return Err(raise(py, &error));
                     }
                 }
@@ -148,8 +162,8 @@ impl Stream {
         })
     }
 
-    fn copies(&self, count: usize, max_lead: usize) -> PyResult<Vec<Stream>> {
-        let copies = self.taken()?.copies(count, max_lead).into_iter();
+    fn copies(&self, py: Python<'_>, count: usize, max_lead: usize) -> PyResult<Vec<Stream>> {
+        let copies = self.taken(py)?.copies(count, max_lead).into_iter();
         Ok(copies.map(|copy| Stream::of_graph(copy, false)).collect())
     }
 
@@ -157,12 +171,13 @@ impl Stream {
     #[staticmethod]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn union(
+        py: Python<'_>,
         streams: Vec<PyRef<'_, Stream>>,
         is_deterministic: bool,
         weights: Option<Vec<Option<f64>>>,
     ) -> PyResult<Stream> {
         let is_apart = streams.iter().all(|stream| stream.is_apart);
-        let flows = streams.iter().map(|stream| stream.taken()).collect::<PyResult<Vec<_>>>()?;
+        let flows = Stream::all_taken(py, &streams.iter().map(|stream| &**stream).collect::<Vec<_>>())?;
         let order = match weights {
             Some(weights) => {
                 let weights = weights.into_iter().map(|times| times.map_or(Weight::All, Weight::Times));
@@ -177,6 +192,7 @@ impl Stream {
     /// Zips two flows.
     #[staticmethod]
     fn in_ratio(
+        py: Python<'_>,
         inserts: &Stream,
         samples: &Stream,
         samples_per_insert: f64,
@@ -184,13 +200,15 @@ impl Stream {
     ) -> PyResult<Stream> {
         let ratio = Ratio::exact(samples_per_insert, min_inserted);
         let is_apart = inserts.is_apart && samples.is_apart;
-        let flow = Flow::in_ratio(inserts.taken()?, samples.taken()?, ratio);
-        Ok(Stream::of_graph(flow, is_apart))
+        let mut flows = Stream::all_taken(py, &[inserts, samples])?.into_iter();
+        let pair = flows.next().zip(flows.next());
+        let (inserts, samples) = pair.ok_or_else(|| PyValueError::new_err("a ratio needs two streams"))?;
+        Ok(Stream::of_graph(Flow::in_ratio(inserts, samples, ratio), is_apart))
     }
 
     /// Closes the stream and its shards.
     fn close(&self, py: Python<'_>) {
-        self.end(py);
+        self.flow.close(py);
     }
 
     /// Returns the graph as text, or as a mermaid diagram.
@@ -201,30 +219,5 @@ impl Stream {
     /// Returns the number of items of each operator and its current wait, as JSON.
     fn operators(&self) -> String {
         self.monitor.to_json()
-    }
-}
-
-/// How long to wait for the end of shards when a stream is dropped.
-const GRACE: Duration = Duration::from_secs(1);
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        Python::try_attach(|py| self.end(py));
-    }
-}
-
-impl Stream {
-    /// Ends the shards without holding the interpreter, which they may need to finish. A shard that does not end is
-    /// abandoned.
-    fn end(&self, py: Python<'_>) {
-        let Some(flow) = self.flow.take() else { return };
-        let (done, is_done) = sync_channel(1);
-        let end = move || {
-            drop(flow);
-            // The receiver may have stopped waiting.
-            let _ = done.send(());
-        };
-        let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();
-        py.detach(move || started.then(|| is_done.recv_timeout(GRACE)));
     }
 }

@@ -1,0 +1,90 @@
+//! A flow that a Python object owns.
+
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use relive_flow::Flow;
+
+use super::source::Item;
+use crate::interpreter::fork::Origin;
+use crate::interpreter::lock::Brief;
+
+/// How long to wait for the threads of a flow to end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A flow that one thread at a time uses. It is dropped without the interpreter, which its threads may need to end.
+pub(super) struct OwnedFlow {
+    state: Brief<State>,
+    origin: Origin,
+}
+
+/// Where the flow is.
+pub(super) enum State {
+    Here(Flow<Item>),
+    /// A thread uses it, or it has become a part of another flow.
+    Taken,
+    Closed,
+}
+
+impl OwnedFlow {
+    pub(super) fn new(flow: Flow<Item>) -> OwnedFlow {
+        OwnedFlow { state: Brief::new(State::Here(flow)), origin: Origin::here() }
+    }
+
+    /// Takes the flow, if it is here.
+    ///
+    /// # Errors
+    /// In a child of the process that created the flow.
+    pub(super) fn take(&self, py: Python<'_>) -> PyResult<State> {
+        self.origin.check(py, "stream")?;
+        Ok(self.state.with(|state| match std::mem::replace(state, State::Taken) {
+            State::Closed => {
+                *state = State::Closed;
+                State::Closed
+            }
+            found => found,
+        }))
+    }
+
+    /// Puts the flow back, unless it was closed in the meantime.
+    pub(super) fn put(&self, py: Python<'_>, flow: Flow<Item>) {
+        let unwanted = self.state.with(|state| match state {
+            State::Closed => Some(flow),
+            State::Here(_) | State::Taken => {
+                *state = State::Here(flow);
+                None
+            }
+        });
+        unwanted.into_iter().for_each(|flow| end(py, flow));
+    }
+
+    /// Closes the flow: ends its threads. A thread that does not end within a second is abandoned.
+    pub(super) fn close(&self, py: Python<'_>) {
+        if let State::Here(flow) = self.state.replace(State::Closed) {
+            if self.origin.is_foreign() {
+                // The threads that must end belong to the parent process.
+                std::mem::forget(flow);
+            } else {
+                end(py, flow);
+            }
+        }
+    }
+}
+
+impl Drop for OwnedFlow {
+    fn drop(&mut self) {
+        Python::try_attach(|py| self.close(py));
+    }
+}
+
+fn end(py: Python<'_>, flow: Flow<Item>) {
+    let (done, is_done) = sync_channel(1);
+    let end = move || {
+        drop(flow);
+        // The receiver may have stopped waiting.
+        let _ = done.send(());
+    };
+    let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();
+    py.detach(move || started.then(|| is_done.recv_timeout(GRACE)));
+}

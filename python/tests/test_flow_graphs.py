@@ -1,0 +1,178 @@
+"""Graphs of ``relive.flow``: which shard an item comes from, shared metrics, selected shards, and functions in threads."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from relive import flow
+from relive.flow import LocalIterator
+
+
+class Named(flow.ParallelIteratorWorker):
+    def __init__(self, name: str, count: int = 3) -> None:
+        self.name = name
+        super().__init__([name] * count)
+
+
+def named(names: str, count: int = 3) -> flow.ParallelIterator[str]:
+    return flow.from_actors([Named(name, count) for name in names])
+
+
+def told(stream: LocalIterator[Any]) -> list[str]:
+    """Returns the name of each item's shard; items are names themselves."""
+    return [actor.name for actor, item in stream.zip_with_source_actor() if actor.name == item]
+
+
+def test_selected_and_joined_shards_keep_their_actors() -> None:
+    assert told(named("abc").select_shards([1, 2]).gather_sync()) == list("bcbcbc")
+    assert told(named("abc").select_shards([1, 2]).select_shards([1]).gather_sync()) == list("ccc")
+    assert told(named("ab").union(named("xy")).gather_sync()) == list("abxy" * 3)
+    assert told(named("ab").gather_sync().union(named("xy").gather_sync(), deterministic=True)) == list("axbyaxbyaxby")
+    assert sorted(told(flow.ratio(named("ab").gather_sync(), named("xy").gather_sync(), 1))) == sorted("abxy" * 3)
+    assert [told(shard) for shard in named("abc").shards()] == [list("aaa"), list("bbb"), list("ccc")]
+    assert told(named("abc").get_shard(1)) == list("bbb")
+    assert told(named("ab").get_shard(1).union(named("xy").get_shard(0), deterministic=True)) == list("bxbxbx")
+
+
+def test_functions_see_the_shard_of_their_item() -> None:
+    def is_right(item: str) -> bool:
+        time.sleep(0.0002)
+        return bool(flow.get_metrics().current_actor.name == item)
+
+    for shards in (named("abcd", 100), named("ab", 100).union(named("cd", 100)), named("abcd", 100).select_shards([3, 1])):
+        assert all(shards.for_each(is_right).gather_async())
+        assert all(shards.gather_async().for_each(is_right, max_concurrency=3))
+
+    def who(item: str) -> str | None:
+        actor = flow.get_metrics().current_actor
+        return None if actor is None else actor.name
+
+    mixed = named("a").gather_sync().union(LocalIterator.of(["local"] * 3), deterministic=True).for_each(who)
+    assert list(mixed) == ["a", None] * 3
+
+
+def test_functions_of_a_shard_share_their_counters() -> None:
+    def count(item: int) -> int:
+        flow.get_metrics().counters["items"] += 1
+        return item
+
+    def seen(item: int) -> tuple[int, int]:
+        return item, flow.get_metrics().counters["items"]
+
+    shards = flow.from_items([10, 20, 11, 21], num_shards=2).for_each(count).for_each(seen)
+    assert list(shards.gather_sync()) == [(10, 1), (20, 1), (11, 2), (21, 2)]
+    assert list(shards.gather_sync()) == [(10, 1), (20, 1), (11, 2), (21, 2)], "counters start over"
+
+
+def test_copies_that_advance_unevenly_can_be_merged_in_turn() -> None:
+    for options in ({"deterministic": True}, {"round_robin_weights": [1, 1]}):
+        one, other = LocalIterator.of(range(6)).duplicate(2)
+        assert list(one.batch(2).union(other, **options)) == [0, [0, 1], 1, 2, [2, 3], 3, 4, [4, 5], 5]  # type: ignore[arg-type]
+
+
+def test_the_shards_of_a_repartition_share_their_source() -> None:
+    shards = flow.from_iterators([(number for number in range(8))]).repartition(2).shards()
+    assert [list(shard) for shard in shards] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+
+
+def test_flattened_items_are_produced_one_by_one() -> None:
+    assert LocalIterator.of([0]).combine(lambda _: itertools.count()).take(3) == [0, 1, 2]
+    assert LocalIterator.of([itertools.count()]).flatten().take(3) == [0, 1, 2]
+
+    def parts(number: int) -> Iterator[int]:
+        yield number
+        yield number // (number - 1)
+
+    stream = LocalIterator.of([1, 2]).combine(parts)
+    assert next(stream) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(stream)
+    assert list(stream) == [2, 2]
+
+
+def test_exceptions_in_threads_take_no_other_item_with_them() -> None:
+    def checked(number: int) -> int:
+        if number == 2:
+            raise LookupError("two")
+        return number
+
+    stream, found, failed = LocalIterator.of(range(8)).for_each(checked, max_concurrency=2), [], 0
+    while True:
+        try:
+            found.append(next(stream))
+        except LookupError:
+            failed += 1
+        except StopIteration:
+            break
+    assert sorted(found) == [0, 1, 3, 4, 5, 6, 7] and failed == 1
+
+
+def test_functions_without_a_limit_all_run_at_a_time() -> None:
+    together = threading.Barrier(60)
+    assert len(list(LocalIterator.of(range(60)).for_each(lambda _: together.wait(10), max_concurrency=0))) == 60
+
+
+def test_a_union_does_not_wait_for_a_function_in_threads() -> None:
+    release = threading.Event()
+    slow = LocalIterator.of(["slow"]).for_each(lambda item: release.wait(10) and item, max_concurrency=2)
+    merged = slow.union(LocalIterator.of(["fast"]))
+    assert next(merged) == "fast"
+    with pytest.raises(TimeoutError):
+        merged.next(timeout=0.05)
+    release.set()
+    assert list(merged) == ["slow"]
+
+
+def test_a_failed_shard_does_not_cost_a_round_its_other_items() -> None:
+    rounds = flow.from_iterators([range(4), range(10, 14)]).for_each(lambda x: 1 // 0 if x == 2 else x).batch_across_shards()
+    assert rounds.take(2) == [[0, 10], [1, 11]]
+    with pytest.raises(ZeroDivisionError):
+        next(rounds)
+    assert list(rounds) == [[12], [3, 13]]
+
+
+def test_a_refused_union_changes_nothing() -> None:
+    one, used = LocalIterator.of(range(3)), LocalIterator.of(range(3))
+    merged = used.for_each(str)
+    for others in ([used], [one]):
+        with pytest.raises(ValueError, match="already part of another one"):
+            one.union(*others)
+    assert list(one) == [0, 1, 2] and list(merged) == ["0", "1", "2"]
+    closed = LocalIterator.of(range(3))
+    closed.close()
+    with pytest.raises(ValueError, match="this iterator is closed"):
+        next(closed)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan")])
+def test_timeouts_that_are_no_durations_are_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="timeout must be a number of seconds"):
+        LocalIterator.of(range(3)).next(timeout=seconds)
+    with pytest.raises(ValueError, match="timeout must be a number of seconds"):
+        LocalIterator.of(range(3)).timeout(seconds)
+
+
+def test_infinite_timeouts_never_end_a_wait() -> None:
+    stream = LocalIterator.of(range(2)).timeout(float("inf"))
+    assert stream.next(timeout=float("inf")) == 0 and list(stream) == [1]
+
+
+def test_only_ordinary_exceptions_are_retried() -> None:
+    def fail(number: int) -> int:
+        if number == 1:
+            raise ValueError("one")
+        if number == 3:
+            raise SystemExit("three")
+        return number
+
+    stream = LocalIterator.of(range(5)).for_each(fail).retry(3)
+    assert stream.take(2) == [0, 2]
+    with pytest.raises(SystemExit):
+        next(stream)
+    assert list(stream) == [4]
