@@ -106,6 +106,9 @@ class FlowShards:
     def streams(self, depth: int) -> list[FlowStream]: ...
 
 @final
+class FlowNotYet: ...
+
+@final
 class StreamPort:
     def __new__(cls, host: str, token: str) -> StreamPort: ...
     @property

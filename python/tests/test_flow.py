@@ -6,7 +6,6 @@ import collections
 import math
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import threading
@@ -40,16 +39,6 @@ def fails_at_five(x: int) -> int:
     if x == 5:
         raise LookupError("five")
     return x
-
-
-def kills_itself_at_five(x: int) -> int:
-    if x == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return x
-
-
-def pid(_: Any) -> int:
-    return os.getpid()
 
 
 def local(*items: Any) -> LocalIterator[Any]:
@@ -256,32 +245,6 @@ def test_errors_of_streams_name_the_item() -> None:
         assert caught.value.__notes__ == ["for_each(fails_at_five) failed at item 5: LookupError: five"]
 
 
-def test_a_killed_shard_process_is_reported() -> None:
-    items = flow.from_range(8, num_shards=1, on="processes").for_each(kills_itself_at_five).gather_sync()
-    assert items.take(5) == [0, 1, 2, 3, 4]
-    with pytest.raises(RuntimeError, match="the process of shard 0 ended with signal 9"):
-        next(items)
-
-
-def test_shard_processes_end_with_their_flow() -> None:
-    import multiprocessing
-
-    items = flow.from_range(100, num_shards=2, on="processes").for_each(pid).gather_async()
-    seen = {next(items) for _ in range(100)}
-    assert len(seen) == 2 and os.getpid() not in seen
-    del items
-    for child in multiprocessing.active_children():
-        child.join(30)
-        assert child.exitcode == 0
-
-
-def test_unpicklable_arguments_are_refused() -> None:
-    with pytest.raises(TypeError, match="on='processes' sends shards and functions to other processes"):
-        flow.from_range(8, on="processes").for_each(lambda x: x).gather_sync()
-    with pytest.raises(TypeError, match="on='processes' sends shards and functions to other processes"):
-        flow.from_iterators([(x for x in [1])], on="processes").gather_sync()
-
-
 def test_an_item_is_awaited_for_the_given_timeout() -> None:
     gate = threading.Event()
 
@@ -330,7 +293,6 @@ def test_the_repr_names_the_operators() -> None:
         (lambda: local(1).duplicate(1), ValueError, "at least 2, got"),
         (lambda: local(1).union(local(2), round_robin_weights=["*", "*"]), ValueError, "a number for one of them"),
         (lambda: local(1).union([2]), TypeError, "union takes LocalIterators"),
-        (lambda: local(1).for_each(double, resources={"num_gpus": 1}), ValueError, "resources apply to clusters"),
         (lambda: next(local(1).zip_with_source_actor()), ValueError, "it comes from no shard"),
         (lambda: list(LocalIterator.of(3)), TypeError, "'int'"),
         (lambda: list(local(1).combine(double)), TypeError, "not iterable"),
@@ -409,16 +371,6 @@ def test_copies_that_deadlock_report_it() -> None:
     assert next(one) == 0
     with pytest.raises(RuntimeError, match="a thread that is waiting here pulls copy 0 of 2"):
         list(other)
-
-
-def test_unpicklable_items_are_reported() -> None:
-    items = flow.from_range(3, num_shards=1, on="processes").for_each(as_generator).gather_sync()
-    with pytest.raises(TypeError, match="items are pickled in the process of their shard"):
-        next(items)
-
-
-def as_generator(x: int) -> Any:
-    return (y for y in range(x))
 
 
 @HERE

@@ -15,7 +15,7 @@ pub(crate) mod _native {
     use crate::read::BatchIterator;
 
     #[pymodule_export]
-    use crate::flow::{PyPort, PyReader, PyWriter, Shards, Stream};
+    use crate::flow::{NotYet, PyPort, PyReader, PyWriter, Shards, Stream};
     #[pymodule_export]
     use crate::gpu::{GpuLoader, GpuReader, GpuStore, GpuWriter, gpu_unavailable};
     #[pymodule_export]

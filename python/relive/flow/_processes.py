@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import pickle
 import signal
@@ -11,7 +12,8 @@ from typing import Any, cast
 from relive._remote import end_with_parent
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
-from relive.flow._remote_shards import AHEAD, Message, RemoteShards, refused, serve
+from relive.flow._remote_shards import AHEAD, LOOK_SECONDS, RemoteShards, refused
+from relive.flow._shard_process import Message, serve
 
 # How long a process may take to end by itself.
 _GRACE_SECONDS = 2.0
@@ -38,18 +40,20 @@ class _Pipe:
     def begin(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
-        arguments = (*self._work, theirs)
-        self._process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
-        self._process.start()
-        theirs.close()
-        self._pipe.send(self._credit)
+        with theirs:
+            arguments = (*self._work, theirs)
+            self._process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
+            self._process.start()
+        self.ask(self._credit)
 
     def ask(self, items: int) -> None:
-        self._pipe.send(items)
+        # A process that has ended is reported by receive(), after the messages that it has sent.
+        with contextlib.suppress(OSError):
+            self._pipe.send(items)
 
-    def receive(self) -> Message:
+    def receive(self) -> Message | None:
         try:
-            return cast("Message", self._pipe.recv())
+            return cast("Message", self._pipe.recv()) if self._pipe.poll(LOOK_SECONDS) else None
         except (EOFError, OSError):
             self._process.join(_GRACE_SECONDS)
             code = self._process.exitcode
@@ -61,6 +65,7 @@ class _Pipe:
         self._process.join(_GRACE_SECONDS)
         if self._process.is_alive():
             self._process.kill()
+            self._process.join()
 
 
 class _PipeOutput:
@@ -76,8 +81,7 @@ class _PipeOutput:
 
     def send(self, message: Message) -> None:
         self._pipe.send(message)
-        if message[0] == "items":
-            self._credit -= len(message[1])
+        self._credit -= len(message[1]) if message[0] == "items" else 1
 
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:

@@ -8,13 +8,15 @@ import pickle
 import secrets
 import sys
 import threading
+import time
 from concurrent.futures import Future
 from typing import Any, cast
 
 from relive import _native
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
-from relive.flow._remote_shards import TOGETHER, Message, RemoteShards, serve
+from relive.flow._remote_shards import LOOK_SECONDS, RemoteShards
+from relive.flow._shard_process import TOGETHER, Message, serve
 from relive.ray import Workers, connected, first_line, free_in, imported
 
 # The number of messages, of up to TOGETHER items each, that a shard may be ahead of its consumer.
@@ -86,19 +88,20 @@ class _Stream:
                 port.fail(stream, f"{self.where} ended: {type(error).__name__}: {first_line(error)}")
 
         ended.add_done_callback(resolve)
+        self._report_at = time.monotonic() + _PLACE_SECONDS
 
     def ask(self, items: int) -> None:
         """Does nothing: the reader requests more items as items are taken."""
 
-    def receive(self) -> Message:
-        while True:
-            try:
-                message = self._reader.next(_PLACE_SECONDS)
-                break
-            except TimeoutError:
-                if not self._placed.done():
-                    free = free_in(self._cluster.ray)
-                    print(f"relive: {self.where} is waiting for Ray to schedule it; free in the cluster: {free}", file=sys.stderr)
+    def receive(self) -> Message | None:
+        try:
+            message = self._reader.next(LOOK_SECONDS)
+        except TimeoutError:
+            if time.monotonic() >= self._report_at and not self._placed.done():
+                self._report_at = time.monotonic() + _PLACE_SECONDS
+                free = free_in(self._cluster.ray)
+                print(f"relive: {self.where} is waiting for Ray to schedule it; free in the cluster: {free}", file=sys.stderr)
+            return None
         return ("end", None) if message is None else cast("Message", pickle.loads(message))
 
     def end(self) -> None:

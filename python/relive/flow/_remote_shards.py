@@ -1,25 +1,27 @@
-"""Shards in other processes: their work, and the transport of their items. A :class:`Link` starts a process and
-connects to it."""
+"""Shards in other processes, as seen by the process that pulls from them. A :class:`Link` starts a process and connects
+to it."""
 
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 from relive import _native
-from relive._remote import raised, describe_error
+from relive._remote import raised
 from relive.flow._local import LocalIterator
+from relive.flow._metrics import Origins
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
+from relive.flow._shard_process import Message
 
-# The number of items that a shard may produce ahead, and the largest number of items that are sent together.
-AHEAD, TOGETHER = 1024, 256
-# How long items wait to be sent together with other items.
-_TOGETHER_SECONDS = 0.001
+# The number of items that a shard may produce ahead.
+AHEAD = 1024
+# How long a thread waits for a message before it checks whether its stream was closed.
+LOOK_SECONDS = 0.1
 
-Message = tuple[Literal["items", "error", "end"], Any]
+# A source returns this object when it has no item yet, and is then asked again.
+_NOT_YET = _native.FlowNotYet()
 
 
 class Link(Protocol):
@@ -36,24 +38,13 @@ class Link(Protocol):
         """Allows the shard to produce the given number of further items."""
         ...
 
-    def receive(self) -> Message:
-        """Returns the shard's next message. Raises RuntimeError if the shard has ended."""
+    def receive(self) -> Message | None:
+        """Returns the shard's next message, or ``None`` if none has arrived within :data:`LOOK_SECONDS`. Raises
+        RuntimeError if the shard has ended without a message."""
         ...
 
     def end(self) -> None:
-        """Ends the shard."""
-        ...
-
-
-class Output(Protocol):
-    """The shard's end of the connection."""
-
-    def room(self) -> int:
-        """Waits until items are requested, and returns their number. Raises EOFError if the consumer is gone."""
-        ...
-
-    def send(self, message: Message) -> None:
-        """Sends a message. Raises EOFError if the consumer is gone."""
+        """Ends the shard, and waits for its end. A shard that does not end by itself in time is killed."""
         ...
 
 
@@ -79,15 +70,15 @@ class RemoteShards(ParallelIterator[Any]):
         items.name = f"{self}.gather_async()"
         return items
 
-    def _made(self, ahead: bool) -> Any:
-        return _native.FlowShards.of("items", list(map(_Items, self._remote(ahead))), True)
+    def _made(self, ahead: bool, _origins: Origins) -> Any:
+        return _native.FlowShards.of("items", [_Source(link, together=False) for link in self._links(ahead)], True)
 
-    def _messages(self, ahead: bool) -> Any:
+    def _messages(self, ahead: bool, _origins: Origins) -> Any:
         """Returns the shards as streams of lists of items."""
-        return _native.FlowShards.of("messages", self._remote(ahead), True)
+        return _native.FlowShards.of("messages", [_Source(link, together=True) for link in self._links(ahead)], True)
 
-    def _remote(self, ahead: bool) -> list[_Remote]:
-        return [_Remote(self._link(shard, self._operators, number, ahead)) for number, shard in enumerate(self._actors)]
+    def _links(self, ahead: bool) -> list[Link]:
+        return [self._link(shard, self._operators, number, ahead) for number, shard in enumerate(self._actors)]
 
 
 def refused(on: str, error: Exception) -> TypeError:
@@ -98,11 +89,125 @@ def refused(on: str, error: Exception) -> TypeError:
     )
 
 
-class _Items:
-    """Yields the items of a shard one by one, and continues after an error."""
+class _Source:
+    """The items of a shard as an iterable: one by one, or in lists of items that were sent together. The shard ends when
+    its iterator is dropped."""
 
-    def __init__(self, remote: _Remote) -> None:
-        self._remote = remote
+    def __init__(self, link: Link, together: bool) -> None:
+        self._link, self._together = link, together
+
+    def __iter__(self) -> Iterator[Any]:
+        lists = _Lists(self._link)
+        items: Iterator[Any] = lists if self._together else _Items(lists)
+        return map(lambda _: next(items), _Owner(lists))
+
+
+class _Owner:
+    """Ends a shard when it is dropped. The shard's iterator owns this object, but the frames of an exception, which may
+    outlive the iterator, do not refer to it."""
+
+    def __init__(self, lists: _Lists) -> None:
+        self._lists = lists
+
+    def __iter__(self) -> _Owner:
+        return self
+
+    def __next__(self) -> None:
+        return None
+
+    def __del__(self) -> None:
+        self._lists.end()
+
+
+class _Lists:
+    """Yields lists of items that were sent together, or :data:`_NOT_YET`. The shard starts at the first request."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._is_open, self._is_over = False, False
+        # The items of the latest message that were not returned yet, and the error that follows the returned ones.
+        self._arrived: Iterator[bytes] = iter(())
+        self._error: Exception | None = None
+        # The number of items that were received since the last request.
+        self._received = 0
+
+    def __iter__(self) -> _Lists:
+        return self
+
+    def __next__(self) -> Any:
+        while True:
+            items = self._unpickled()
+            if items:
+                return items
+            if self._error is not None:
+                error, self._error = self._error, None
+                try:
+                    raise error
+                finally:
+                    # The exception refers to this frame.
+                    del error
+            if self._is_over:
+                raise StopIteration
+            if not self._receive():
+                return _NOT_YET
+
+    def _unpickled(self) -> list[Any]:
+        """Returns the items before the next error."""
+        items: list[Any] = []
+        if self._error is None:
+            try:
+                for item in self._arrived:
+                    items.append(pickle.loads(item))
+            except Exception as error:
+                text = f"items are unpickled in the process that pulls them, which failed: {type(error).__name__}: {error}"
+                self._error = TypeError(text)
+                self._error.__cause__ = error
+        return items
+
+    def _receive(self) -> bool:
+        """Takes the shard's next message. Returns whether there is one."""
+        try:
+            if not self._is_open:
+                self._link.begin()
+                self._is_open = True
+            elif self._received:
+                self._link.ask(self._received)
+            self._received = 0
+            message = self._link.receive()
+        except Exception:
+            self.end()
+            raise
+        if message is None:
+            return False
+        if message[0] == "items":
+            self._arrived, self._received = iter(message[1]), len(message[1])
+        elif message[0] == "error":
+            self._error, self._received = self._exception(*message[1]), 1
+        else:
+            self.end()
+        return True
+
+    def _exception(self, pickled: bytes, text: str) -> Exception:
+        try:
+            error = pickle.loads(pickled)
+        except Exception:
+            # The exception's class may exist only in the other process.
+            error = RuntimeError(text.strip().rpartition("\n")[2])
+        return raised((error, text), f"in {self._link.where}")
+
+    def end(self) -> None:
+        """Ends the shard."""
+        self._is_over = True
+        if self._is_open:
+            self._is_open = False
+            self._link.end()
+
+
+class _Items:
+    """Yields the items of a shard one by one, or :data:`_NOT_YET`, and continues after an error."""
+
+    def __init__(self, lists: _Lists) -> None:
+        self._lists = lists
         self._items: Iterator[Any] = iter(())
 
     def __iter__(self) -> _Items:
@@ -111,76 +216,8 @@ class _Items:
     def __next__(self) -> Any:
         for item in self._items:
             return item
-        self._items = iter(next(self._remote))
+        items = next(self._lists)
+        if items is _NOT_YET:
+            return items
+        self._items = iter(items)
         return next(self._items)
-
-
-class _Remote:
-    """Yields the items of a shard, which starts at the first request: lists of items that were sent together."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._has_begun = False
-        # The number of items that were returned since the last request.
-        self._outstanding = 0
-
-    def __iter__(self) -> _Remote:
-        return self
-
-    def __next__(self) -> list[Any]:
-        if not self._has_begun:
-            self._has_begun = True
-            self._link.begin()
-        elif self._outstanding:
-            self._link.ask(self._outstanding)
-        kind, content = self._link.receive()
-        if kind == "end":
-            self._has_begun = False
-            self._link.end()
-            raise StopIteration
-        if kind == "error":
-            self._outstanding = 0
-            raise raised(content, f"in {self._link.where}")
-        self._outstanding = len(content)
-        return cast("list[Any]", content)
-
-    def __del__(self) -> None:
-        if self._has_begun:
-            self._link.end()
-
-
-def serve(shard: Any, operators: list[Operator], output: Output) -> None:
-    """The main function of a shard's process: it produces as many items as are requested, until the shard ends."""
-    stream: LocalIterator[Any] = LocalIterator.of(shard)
-    for operator in operators:
-        stream = stream._then(operator, "")
-    items: list[Any] = []
-    room, since = 0, 0.0
-    while True:
-        if not items:
-            room = output.room()
-        message: Message | None = None
-        try:
-            items.append(next(stream))
-        except StopIteration:
-            message = ("end", None)
-        except BaseException as error:
-            message = ("error", describe_error(error))
-        if len(items) == 1:
-            since = time.perf_counter()
-        is_full = len(items) >= min(room, TOGETHER) or time.perf_counter() - since > _TOGETHER_SECONDS
-        if items and (is_full or message):
-            _send(output, items)
-            items = []
-        if message:
-            output.send(message)
-            if message[0] == "end":
-                return
-
-
-def _send(output: Output, items: list[Any]) -> None:
-    try:
-        output.send(("items", items))
-    except (AttributeError, TypeError, pickle.PicklingError) as error:
-        text = f"items are pickled in the process of their shard, which failed: {error}"
-        output.send(("error", describe_error(TypeError(text))))

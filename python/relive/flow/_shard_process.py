@@ -1,0 +1,128 @@
+"""The work of a shard in its own process: it produces items on request, and sends them."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from typing import Any, Literal, Protocol
+
+from relive._remote import RemoteError, describe_error
+from relive.flow._local import LocalIterator
+from relive.flow._operators import Operator
+
+# The largest number of items that are sent together.
+TOGETHER = 256
+# How long an item waits to be sent together with later items.
+_TOGETHER_SECONDS = 0.001
+
+Message = tuple[Literal["items"], list[bytes]] | tuple[Literal["error"], tuple[bytes, str]] | tuple[Literal["end"], None]
+"""What a shard sends: items, each of them pickled; an error, as a pickled exception and its traceback; or its end."""
+
+
+class Output(Protocol):
+    """The shard's end of the connection to its consumer."""
+
+    def room(self) -> int:
+        """Waits until items are requested, and returns how many, after everything was sent. An error is also an item.
+        Raises EOFError or OSError if the consumer is gone."""
+        ...
+
+    def send(self, message: Message) -> None:
+        """Sends a message. Raises EOFError or OSError if the consumer is gone."""
+        ...
+
+
+def serve(shard: Any, operators: list[Operator], output: Output) -> None:
+    """Produces as many items as are requested, until the shard ends. This is the main function of the process."""
+    stream: LocalIterator[Any] = LocalIterator.of(shard)
+    for operator in operators:
+        stream = stream._then(operator, "")
+    outbox = _Outbox(output)
+    room = 0
+    while True:
+        if outbox.is_empty():
+            room = output.room()
+        room -= 1
+        try:
+            item = _pickled(next(stream))
+        except StopIteration:
+            outbox.end()
+            return
+        except BaseException as error:
+            outbox.fail(describe_error(error))
+        else:
+            outbox.add(item, at_once=room == 0)
+
+
+def _pickled(item: Any) -> bytes:
+    # Each item by itself, so that an item that cannot be pickled affects no other item.
+    try:
+        return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        text = f"items are pickled in the process of their shard, which failed: {type(error).__name__}: {error}"
+        raise TypeError(text) from error
+
+
+class _Outbox:
+    """Sends items as soon as they are finished; items that are finished within a millisecond are sent together."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._items: list[bytes] = []
+        # Held while items are added or sent.
+        self._lock = threading.Lock()
+        self._sent_at = 0.0
+        self._has_items, self._is_over = threading.Event(), False
+        self._failure: Exception | None = None
+        threading.Thread(target=self._send_late, name="relive shard output", daemon=True).start()
+
+    def is_empty(self) -> bool:
+        """Returns whether everything was sent."""
+        # Items are removed after they were sent.
+        return not self._items
+
+    def add(self, item: bytes, at_once: bool) -> None:
+        """Sends an item, at once or together with later ones."""
+        with self._lock:
+            self._items.append(item)
+            if at_once or len(self._items) == TOGETHER or time.perf_counter() - self._sent_at > _TOGETHER_SECONDS:
+                self._send()
+            elif len(self._items) == 1:
+                self._has_items.set()
+
+    def fail(self, error: RemoteError) -> None:
+        """Sends an error, after the items before it."""
+        raised, text = error
+        with self._lock:
+            self._send()
+            self._output.send(("error", (pickle.dumps(raised), text)))
+
+    def end(self) -> None:
+        """Sends the end, after all items."""
+        with self._lock:
+            self._send()
+            self._output.send(("end", None))
+        self._is_over = True
+        self._has_items.set()
+
+    def _send(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._items:
+            self._output.send(("items", self._items))
+            self._items = []
+            self._sent_at = time.perf_counter()
+
+    def _send_late(self) -> None:
+        """Sends the items that no later item follows in time."""
+        while self._has_items.wait() and not self._is_over:
+            self._has_items.clear()
+            time.sleep(_TOGETHER_SECONDS)
+            with self._lock:
+                try:
+                    self._send()
+                except Exception as error:
+                    # Raised by the next call of the shard's own thread.
+                    self._failure = error
+                    return

@@ -1,0 +1,137 @@
+"""Names and arguments of Ray's iterators that ``relive.flow`` also accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relive import flow
+from relive.flow import LocalIterator, MetricsContext, SharedMetrics, Timer
+
+
+def is_even(x: int) -> bool:
+    return x % 2 == 0
+
+
+def test_a_stream_of_a_function_that_takes_the_timeout() -> None:
+    given: list[Any] = []
+
+    def numbers(timeout: float | None = None) -> Iterator[int]:
+        given.append(timeout)
+        yield from range(3)
+
+    def counted(x: int) -> int:
+        LocalIterator.get_metrics().counters["seen"] += 1
+        return x
+
+    metrics = SharedMetrics()
+    items = LocalIterator(numbers, metrics, name="numbers").for_each(counted)
+    assert given == [] and "numbers" in repr(items)
+    assert items.take(2) == [0, 1] and given == [None] and metrics.get().counters["seen"] == 2
+    assert list(LocalIterator(numbers, metrics, timeout=0)) == [0, 1, 2] and given == [None, 0]
+    with pytest.raises(TypeError, match=r"must be a function that returns an iterator, got \[1\]; use LocalIterator.of"):
+        LocalIterator([1], metrics)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("resources", [{"num_cpus": 0.1}, 2, None])
+def test_resources_have_no_effect(resources: Any) -> None:
+    assert flow.from_range(4).for_each(str, resources=resources).gather_sync().take(4) == ["0", "2", "1", "3"]
+    assert LocalIterator.of([1]).for_each(str, resources=resources).take(1) == ["1"]
+
+
+def test_filters_have_the_name_of_their_function() -> None:
+    assert list(flow.from_range(4).filter(fn=is_even).gather_sync()) == [0, 2]
+    assert list(LocalIterator.of(range(4)).filter(fn=is_even)) == [0, 2]
+
+
+def test_no_weights_are_an_empty_list_or_none() -> None:
+    for weights in ([], None):
+        one, other = LocalIterator.of([1, 2]), LocalIterator.of([3, 4])
+        assert list(one.union(other, deterministic=True, round_robin_weights=weights)) == [1, 3, 2, 4]
+
+
+def test_timers_count_units() -> None:
+    timer = Timer()
+    assert not timer.has_units_processed() and timer.mean_units_processed == 0.0
+    timer.push(2.0)
+    timer.push_units_processed(10)
+    timer.push_units_processed(20)
+    assert timer.has_units_processed()
+    assert (timer.mean, timer.mean_units_processed, timer.mean_throughput) == (2.0, 15.0, 15.0)
+
+
+def test_metrics_are_saved_with_timers_and_restored_without() -> None:
+    metrics = MetricsContext()
+    metrics.counters["seen"], metrics.info["last"] = 3, "x"
+    metrics.timers["learn"].push(2.0)
+    metrics.timers["learn"].push_units_processed(8)
+    restored = MetricsContext()
+    restored.timers["old"].push(1.0)
+    restored.restore(metrics.save())
+    assert restored.save() == metrics.save() and list(restored.timers) == ["learn"]
+    assert restored.timers["learn"].mean_throughput == 4.0 and restored.timers["learn"].has_units_processed()
+    for of_ray in ({"counters": {"seen": 1}, "info": {}, "timers": None}, {"counters": {"seen": 1}, "info": {}}):
+        restored.restore(of_ray)
+        assert restored.counters == {"seen": 1} and not restored.timers
+
+
+def test_metrics_of_a_joined_graph_are_replaced() -> None:
+    one, other = LocalIterator.of([1]), LocalIterator.of([2])
+    joined = one.union(other)
+    metrics = MetricsContext()
+    other.shared_metrics.set(metrics)
+    assert joined.shared_metrics.get() is one.shared_metrics.get() is metrics
+
+
+def test_counts_of_numpy() -> None:
+    four = np.int64(4)
+    assert list(flow.from_range(four, num_shards=np.uint8(2)).batch(four).gather_sync()) == [[0, 1], [2, 3]]
+    assert LocalIterator.of(range(8)).shuffle(np.int32(1), seed=np.int64(3)).prefetch(four).window(four, four).take(four) == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+    ]
+    for wrong in (True, 2.0, np.float32(2), "2", np.bool_(True), -1):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1"):
+            LocalIterator.of([1]).batch(wrong)  # type: ignore[arg-type]
+
+
+def test_show_prints_items_as_they_arrive(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails_at_two(x: int) -> int:
+        assert capsys.readouterr().out == ("" if x == 0 else f"{x - 1}\n")
+        if x == 2:
+            raise LookupError("two")
+        return x
+
+    with pytest.raises(LookupError, match="two"):
+        LocalIterator.of(range(5)).for_each(fails_at_two).show()
+
+
+def test_an_empty_source_cannot_be_repeated() -> None:
+    for shards in (flow.from_items([], num_shards=1, repeat=True), flow.from_iterators([lambda: iter(())], repeat=True)):
+        with pytest.raises(ValueError, match="repeat=True requires a source with items, but this one is empty"):
+            shards.gather_sync().take(1)
+
+
+def test_an_exception_that_is_raised_again_has_one_note_for_each_operator() -> None:
+    error = LookupError("again")
+    error.__notes__ = ["a note of the program"]
+
+    def fails(_: int) -> None:
+        raise error
+
+    items = LocalIterator.of(range(9)).for_each(fails).transform(lambda numbers: numbers)
+    for _ in range(3):
+        with pytest.raises(LookupError):
+            next(items)
+    notes = error.__notes__
+    assert notes[0] == "a note of the program" and len(notes) == 3
+    assert sum(note.startswith("for_each(fails) failed at item 2: ") for note in notes) == 1
+
+
+def test_unions_of_different_items_have_a_type() -> None:
+    words: LocalIterator[str] = LocalIterator.of(range(2)).for_each(str)
+    joined: LocalIterator[str | int] = words.union(LocalIterator.of([7]), deterministic=True)
+    assert list(joined) == ["0", 7, "1"]
