@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 
 class Node:
@@ -31,3 +32,21 @@ def half_of_even(number):
     if number % 2:
         raise ArithmeticError(f"{number} is odd")
     return number // 2
+
+
+def one_then_waits(gate):
+    """Yields 2 once a file exists."""
+    yield 1
+    while not gate.exists():
+        time.sleep(0.01)
+    yield 2
+
+
+def contents(file):
+    """Yields the content of a file again and again."""
+    while True:
+        yield file.read_text()
+
+
+def function_at_two(number):
+    return (lambda: number) if number == 2 else number

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 import ray
-from shards import Node, doubled, half_of_even
+from shards import Node, contents, doubled, function_at_two, half_of_even, one_then_waits
 
 import relive.ray
 from relive import flow
@@ -71,11 +71,32 @@ def test_exceptions_of_functions_are_raised_and_the_shard_continues(cluster):
     assert next(stream, None) is None
 
 
+def test_items_are_sent_at_once_and_made_at_their_request(cluster, tmp_path):
+    gate, state = tmp_path / "open", tmp_path / "state"
+    stream = flow.from_iterators([functools.partial(one_then_waits, gate)], on="ray").gather_async()
+    assert stream.next(timeout=60) == 1
+    gate.touch()
+    assert stream.next(timeout=60) == 2 and next(stream, None) is None
+    stream = flow.from_iterators([functools.partial(contents, state)], on="ray").gather_async(resubmit="after")
+    for text in ("one", "two", "three"):
+        state.write_text(text)
+        assert stream.next(timeout=60) == text
+
+
+def test_an_item_that_cannot_be_sent_is_one_error(cluster):
+    stream = flow.from_range(6, num_shards=1, on="ray").for_each(function_at_two).gather_async()
+    assert stream.take(2) == [0, 1]
+    with pytest.raises(TypeError, match="items are pickled in the process of their shard, which failed"):
+        next(stream)
+    assert list(stream) == [3, 4, 5]
+
+
 def test_a_killed_actor_is_reported(cluster):
     stream = flow.from_actors([Node(ends_after=50)], on="ray").gather_sync()
     with pytest.raises(RuntimeError, match="the actor of shard 0 ended: ActorDiedError"):
         for _ in range(51):
             next(stream)
+    assert next(stream, None) is None, "a shard ends after the report"
 
 
 def test_actors_end_with_their_stream(cluster):
