@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from relive import _native, nest
-from relive._frameworks import as_numpy, is_tensor
+from relive._frameworks import as_column, is_tensor
 from relive.specs import ArraySpec
 
 
@@ -27,7 +27,7 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
 def _read(path: nest.Path, value: Any) -> Any:
     if value is None:
         raise TypeError(f"column {nest.path_text(path)!r} is None, but it must be a number, a string or an array; omit the column")
-    return as_numpy(value)
+    return as_column(value)
 
 
 def has_tensors(step: Mapping[str, Any]) -> bool:

@@ -39,12 +39,12 @@ class BufferTable:
         self._columns: Set[str] = frozenset()
         # Whether the writer has taken a step that was compared with the first one; it refuses columns of other types.
         self._is_checked = False
+        # Whether the table has no signature, because its server was started before the first step. The writer would then
+        # take other names within nested columns, so these are compared here.
         self._is_unsigned = False
-        # The names of a step with nested columns, if the table has no signature, because its server was started before
-        # the first step. The writer would take other names.
         self._nesting: Any = None
-        # The number of steps that the writer retains.
-        self._kept = 1
+        # The number of steps that the writer retains; it is created with the server.
+        self._kept = 0
         self._iterators: dict[int, BatchIterator] = {}
         self._is_flushed = True
         self.is_closed = False
@@ -106,7 +106,8 @@ class BufferTable:
         self._table = table
         server = Server([table], checkpointer=loader, listen=False)
         self._client = server.localhost_client()
-        self._writer = self._client.trajectory_writer(num_keep_alive_refs=1)
+        self._kept = 1
+        self._writer = self._client.trajectory_writer(num_keep_alive_refs=self._kept)
         self._server = server
         return server
 

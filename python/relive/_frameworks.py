@@ -38,29 +38,33 @@ def is_tensor(value: Any) -> bool:
 
 
 def as_numpy(values: Any) -> Any:
-    """Converts PyTorch tensors to arrays; they can have a gradient, be on a device, or be of the type bfloat16, which
-    becomes that of ``ml_dtypes``. Returns other values unchanged.
+    """Converts PyTorch tensors, which can have a gradient or be on a device, to arrays. Returns other values unchanged.
 
     Raises:
+      TypeError: numbers of a type that numpy lacks.
+    """
+    return np.asarray(values.detach().cpu()) if is_tensor(values) else values
+
+
+def as_column(values: Any) -> Any:
+    """Like :func:`as_numpy`, for the values of a column, which can also be of PyTorch's type bfloat16: its values become
+    those of ``ml_dtypes``.
+
+    Raises:
+      TypeError: numbers of a type that numpy lacks.
       ImportError: a bfloat16 tensor, and ``ml_dtypes`` is not installed.
     """
-    if not is_tensor(values):
-        return values
-    tensor = values.detach().cpu()
-    return _of_bfloat16(tensor) if str(tensor.dtype) == "torch.bfloat16" else np.asarray(tensor)
-
-
-def as_floats(values: Any) -> npt.NDArray[np.float64]:
-    """Converts numbers, of any type and framework, to float64."""
-    return np.asarray(values.detach().cpu().double() if is_tensor(values) else values, np.float64)
-
-
-def _of_bfloat16(tensor: Any) -> npt.NDArray[Any]:
+    if not is_tensor(values) or str(values.dtype) != "torch.bfloat16":
+        return as_numpy(values)
     import torch
 
     try:
         import ml_dtypes
     except ImportError as error:
         raise ImportError("tensors of the type bfloat16 require ml_dtypes, which is not installed: pip install ml_dtypes") from error
-    array: npt.NDArray[Any] = tensor.contiguous().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return array
+    return as_numpy(values.detach().contiguous().view(torch.int16)).view(ml_dtypes.bfloat16)
+
+
+def as_floats(values: Any) -> npt.NDArray[np.float64]:
+    """Converts numbers, of any type and framework, to float64."""
+    return np.asarray(values.detach().cpu().double() if is_tensor(values) else values, np.float64)

@@ -23,7 +23,7 @@ from torchrl.data.replay_buffers.storages import Storage as AnyStorage
 
 import relive
 from relive import nest
-from relive._frameworks import as_floats, as_numpy
+from relive._frameworks import as_column, as_floats
 
 __all__ = ["Sampler", "Storage"]
 
@@ -238,5 +238,5 @@ def _as_numpy(steps: dict[str, Any]) -> dict[str, npt.NDArray[Any] | dict[str, A
     for name, value in steps.items():
         if not isinstance(value, (dict, torch.Tensor)):
             raise TypeError(f"{name!r} is of the type {type(value).__name__}, but a relive.torchrl.Storage takes only tensors; exclude it")
-        arrays[name] = _as_numpy(value) if isinstance(value, dict) else as_numpy(value)
+        arrays[name] = _as_numpy(value) if isinstance(value, dict) else as_column(value)
     return arrays

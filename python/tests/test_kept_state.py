@@ -137,14 +137,50 @@ def test_collections_that_cannot_be_saved_are_reported(caplog: pytest.LogCapture
     assert "Mixed.parts has parts that cannot be saved" in caplog.text and "functions" not in caplog.text
 
 
-def test_a_csv_file_keeps_its_columns(tmp_path: pathlib.Path) -> None:
+def test_a_csv_file_keeps_its_columns(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = loggers.CSV(tmp_path)
+    first.write("learner", {"steps": 1, "loss": 0.5})
+    first.close()
+    resumed = loggers.CSV(tmp_path)
+    resumed.cut_back(resumed.mark())
+    for steps in (2, 3):
+        resumed.write("learner", {"extra": 9, "steps": steps, "loss": 0.25})
+    resumed.write("learner", {"more": 9, "steps": 4})
+    resumed.close()
+    assert (tmp_path / "learner.csv").read_text().split() == ["steps,loss", "1,0.5", "2,0.25", "3,0.25", "4,"]
+    warned = [record.getMessage() for record in caplog.records if record.name == "relive"]
+    assert len(warned) == 2 and "['extra']" in warned[0] and "['more']" in warned[1]
+
+
+def test_a_csv_file_of_another_run_is_refused(tmp_path: pathlib.Path) -> None:
     first = loggers.CSV(tmp_path)
     first.write("learner", {"steps": 1, "loss": 0.5})
     first.close()
     second = loggers.CSV(tmp_path)
-    second.write("learner", {"extra": 9, "steps": 2, "loss": 0.25})
+    with pytest.raises(ValueError, match=r"learner.csv has another run's columns \['steps', 'loss'\].*\['steps', 'entropy'\]; log to another folder"):
+        second.write("learner", {"steps": 1, "entropy": 0.5})
+    second.write("learner", {"loss": 0.25, "steps": 2})
     second.close()
     assert (tmp_path / "learner.csv").read_text().split() == ["steps,loss", "1,0.5", "2,0.25"]
+
+
+def test_log_files_are_flushed_once_per_second(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    lines, table = loggers.JSONL(tmp_path / "log.jsonl"), loggers.CSV(tmp_path)
+
+    def written(steps: int) -> list[int]:
+        for logger in (lines, table):
+            logger.write("actor", {"env_steps": steps})
+        return [len((tmp_path / name).read_text().splitlines()) for name in ("log.jsonl", "actor.csv")]
+
+    assert written(1) == [1, 2]
+    now[0] = 0.9
+    assert written(2) == [1, 2]
+    now[0] = 1.0
+    assert written(3) == [3, 4]
+    for logger in (lines, table):
+        logger.close()
 
 
 def test_infinite_bounds_of_integers_become_those_of_the_type() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -298,8 +299,12 @@ def test_a_result_is_plotted(tmp_path: pathlib.Path) -> None:
     picture = (tmp_path / "curve.svg").read_text()
     assert xml.etree.ElementTree.fromstring(picture).tag.endswith("svg") and picture.count("<polyline") == 2
     assert "steps in the environment" in result.plot()._repr_svg_()
-    nothing = rl.run(Agent(TRANSITIONS), "catch/0", steps=5).plot()
-    assert xml.etree.ElementTree.fromstring(nothing.svg).tag.endswith("svg")
+
+
+def test_a_run_without_episodes_has_no_mean_return() -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=5)
+    assert not len(result.episodes) and np.isnan(result.mean_return_last_100)
+    assert xml.etree.ElementTree.fromstring(result.plot().svg).tag.endswith("svg")
 
 
 def test_several_runs_are_plotted_in_one_figure() -> None:
@@ -318,6 +323,14 @@ def test_several_runs_are_plotted_in_one_figure() -> None:
         rl.plot(results).save("curve.png")
 
 
+def test_runs_without_common_steps_are_not_plotted_as_one_line(tmp_path: pathlib.Path) -> None:
+    first = rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir=tmp_path)
+    second = first.resume(steps=200)
+    with pytest.raises(ValueError, match=r"the runs of 'both' have no steps in common: one begins at step 1\d\d, and another ends at step 9\d"):
+        rl.plot({"both": [first, second]})
+    assert rl.plot({"first": first, "second": second}).svg.count("<polyline") == 2
+
+
 def test_custom_agents_act_in_python_environments() -> None:
     gymnasium = pytest.importorskip("gymnasium")
     agent = Agent(rl.Rollouts(steps=20, environments=2))
@@ -334,6 +347,17 @@ def test_loggers_get_episodes_evaluations_and_learner_metrics(tmp_path: pathlib.
     assert all("reward" in line and line["learner_steps"] % 100 == 0 for line in lines if line["label"] == "learner")
     rows = (tmp_path / "actor.csv").read_text().splitlines()
     assert len(rows) == 1 + sum(line["label"] == "actor" for line in lines)
+
+
+@pytest.mark.parametrize("wrong", ["runs", 3, None, ["runs"], loggers.JSONL])
+def test_values_that_are_no_loggers_are_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"loggers must be a list of loggers, such as \[loggers.JSONL\(path\)\], but got"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10, loggers=wrong)
+
+
+def test_a_single_logger_is_refused(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(loggers.JSONL(tmp_path / "log.jsonl")) as logger, pytest.raises(TypeError, match="must be a list of loggers"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10, loggers=logger)  # type: ignore[arg-type]
 
 
 class Broken:
@@ -377,7 +401,7 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
             Broken(learn=lambda _: rl.Learnt(priorities=[1.0]), experience=TRANSITIONS), ValueError,
             r"priorities of the shape \(1,\), but the batch has 8 items",
         ),
-        (Broken(weights=lambda: {"a/b": np.zeros(2)}), TypeError, "the name 'a/b', but names must be strings without slashes"),
+        (Broken(weights=lambda: {"a/b": np.zeros(2)}), TypeError, "the name 'a/b', but names must be non-empty strings without slashes"),
         (Broken(weights=lambda: {"a": "text"}), TypeError, "'text' at 'a', but weights must be arrays of numbers"),
         (Broken(weights=lambda: {"a": {"b": np.array([np.nan])}}), ValueError, "NaN or infinite numbers in 'a/b'"),
     ],

@@ -47,3 +47,16 @@ def test_states_round_trip_through_bytes() -> None:
     assert jax.tree.all(jax.tree.map(lambda own, other: own.dtype == other.dtype and bool((own == other).all()), back, state))
     with pytest.raises(ValueError, match="the saved state has 3 leaves, but this state has 1"):
         rlj.restored(jnp.zeros(2), leaves)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_random_keys_and_numbers_keep_their_kinds(impl: str) -> None:
+    def state(seed: int) -> Any:
+        return {"keys": jax.random.split(jax.random.key(seed, impl=impl), 3), "epoch": seed, "rate": seed / 2, "is_first": seed == 3}
+
+    wanted = state(3)
+    leaves = _state.decode(_state.encode(rlj.saved(wanted)))
+    for back in (rlj.restored(state(0), leaves), rlj.load(state(0), rlj.weights(wanted))):
+        assert (jax.random.normal(back["keys"][1], 4) == jax.random.normal(wanted["keys"][1], 4)).all()
+        assert [type(back[name]) for name in ("epoch", "rate", "is_first")] == [int, float, bool]
+        assert {name: back[name] for name in back if name != "keys"} == {"epoch": 3, "rate": 1.5, "is_first": True}

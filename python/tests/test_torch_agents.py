@@ -123,6 +123,33 @@ def test_ppo_accepts_a_custom_network_and_loss() -> None:
     assert {result.policy(np.random.default_rng(seed).random((10, 5), np.float32)) for seed in range(20)} == {0}
 
 
+def frozen(module: Any, body: Any) -> Any:
+    """Returns a network with a part that does not learn."""
+    body.requires_grad_(False)
+    return module
+
+
+def test_networks_may_have_frozen_parts() -> None:
+    def ppo(spec: Any) -> Any:
+        network = shared(spec)
+        return frozen(network, network.body)  # type: ignore[attr-defined]
+
+    def dqn(spec: Any) -> Any:
+        network = nn.Sequential(nn.Flatten(), nn.Linear(50, 16), nn.Linear(16, spec.actions.num_values))
+        return frozen(network, network[1])
+
+    def sac(spec: Any) -> Any:
+        body = nn.Linear(3, 3)
+        return frozen(nn.Sequential(body, Narrow()), body)
+
+    for agent, environment in [
+        (rlt.PPO(**PPO, network=ppo), "catch/0"),
+        (rlt.DQN(network=dqn, min_replay_size=20, batch_size=8), "catch/0"),
+        (rlt.SAC(**SAC, network=sac), "Pendulum-v1"),
+    ]:
+        assert agent.train(environment, steps=200).learner_steps > 0
+
+
 def test_ppo_draws_arrays_within_bounds() -> None:
     seen: list[Any] = []
     result = rlt.PPO(**PPO).train("Pendulum-v1", steps=300, on_step=seen.append)

@@ -40,10 +40,14 @@ class Curve:
 
     @classmethod
     def of_runs(cls, runs: Mapping[str, Sequence[EpisodeLog]], *, evaluations: bool) -> Curve:
-        """Returns a curve with the mean of each name's runs, and a band from the lowest to the highest run."""
+        """Returns a curve with the mean of each name's runs, and a band from the lowest to the highest run.
+
+        Raises:
+          ValueError: the runs of a name have no steps in common.
+        """
         acts = all(_acts(log, log) for logs in runs.values() for log in logs)
         of = _evaluated if evaluations else _trained
-        return cls(_drawn({name: _band([of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
+        return cls(_drawn({name: _band(name, [of(log, acts) for log in logs]) for name, logs in runs.items()}, acts))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes an SVG file.
@@ -100,11 +104,15 @@ def _means(returns: Floats) -> Floats:
     return means
 
 
-def _band(lines: Sequence[tuple[Floats, Floats]]) -> _Line:
+def _band(name: str, lines: Sequence[tuple[Floats, Floats]]) -> _Line:
     """Combines several lines over their common steps."""
     if len(lines) == 1:
         return _Line(*lines[0])
-    steps = np.linspace(max(of[0] for of, _ in lines), min(of[-1] for of, _ in lines), _POINTS)
+    first, last = max(of[0] for of, _ in lines), min(of[-1] for of, _ in lines)
+    if first > last:
+        raise ValueError(f"plot: the runs of {name!r} have no steps in common: one begins at step {first:.0f}, and another ends at step "
+                         f"{last:.0f}; give them different names")
+    steps = np.linspace(first, last, _POINTS)
     values = np.array([np.interp(steps, of, at) for of, at in lines])
     return _Line(steps, values.mean(0), values.min(0), values.max(0))
 

@@ -133,7 +133,7 @@ def run(
 
     Raises:
       TypeError: the environment is of an unsupported kind, or has unsupported values; the error names their path. An
-        agent, a policy or a learner lacks a method; the error names it.
+        agent, a policy or a learner lacks a method; the error names it. ``loggers`` is not a list of loggers.
       ValueError: a setting that is out of range, an unknown name, actions that the agent does not support, a checkpoint
         from another run, an observation or a reward that is NaN or infinite; or arrays from a policy with an unexpected
         shape or data type.
@@ -143,6 +143,7 @@ def run(
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
     steps = _steps(steps, learner_steps, data)
     learners = _learners(learners, on, data)
+    loggers = _loggers(loggers)
     seed, actors = count("seed", seed), _actors(on, 2 if actors is None and learners > 1 else actors)
     if learners > 1 and not actors:
         raise ValueError(f"learners is {learners}, but it must be 1 without actors: a single thread that acts and learns cannot wait for "
@@ -197,6 +198,14 @@ def run(
     own = None if hasattr(agent, "_for_extension") else agent
     again = functools.partial(run, agent, env, **options) if checkpoint_dir is not None else None
     return TrainingResult.of(Policy(result["policy"], own), result, again)
+
+
+def _loggers(given: Any) -> list[Logger]:
+    """Returns the loggers, after a check of their methods."""
+    found: list[Any] = list(given) if isinstance(given, Iterable) else [None]
+    if not all(callable(getattr(logger, name, None)) for logger in found for name in ("write", "close")):
+        raise TypeError(f"loggers must be a list of loggers, such as [loggers.JSONL(path)], but got {given!r}")
+    return found
 
 
 def _close(loggers: list[Logger]) -> None:

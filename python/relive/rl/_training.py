@@ -19,8 +19,8 @@ Progress = Callable[[dict[str, Any]], object]
 class TrainingResult:
     """The result of a run.
 
-    ``samples_per_insert`` is measured from the start of learning. ``is_complete`` is false if the timeout ended the run
-    before its last step.
+    ``mean_return_last_100`` is NaN if no episode has ended. ``samples_per_insert`` is measured from the start of
+    learning. ``is_complete`` is false if the timeout ended the run before its last step.
 
     ``time_by_part`` contains the seconds of each part of the work, over all threads and processes: ``act`` and ``step``
     (the policy and the environments), ``add`` and ``sample`` (writing to and reading from the replay table, including
@@ -81,7 +81,8 @@ def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation
         evaluations.
 
     Raises:
-      ValueError: there are no runs, a run lacks such episodes, or ``of`` is not one of these names.
+      ValueError: there are no runs, a run lacks such episodes, the runs under one name have no steps in common (a run,
+        and its continuation by :meth:`TrainingResult.resume`), or ``of`` is not one of these names.
     """
     if of not in ("training", "evaluation"):
         raise ValueError(f'plot: of must be "training" or "evaluation", not {of!r}')

@@ -4,6 +4,8 @@ A run calls ``write(label, values)`` for each episode of an actor (``"actor"``) 
 and for the learner's report every hundred steps (``"learner"``); it calls ``close()`` at the end. Any object with these
 two methods is a logger.
 
+:class:`JSONL` and :class:`CSV` flush their files when they write, but at most once per second.
+
 A logger that keeps its files consistent with a run's checkpoints has two more methods, like :class:`JSONL` and
 :class:`CSV`: ``mark()`` flushes the files and returns their sizes by name, and ``cut_back(sizes)`` truncates the files
 to these sizes when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard`
@@ -14,12 +16,17 @@ entries; see their classes.
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
+import logging
 import math
 import os
 import pathlib
+import time
 from collections.abc import Mapping
-from typing import Any, Protocol, TextIO
+from typing import Any, Protocol
+
+_log = logging.getLogger("relive")
 
 
 class Logger(Protocol):
@@ -40,17 +47,18 @@ class JSONL:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = pathlib.Path(path)
-        self._file = _opened(self._path)
+        self._file = _File(self._path)
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes a line."""
         # JSON does not support NaN.
         finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         self._file.write(json.dumps({"label": label, **finite}) + "\n")
+        self._file.flush_now_and_then()
 
     def mark(self) -> dict[str, int]:
         """Returns the size of the file."""
-        return {self._path.name: _flushed(self._file)}
+        return {self._path.name: self._file.synced()}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
         """Truncates the file."""
@@ -61,48 +69,76 @@ class JSONL:
         self._file.close()
 
 
+@dataclasses.dataclass
+class _Table:
+    """A file of rows, and the names of its columns."""
+
+    file: _File
+    columns: list[str]
+    # Names that are no columns, about which the user was warned.
+    left_out: set[str] = dataclasses.field(default_factory=set)
+
+
 class CSV:
     """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``. The first row
-    determines the columns."""
+    determines the columns; if a later row has other names, the logger ``relive`` warns about each of them once.
+
+    Rows of another run with the same columns are appended to its tables. A run with other columns needs another
+    folder, unless it was resumed: it then keeps the columns of its tables.
+    """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
-        self._files: dict[str, tuple[TextIO, csv.DictWriter[str]]] = {}
+        self._tables: dict[str, _Table] = {}
+        self._is_resumed = False
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Writes a row."""
-        if label not in self._files:
-            self._files[label] = self._begun(label, list(values))
-        self._files[label][1].writerow(values)
+        """Writes a row.
 
-    def _begun(self, label: str, names: list[str]) -> tuple[TextIO, csv.DictWriter[str]]:
+        Raises:
+          ValueError: the table has the columns of another run.
+        """
+        if label not in self._tables:
+            self._tables[label] = self._begun(label, list(values))
+        table = self._tables[label]
+        csv.writer(table.file).writerow([values.get(name, "") for name in table.columns])
+        table.file.flush_now_and_then()
+        unknown = values.keys() - table.columns - table.left_out
+        if unknown:
+            table.left_out |= unknown
+            _log.warning("%s has no columns %s, so their values are not logged; the first row determined the columns",
+                         table.file.path, sorted(unknown))
+
+    def _begun(self, label: str, names: list[str]) -> _Table:
         path = self._folder / f"{label}.csv"
         if path.exists() and path.stat().st_size:
-            # The columns of a file that a resumed run continues.
             with path.open(newline="") as begun:
-                names = next(csv.reader(begun))
-        file = _opened(path)
-        writer = csv.DictWriter(file, names, extrasaction="ignore")
-        if file.tell() == 0:
-            writer.writeheader()
-        return file, writer
+                columns = next(csv.reader(begun))
+            if set(columns) != set(names) and not self._is_resumed:
+                raise ValueError(f"{path} has another run's columns {columns}, but this run reports {names}; log to another folder, or "
+                                 "remove the file")
+            return _Table(_File(path), columns)
+        file = _File(path)
+        csv.writer(file).writerow(names)
+        return _Table(file, names)
 
     def mark(self) -> dict[str, int]:
         """Returns the sizes of the files, including those that do not exist yet."""
-        for file, _ in self._files.values():
-            _flushed(file)
+        for table in self._tables.values():
+            table.file.synced()
         paths = [self._folder / f"{label}.csv" for label in ("actor", "evaluator", "learner")]
         return {path.name: path.stat().st_size if path.exists() else 0 for path in paths}
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
         """Truncates the files."""
+        self._is_resumed = True
         for name, size in sizes.items():
             _shorten(self._folder / name, size)
 
     def close(self) -> None:
         """Closes the files."""
-        for file, _ in self._files.values():
-            file.close()
+        for table in self._tables.values():
+            table.file.close()
 
 
 class TensorBoard:
@@ -191,16 +227,33 @@ class MLflow:
         """Leaves the run open for its owner."""
 
 
-def _opened(path: pathlib.Path) -> TextIO:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.open("a", newline="", encoding="utf-8")
+class _File:
+    """A text file to which a logger appends."""
 
+    def __init__(self, path: pathlib.Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = path.open("a", newline="", encoding="utf-8")
+        self._flushed_s = -math.inf
 
-def _flushed(file: TextIO) -> int:
-    """Returns the size of a file after a sync to disk."""
-    file.flush()
-    os.fsync(file.fileno())
-    return os.fstat(file.fileno()).st_size
+    def write(self, text: str) -> None:
+        self._file.write(text)
+
+    def flush_now_and_then(self) -> None:
+        """Flushes the file, unless it was flushed within the last second."""
+        now_s = time.monotonic()
+        if now_s - self._flushed_s >= 1.0:
+            self._file.flush()
+            self._flushed_s = now_s
+
+    def synced(self) -> int:
+        """Returns the size of the file after a sync to disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return os.fstat(self._file.fileno()).st_size
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _shorten(path: pathlib.Path, size: int | None) -> None:

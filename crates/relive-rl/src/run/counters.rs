@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use relive_env::State;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::RunOptions;
 use crate::logging::{EpisodeReport, LearnerReport};
@@ -16,7 +16,9 @@ const LAST_EPISODES: usize = 100;
 /// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The mean return of the last hundred episodes, or of all episodes if there were fewer.
+    /// The mean return of the last hundred episodes, or of all episodes if there were fewer; NaN, in JSON `null`, if
+    /// no episode has ended.
+    #[serde(deserialize_with = "nan_if_null")]
     pub mean_return_last_100: f64,
     /// The number of episodes.
     pub episodes: u64,
@@ -33,6 +35,10 @@ pub struct Summary {
     /// processes. Workers' times are included once they have reported them.
     #[serde(default)]
     pub time_by_part: BTreeMap<String, f64>,
+}
+
+fn nan_if_null<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// The counters of episodes and steps.
@@ -166,8 +172,8 @@ impl Counters {
     pub(super) fn summary(&self, inserts: u64) -> Summary {
         let returns = &self.last_returns;
         Summary {
-            // Without episodes, the sum is −0; adding 0 gives +0.
-            mean_return_last_100: (0.0 + returns.iter().sum::<f64>()) / returns.len().max(1) as f64,
+            // Without episodes, 0 divided by 0 is NaN.
+            mean_return_last_100: returns.iter().sum::<f64>() / returns.len() as f64,
             episodes: self.episodes,
             env_steps: self.env_steps,
             learner_steps: self.learner_steps,
@@ -229,6 +235,15 @@ pub(super) fn visit_with(state: &mut State<'_>, counters: &mut Counters, parts: 
 mod tests {
     use super::*;
     use crate::Part;
+
+    #[test]
+    fn without_episodes_the_mean_return_is_null_in_json() {
+        let summary = Counters::new().summary(0);
+        let json = serde_json::to_value(&summary).unwrap();
+        assert!(summary.mean_return_last_100.is_nan() && json["mean_return_last_100"].is_null());
+        let read: Summary = serde_json::from_value(json).unwrap();
+        assert!(read.mean_return_last_100.is_nan());
+    }
 
     #[test]
     fn saved_counters_resume() {

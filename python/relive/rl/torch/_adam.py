@@ -19,8 +19,9 @@ class Adam(torch.optim.Adam):
 
     It computes the same updates as ``torch.optim.Adam``, and the two can load each other's ``state_dict()``. A
     parameter without a gradient is treated as if its gradient were zero. There is one group of parameters, which become
-    parts of the vector. Parameters that other code has moved, such as ``module.double().float()`` or another such
-    optimizer, are moved back at the next step.
+    parts of the vector. Frozen parameters (``requires_grad=False``) are left out, as if they had not been given.
+    Parameters that other code has moved, such as ``module.double().float()`` or another such optimizer, are moved back
+    at the next step.
 
     Args:
       parameters: parameters on one device and of one type, such as ``module.parameters()``.
@@ -31,7 +32,7 @@ class Adam(torch.optim.Adam):
 
     Raises:
       TypeError: groups of parameters, or values that are not tensors.
-      ValueError: no parameters, parameters on several devices or of several types, or parameters that need no gradient.
+      ValueError: no parameters that need a gradient, or parameters on several devices or of several types.
     """
 
     def __init__(
@@ -154,10 +155,9 @@ def _checked(parts: list[Tensor]) -> list[Tensor]:
         if not isinstance(part, Tensor):
             raise TypeError(f"Adam needs parameters, such as module.parameters(), but got {type(part).__name__}; for groups, use "
                             "torch.optim.Adam")
-        if not part.requires_grad:
-            raise ValueError(f"a parameter of the shape {tuple(part.shape)} needs no gradient; omit it")
+    parts = [part for part in parts if part.requires_grad]
     kinds = {(part.device, part.dtype) for part in parts}
     if len(kinds) != 1:
-        found = ", ".join(sorted(f"{dtype} on {device}" for device, dtype in kinds)) or "none"
+        found = ", ".join(sorted(f"{dtype} on {device}" for device, dtype in kinds)) or "none that needs a gradient"
         raise ValueError(f"Adam needs parameters of one device and one type, but got {found}")
     return parts

@@ -49,8 +49,9 @@ class _Shared:
 def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float = 1.0) -> None:
     """Moves the parameters of ``target`` towards the parameters of ``module`` by the fraction ``tau`` (1 copies them),
     and copies buffers."""
-    own: list[torch.Tensor] = list(target.parameters())
-    torch._foreach_lerp_(own, list[torch.Tensor](module.parameters()), tau)
+    own, others = list[torch.Tensor](target.parameters()), list[torch.Tensor](module.parameters())
+    if own or others:
+        torch._foreach_lerp_(own, others, tau)
     for buffer, other in zip(target.buffers(), module.buffers(), strict=True):
         buffer.copy_(other)
 
@@ -223,9 +224,11 @@ class Learner(Stateful):
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
     """Takes an optimizer step on a loss, and returns the loss. Only the optimizer's parameters get gradients, even if
-    the loss depends on other modules. With ``max_norm``, the gradient is clipped to that norm."""
+    the loss depends on other modules; frozen parameters (``requires_grad=False``) get none. With ``max_norm``, the
+    gradient is clipped to that norm."""
     flat = optimizer if isinstance(optimizer, Adam) else None
-    parameters = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    own = flat.parts if flat is not None else [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    parameters = [parameter for parameter in own if parameter.requires_grad]
     optimizer.zero_grad(set_to_none=True)
     loss.backward(inputs=parameters)  # type: ignore[no-untyped-call]
     if max_norm is not None and flat is not None:
