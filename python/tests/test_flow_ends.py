@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import pathlib
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 
 import pytest
+
+from relive import flow
 
 BEGIN = """
 import os, sys, time

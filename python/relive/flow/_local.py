@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from relive import _native
 from relive.flow import _metrics
-from relive.flow._metrics import MetricsContext, Origins, SharedMetrics
+from relive.flow._metrics import Binding, MetricsContext, Origins, SharedMetrics
 from relive.flow._operators import Operator, bound, counted, each, itself, label
 
 T = TypeVar("T")
@@ -58,16 +58,20 @@ class LocalIterator(Generic[T]):
         self._begin(_native.FlowStream.of(name, _Begun(base_iterator, timeout)), name, shared_metrics)
 
     @classmethod
-    def _over(cls, native: Any, name: str, metrics: SharedMetrics | None = None, actors: list[Any] | None = None) -> LocalIterator[Any]:
+    def _over(
+        cls, native: Any, name: str, metrics: SharedMetrics | None = None, actors: Sequence[Any] = (), kept: Sequence[Any] = ()
+    ) -> LocalIterator[Any]:
         stream: LocalIterator[Any] = cls.__new__(cls)
-        stream._begin(native, name, metrics, actors)
+        stream._begin(native, name, metrics, actors, kept)
         return stream
 
-    def _begin(self, native: Any, name: str, metrics: SharedMetrics | None, actors: list[Any] | None = None) -> None:
+    def _begin(self, native: Any, name: str, metrics: SharedMetrics | None, actors: Sequence[Any] = (), kept: Sequence[Any] = ()) -> None:
         self._native = native
         self.name = name
         self.shared_metrics = metrics or SharedMetrics()
-        self._actors = actors or []
+        self._actors = list(actors)
+        # The functions of the graph.
+        self._kept = list(kept)
         _streams.add(self)
 
     @classmethod
@@ -112,8 +116,9 @@ class LocalIterator(Generic[T]):
         return cast("T", item[0])
 
     def _then(self, operator: Operator, name: str) -> LocalIterator[Any]:
-        operator = bound(operator, Origins(self._actors, self.shared_metrics))
-        return LocalIterator._over(self._native.then(operator), self.name + name, self.shared_metrics, self._actors)
+        kept = [*self._kept]
+        operator = bound(operator, Binding(Origins(self._actors, self.shared_metrics), kept))
+        return LocalIterator._over(self._native.then(operator), self.name + name, self.shared_metrics, self._actors, kept)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
         """Applies a function to the stream: it takes an iterator and returns an iterator. A union waits for it, since an
@@ -176,7 +181,7 @@ class LocalIterator(Generic[T]):
             return (actors[source] if source < len(actors) else source), item
 
         native = self._native.then(("for_each", "zip_with_source_actor", pair))
-        return LocalIterator._over(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors)
+        return LocalIterator._over(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors, self._kept)
 
     def take(self, n: int) -> list[T]:
         """Returns the first ``n`` items as a list."""
@@ -202,7 +207,7 @@ class LocalIterator(Generic[T]):
             raise ValueError(f"n must be at least 2, got {n}")
         copies = self._native.copies(n, counted("max_lead", max_lead))
         return [
-            LocalIterator._over(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors)
+            LocalIterator._over(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors, self._kept)
             for number, copy in enumerate(copies)
         ]
 
@@ -237,7 +242,8 @@ class LocalIterator(Generic[T]):
             other.shared_metrics.join(self.shared_metrics)
         actors = [actor for stream in streams for actor in stream._actors]
         native = _native.FlowStream.union([stream._native for stream in streams], deterministic, weights)
-        return LocalIterator._over(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors)
+        kept = [held for stream in streams for held in stream._kept]
+        return LocalIterator._over(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors, kept)
 
     def mermaid(self) -> str:
         """Returns the graph in mermaid syntax."""
@@ -283,7 +289,7 @@ def ratio(
     samples.shared_metrics.join(inserts.shared_metrics)
     native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
     actors = [*inserts._actors, *samples._actors]
-    return LocalIterator._over(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors)
+    return LocalIterator._over(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors, [*inserts._kept, *samples._kept])
 
 
 def _seed(seed: int | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -159,10 +160,42 @@ class Origins:
         return actor, (self._own[number] if self._shared is None else self._shared).get()
 
 
-def within(function: Callable[[Any], Any], origins: Origins) -> Callable[[Any, int], Any]:
+class Binding:
+    """What the functions of a graph are bound to: the origins of items, and the stream, which keeps the functions.
+
+    The extension only has weak references to the functions, because Python's garbage collector cannot see its
+    references. An object whose own stream calls its methods is thus freed together with the stream.
+    """
+
+    def __init__(self, origins: Origins, kept: list[Any]) -> None:
+        self.origins, self.kept = origins, kept
+
+    def weakly(self, function: Callable[[Any], Any]) -> Callable[[], Callable[[Any], Any]]:
+        """Keeps a function, and returns a function that returns it."""
+        held = _Held(function)
+        self.kept.append(held)
+        reference = weakref.ref(held)
+
+        def get() -> Callable[[Any], Any]:
+            held = reference()
+            if held is None:
+                raise RuntimeError("the stream that this function belongs to no longer exists")
+            return held.function
+
+        return get
+
+
+class _Held:
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+
+def within(function: Callable[[Any], Any], binding: Binding) -> Callable[[Any, int], Any]:
     """Wraps a function for an operator: the wrapper is called with an item and the number of the item's shard."""
+    origins, get = binding.origins, binding.weakly(function)
 
     def call(item: Any, number: int) -> Any:
+        function = get()
         outer = getattr(_now, "metrics", None), getattr(_now, "actor", None)
         _now.actor, _now.metrics = origins.of(number)
         try:

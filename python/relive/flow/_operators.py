@@ -6,7 +6,7 @@ from collections.abc import Callable
 from operator import index
 from typing import Any
 
-from relive.flow._metrics import Origins, within
+from relive.flow._metrics import Binding, within
 
 Operator = tuple[Any, ...]
 
@@ -32,14 +32,18 @@ def counted(name: str, value: Any, least: int = 1) -> int:
     return whole
 
 
-def bound(operator: Operator, origins: Origins) -> Operator:
+def bound(operator: Operator, binding: Binding) -> Operator:
     """Returns the operator in the extension's form, in which its function also receives the number of the item's
     shard."""
     kind, *arguments = operator
+    if kind == "transform":
+        name, function = arguments
+        get = binding.weakly(function)
+        return kind, name, lambda items: get()(items)
     if kind not in ("for_each", "for_each_in_threads", "filter", "combine"):
         return operator
     name, function, *others = arguments
-    return kind, name, within(function, origins), *others
+    return kind, name, within(function, binding), *others
 
 
 def itself(item: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from relive.flow._local import LocalIterator, _seed
-from relive.flow._metrics import Origins
+from relive.flow._metrics import Binding, Origins
 from relive.flow._operators import Operator, bound, counted, each, itself, label
 
 T = TypeVar("T")
@@ -23,9 +23,9 @@ class ParallelIterator(Generic[T]):
     current positions.
     """
 
-    def __init__(self, make: Callable[[bool, Origins], Any], name: str, actors: list[Any]) -> None:
-        # Recreates the shards, with the actors and metrics of the resulting shards. If the first argument is true, they
-        # may work ahead of the consumer.
+    def __init__(self, make: Callable[[bool, Binding], Any], name: str, actors: list[Any]) -> None:
+        # Recreates the shards, for the given binding of functions. If the first argument is true, they may work ahead
+        # of the consumer.
         self._make = make
         self.name = name
         self._actors = actors
@@ -38,11 +38,15 @@ class ParallelIterator(Generic[T]):
 
     def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
         make = self._make
-        return ParallelIterator(lambda ahead, origins: make(ahead, origins).then(bound(operator, origins)), self.name + name, self._actors)
+        return ParallelIterator(lambda ahead, binding: make(ahead, binding).then(bound(operator, binding)), self.name + name, self._actors)
 
-    def _begun(self, ahead: bool) -> Any:
-        """Creates the shards."""
-        return self._make(ahead, Origins(self._actors))
+    def _begun(self, ahead: bool, kept: list[Any]) -> Any:
+        """Creates the shards, and adds their functions to ``kept``."""
+        return self._make(ahead, Binding(Origins(self._actors), kept))
+
+    def _gathered(self, ahead: bool, gather: Callable[[Any], Any], name: str) -> LocalIterator[Any]:
+        kept: list[Any] = []
+        return LocalIterator._over(gather(self._begun(ahead, kept)), f"{self}.{name}()", actors=self._actors, kept=kept)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> ParallelIterator[U]:
         """Applies a function, which takes an iterator and returns an iterable, to each shard's stream."""
@@ -73,7 +77,7 @@ class ParallelIterator(Generic[T]):
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
         """Shuffles the items of each shard: each item is drawn at random from a buffer of the given size."""
         size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
-        shuffled = lambda ahead, origins: make(ahead, origins).local_shuffle(size, number)  # noqa: E731
+        shuffled = lambda ahead, binding: make(ahead, binding).local_shuffle(size, number)  # noqa: E731
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
@@ -81,7 +85,7 @@ class ParallelIterator(Generic[T]):
         ``batch_ms`` has no effect, since items are not requested one by one."""
         count, begun = counted("num_partitions", num_partitions), self._begun
         name = f"{self.name}.repartition[num_partitions={count}]"
-        return ParallelIterator(lambda ahead, _: begun(ahead).repartition(count), name, list(range(count)))
+        return ParallelIterator(lambda ahead, binding: begun(ahead, binding.kept).repartition(count), name, list(range(count)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
         """Combines the shards of both iterators."""
@@ -89,7 +93,7 @@ class ParallelIterator(Generic[T]):
             raise TypeError(f"other must be a ParallelIterator, got {type(other).__name__}")
         mine, theirs = self._make, other._make
         name = f"ParallelUnion[{self}, {other}]"
-        union = lambda ahead, origins: mine(ahead, origins).union(theirs(ahead, origins))  # noqa: E731
+        union = lambda ahead, binding: mine(ahead, binding).union(theirs(ahead, binding))  # noqa: E731
         return ParallelIterator(union, name, [*self._actors, *other._actors])
 
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
@@ -99,7 +103,7 @@ class ParallelIterator(Generic[T]):
         if wrong:
             raise ValueError(f"the shards are 0 to {self.num_shards() - 1}; there is no shard {wrong[0]}")
         kept = [self._actors[number] for number in sorted(set(numbers))]
-        select = lambda ahead, origins: make(ahead, origins).select(numbers)  # noqa: E731
+        select = lambda ahead, binding: make(ahead, binding).select(numbers)  # noqa: E731
         return ParallelIterator(select, f"{self.name}.select_shards({len(kept)} total)", kept)
 
     def num_shards(self) -> int:
@@ -108,19 +112,23 @@ class ParallelIterator(Generic[T]):
 
     def shards(self) -> list[LocalIterator[T]]:
         """Returns each shard as a stream."""
-        streams = enumerate(self._begun(False).streams(1))
-        return [LocalIterator._over(native, f"{self.name}.shard[{number}]", actors=self._actors[: number + 1]) for number, native in streams]
+        kept: list[Any] = []
+        streams = enumerate(self._begun(False, kept).streams(1))
+        return [
+            LocalIterator._over(native, f"{self.name}.shard[{number}]", actors=self._actors[: number + 1], kept=kept)
+            for number, native in streams
+        ]
 
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
         """Returns a shard as a stream that works up to ``num_async`` items ahead."""
-        shard = self.select_shards([shard_index])
-        (native,) = shard._begun(False).streams(counted("num_async", num_async))
-        return LocalIterator._over(native, f"{self.name}.shard[{shard_index}]", actors=shard._actors)
+        shard, kept = self.select_shards([shard_index]), list[Any]()
+        (native,) = shard._begun(False, kept).streams(counted("num_async", num_async))
+        return LocalIterator._over(native, f"{self.name}.shard[{shard_index}]", actors=shard._actors, kept=kept)
 
     def gather_sync(self) -> LocalIterator[T]:
         """Yields one item from each shard in turn, in order. Shards produce one round of items and start the next round
         only when it is requested, so a change between two rounds applies to the whole next round."""
-        return LocalIterator._over(self._begun(False).gather_sync(), f"{self}.gather_sync()", actors=self._actors)
+        return self._gathered(False, lambda shards: shards.gather_sync(), "gather_sync")
 
     def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[T]:
         """Yields the items of all shards as they arrive; the items of one shard keep their order.
@@ -134,12 +142,12 @@ class ParallelIterator(Generic[T]):
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")
-        native = self._begun(resubmit == "before").gather_async(counted("num_async", num_async), resubmit == "after")
-        return LocalIterator._over(native, f"{self}.gather_async()", actors=self._actors)
+        depth, is_fresh = counted("num_async", num_async), resubmit == "after"
+        return self._gathered(not is_fresh, lambda shards: shards.gather_async(depth, is_fresh), "gather_async")
 
     def batch_across_shards(self) -> LocalIterator[list[T]]:
         """Yields lists with one item from each shard; shards that have ended are left out."""
-        return LocalIterator._over(self._begun(False).batch_across_shards(), f"{self}.batch_across_shards()", actors=self._actors)
+        return self._gathered(False, lambda shards: shards.batch_across_shards(), "batch_across_shards")
 
     def take(self, n: int) -> list[T]:
         """Returns the first ``n`` items of :meth:`gather_sync` as a list."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from relive import _native
 from relive._remote import raised
 from relive.flow._local import LocalIterator
-from relive.flow._metrics import Origins
+from relive.flow._metrics import Binding
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._shard_process import Message
@@ -70,10 +70,10 @@ class RemoteShards(ParallelIterator[Any]):
         items.name = f"{self}.gather_async()"
         return items
 
-    def _made(self, ahead: bool, _origins: Origins) -> Any:
+    def _made(self, ahead: bool, _binding: Binding) -> Any:
         return _native.FlowShards.of("items", [_Source(link, together=False) for link in self._links(ahead)], True)
 
-    def _messages(self, ahead: bool, _origins: Origins) -> Any:
+    def _messages(self, ahead: bool, _binding: Binding) -> Any:
         """Returns the shards as streams of lists of items."""
         return _native.FlowShards.of("messages", [_Source(link, together=True) for link in self._links(ahead)], True)
 

@@ -63,8 +63,9 @@ class Memory:
         self.shared = multiprocessing.RawArray(ctypes.c_uint8, int(places[-1]) + _ALIGNMENT) if shared is None else shared
         # The memory begins at the same offset in a page of each process.
         first = -ctypes.addressof(self.shared) % _ALIGNMENT
+        buffer = memoryview(self.shared).cast("B")
         arrays = [
-            np.ndarray((count, *leaf.shape), leaf.dtype, self.shared, first + int(place))
+            np.ndarray((count, *leaf.shape), leaf.dtype, buffer, first + int(place))
             for leaf, place in zip(nest.flatten(everything), places)
         ]
         self.observations, self.actions, found = nest.unflatten_as(everything, arrays)

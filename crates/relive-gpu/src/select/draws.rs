@@ -5,7 +5,7 @@ use std::thread;
 
 use super::philox::Numbers;
 use super::radix;
-use super::sums::{Counted, Measure, Share, Sums, TileCursor};
+use super::sums::{Counted, Measure, Search, Share, Sums, TileCursor};
 use super::weights::Weights;
 
 /// The minimum number of draws for which draws are sorted before the lookup, so that neighboring draws share cache
@@ -97,13 +97,16 @@ fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(
     let sums = weights.sums(measure);
     let arch = pulp::Arch::new();
     match measure {
-        Measure::Units => arch.dispatch(Search { weights, sums, starts, places, share: *weights.grid() }),
-        Measure::Count => arch.dispatch(Search { weights, sums, starts, places, share: Counted }),
+        Measure::Units => arch.dispatch(Searches { weights, sums, starts, places, share: *weights.grid() }),
+        Measure::Count => arch.dispatch(Searches { weights, sums, starts, places, share: Counted }),
     }
 }
 
+/// The number of searches that take each step together, so that the processor waits for several lines of memory at once.
+const TOGETHER: usize = 32;
+
 /// Searches compiled for the widest vectors that the processor supports.
-struct Search<'a, S> {
+struct Searches<'a, S> {
     weights: &'a Weights,
     sums: &'a Sums,
     starts: &'a [u64],
@@ -111,19 +114,27 @@ struct Search<'a, S> {
     share: S,
 }
 
-impl<S: Share> pulp::NullaryFnOnce for Search<'_, S> {
+impl<S: Share> pulp::NullaryFnOnce for Searches<'_, S> {
     type Output = Vec<Draw>;
 
     #[inline(always)]
     fn call(self) -> Vec<Draw> {
         let (grid, masses) = (self.weights.grid(), self.weights.masses());
         let first = self.weights.config().first;
-        let mut cursor = TileCursor::default();
         let mut draws = Vec::with_capacity(self.places.len());
-        for (place, position) in self.places {
-            let local = self.sums.find(self.starts, masses, self.share, *place, &mut cursor);
-            let (index, units) = (first + local as u64, grid.units(masses[local]));
-            draws.push(Draw { position: *position, index, units });
+        let (mut cursor, mut searches) = (TileCursor::default(), [Search::default(); TOGETHER]);
+        for places in self.places.chunks(TOGETHER) {
+            for (search, (place, _)) in searches.iter_mut().zip(places) {
+                *search = self.sums.to_tile::<S>(self.starts, *place, &mut cursor);
+            }
+            for search in &mut searches[..places.len()] {
+                *search = self.sums.to_run::<S>(*search);
+            }
+            for (search, (_, position)) in searches.iter().zip(places) {
+                let local = Sums::to_index(masses, self.share, *search);
+                let (index, units) = (first + local as u64, grid.units(masses[local]));
+                draws.push(Draw { position: *position, index, units });
+            }
         }
         draws
     }

@@ -114,28 +114,36 @@ impl Sums {
         self.supers.iter().map(begin).collect()
     }
 
-    /// Returns the index whose share of the mass contains `place`, which must be below the total. The search starts
-    /// from `cursor`.
+    /// Starts the search for the index whose share of the mass contains `place`, which must be below the total. Continue
+    /// with [`to_run`](Self::to_run) and [`to_index`](Self::to_index). The search starts from `cursor`.
     #[inline(always)]
-    pub(crate) fn find<S: Share>(
-        &self,
-        starts: &[u64],
-        masses: &[f32],
-        share: S,
-        place: u64,
-        cursor: &mut TileCursor,
-    ) -> usize {
+    pub(crate) fn to_tile<S: Share>(&self, starts: &[u64], place: u64, cursor: &mut TileCursor) -> Search {
         if !cursor.walk_to(&self.tiles, place) {
             *cursor = self.search::<S>(starts, place);
         }
-        let mut rest = place - cursor.start;
-        if S::COUNTS && self.tiles[cursor.tile] == TILE as u64 {
-            return cursor.tile * TILE + narrow(rest);
+        Search { first: cursor.tile, rest: place - cursor.start }
+    }
+
+    /// Continues a search from a tile to a run.
+    #[inline(always)]
+    pub(crate) fn to_run<S: Share>(&self, mut search: Search) -> Search {
+        if S::COUNTS && self.tiles[search.first] == TILE as u64 {
+            return Search { first: search.first * TILE + narrow(search.rest), rest: 0 };
         }
-        let first_run = cursor.tile * RUNS_PER_TILE;
+        let first_run = search.first * RUNS_PER_TILE;
         let runs = &self.runs[first_run..self.runs.len().min(first_run + RUNS_PER_TILE)];
-        let first = (first_run + find_in(runs, Summed, &mut rest)) * RUN;
-        first + find_in(&masses[first..masses.len().min(first + RUN)], share, &mut rest)
+        let run = find_in(runs, Summed, &mut search.rest);
+        Search { first: (first_run + run) * RUN, ..search }
+    }
+
+    /// Continues a search from a run to the index.
+    #[inline(always)]
+    pub(crate) fn to_index<S: Share>(masses: &[f32], share: S, mut search: Search) -> usize {
+        if S::COUNTS && search.rest == 0 && masses[search.first] > 0.0 {
+            return search.first;
+        }
+        let masses = &masses[search.first..masses.len().min(search.first + RUN)];
+        search.first + find_in(masses, share, &mut search.rest)
     }
 
     /// Returns the tile whose share of the mass contains `place`.
@@ -153,6 +161,13 @@ impl Sums {
         let tile = first_tile + find_in_many(tiles, &mut rest);
         TileCursor { tile, start: place - rest }
     }
+}
+
+/// A search: the tile or the index from which it continues, and the place in the mass that begins there.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Search {
+    first: usize,
+    rest: u64,
 }
 
 /// A tile, and its start in the whole mass. For sorted draws, the next draw is only a few tiles further on.
@@ -225,9 +240,13 @@ mod tests {
     use super::*;
 
     /// Returns the index at each place in the whole mass.
-    fn walk(sums: &Sums, masses: &[f32], mut cursor: TileCursor) -> Vec<usize> {
-        let starts = sums.starts();
-        (0..sums.total()).map(|place| sums.find(&starts, masses, Counted, place, &mut cursor)).collect()
+    fn walk(sums: &Sums, masses: &[f32]) -> Vec<usize> {
+        let (starts, mut cursor) = (sums.starts(), TileCursor::default());
+        let find = |place| {
+            let search = sums.to_run::<Counted>(sums.to_tile::<Counted>(&starts, place, &mut cursor));
+            Sums::to_index(masses, Counted, search)
+        };
+        (0..sums.total()).map(find).collect()
     }
 
     fn selectable(masses: &[f32]) -> Vec<usize> {
@@ -241,7 +260,7 @@ mod tests {
         let sums = Sums::of_runs(
             masses.chunks(RUN).map(|run| run.iter().map(|mass| measure(*mass)).sum()).collect(),
         );
-        assert_eq!(walk(&sums, &masses, TileCursor::default()), selectable(&masses));
+        assert_eq!(walk(&sums, &masses), selectable(&masses));
     }
 
     /// Whole super-tiles and tiles, one with a hole, and a ragged end.
@@ -251,7 +270,7 @@ mod tests {
         masses[TILE * TILES_PER_SUPER + TILE + 3] = 0.0;
         let runs = masses.chunks(RUN).map(|run| run.iter().map(|mass| Counted.of(*mass)).sum()).collect();
         let sums = Sums::of_runs(runs);
-        assert_eq!(walk(&sums, &masses, TileCursor::default()), selectable(&masses));
+        assert_eq!(walk(&sums, &masses), selectable(&masses));
     }
 
     #[test]
@@ -261,7 +280,7 @@ mod tests {
         masses[last] = 1.0;
         let mut sums = Sums::of_runs(vec![0; masses.len() / RUN]);
         sums.replace(last, 0, 1);
-        assert_eq!(walk(&sums, &masses, TileCursor::default()), [last]);
+        assert_eq!(walk(&sums, &masses), [last]);
         sums.replace(last, 1, 0);
         assert_eq!(sums, Sums::of_runs(vec![0; masses.len() / RUN]));
     }
