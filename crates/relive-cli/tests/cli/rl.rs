@@ -396,9 +396,11 @@ fn missing_output_folders_of_a_run_are_created() {
 
 #[test]
 fn a_run_without_a_complete_episode_is_reported() {
-    let output =
-        succeeds(&["rl", "train", "ppo", "--env", "MountainCar-v0", "--steps", "9", "--set", "num_steps=1"]);
+    let figures = file(".json", "");
+    let train = ["rl", "train", "ppo", "--env", "MountainCar-v0", "--steps", "9", "--set", "num_steps=1"];
+    let output = succeeds(&[&train[..], &["--json", text(&figures)]].concat());
     assert!(output.starts_with("MountainCar-v0: no episode is complete; "), "{output}");
+    assert_eq!(json(&figures)["mean_return_last_100"], Value::Null);
 }
 
 #[test]

@@ -115,6 +115,9 @@ fn a_run_without_episodes_is_not_in_the_report() {
     let output = succeeds(&[&sweep[..], &settings, &lengths].concat());
     assert!(output.contains("dqn in MountainCar-v0, seed 1: no episode is complete"), "{output}");
     assert!(output.contains("report.html of 1 of 2 runs"), "{output}");
+    // A second call reads the figures of the finished runs.
+    let output = succeeds(&[&sweep[..], &settings, &lengths].concat());
+    assert!(output.contains("report.html of 1 of 2 runs"), "{output}");
     assert_eq!(read(&out.join("report/scores.csv")).lines().count(), 2, "the head and catch/0");
 }
 
