@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pathlib
@@ -16,6 +17,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text, Tuple
+from gymnasium.vector import SyncVectorEnv
 
 from relive.rl.vector import ProcessVectorEnv
 
@@ -258,3 +260,45 @@ def test_a_killed_program_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
         status = pathlib.Path(f"/proc/{pid}/status")
         # A process that has ended without being waited for is a zombie.
         assert not status.exists() or "State:\tZ" in status.read_text()
+
+
+class Told(gymnasium.Env[Any, Any]):
+    """Returns infos of many kinds, some of which only some environments have."""
+
+    observation_space, action_space = Box(0, 1, (1,), np.float32), Discrete(2)
+
+    def __init__(self, number: int) -> None:
+        self.number, self.steps = number, 0
+
+    def infos(self) -> dict[str, Any]:
+        number, steps = self.number, self.steps
+        infos: dict[str, Any] = {"float": number / 2, "numpy": np.float32(number), "text": f"{number}", "array": np.full(2, number)}
+        if number % 2:
+            infos |= {"odd": number, "nested": {"steps": steps, "deep": {"flag": number > 2}}}
+        return infos | ({"mixed": steps} if number < 2 else {"mixed": float(steps)})
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.zeros(1, np.float32), self.infos()
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.zeros(1, np.float32), 0.0, self.steps % 3 == 0, False, self.infos() if self.steps != 2 else {}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_infos_are_merged_as_gymnasium_merges_them(workers: int) -> None:
+    make = [functools.partial(Told, number) for number in range(5)]
+    ours, theirs = ProcessVectorEnv(make, workers=workers), SyncVectorEnv(make)
+    actions = np.zeros(5, np.int64)
+    for got, expected in [(ours.reset(), theirs.reset()), *((ours.step(actions), theirs.step(actions)) for _ in range(5))]:
+        assert got[-1].keys() == expected[-1].keys()
+        assert_equal_infos(got[-1], expected[-1])
+    ours.close()
+
+
+def assert_equal_infos(got: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name, values in expected.items():
+        if isinstance(values, dict):
+            assert_equal_infos(got[name], values)
+        else:
+            assert got[name].dtype == values.dtype and np.array_equal(got[name], values), name
