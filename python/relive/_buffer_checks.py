@@ -19,6 +19,9 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
       TypeError: a value is ``None``.
     """
     joined: dict[str, Any] = _native.with_lists_joined(dict(step))
+    if all(type(value) is np.ndarray for value in joined.values()):
+        # The usual case.
+        return joined
     if any(leaf is None or is_tensor(leaf) for leaf in nest.flatten(joined)):
         joined = nest.map_structure_with_path(_read, joined)
     return joined

@@ -163,7 +163,8 @@ class ReplayBuffer:
         if not self._table.is_bound:
             self._check_names(rows)
         self._table.add_rows(count, rows, priorities)
-        self._highest = max([self._highest, *priorities])
+        if priority is not None:
+            self._highest = max([self._highest, *priorities])
 
     def _for_rows(self, count: int, priority: npt.ArrayLike) -> list[float]:
         """Returns the priority of each of ``count`` new transitions."""
