@@ -269,8 +269,10 @@ class BufferTable:
         if self._server is not None and os.getpid() == self._process:
             for iterator in self._iterators.values():
                 iterator.close()
-            self.flush()
-            self._stop()
+            try:
+                self.flush()
+            finally:
+                self._stop()
 
     def _stop(self) -> None:
         assert self._server is not None

@@ -44,6 +44,15 @@ class NStep:
         # The number of these steps that belong to each environment's current episode.
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
+    def restore(self, state: tuple[collections.deque[dict[str, Any]], npt.NDArray[np.int64]]) -> None:
+        """Returns to a :attr:`state`."""
+        self._steps, self._ages = state
+
+    @property
+    def state(self) -> tuple[collections.deque[dict[str, Any]], npt.NDArray[np.int64]]:
+        """The steps of the current windows."""
+        return self._steps.copy(), self._ages.copy()
+
     def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """Takes one step of all environments; the leading dimension of each column indexes the environments. Returns
         the number of transitions that this step completes, and their columns.

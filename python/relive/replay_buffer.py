@@ -154,9 +154,15 @@ class ReplayBuffer:
                 raise ValueError("with n_step, priority must be one number, which all transitions get that this call completes, but its "
                                  f"shape is {given.shape}")
             self._expect_valid(given)
+        before = windows.state
         count, rows = windows.push(steps)
-        if count:
-            self._add_rows(count, rows, priority)
+        try:
+            if count:
+                self._add_rows(count, rows, priority)
+        except Exception:
+            # The windows must not contain a step that the table has refused.
+            windows.restore(before)
+            raise
 
     def _add_rows(self, count: int, rows: Mapping[str, Any], priority: npt.ArrayLike | None) -> None:
         priorities = [self._highest] * count if priority is None else self._for_rows(count, priority)

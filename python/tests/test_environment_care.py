@@ -98,7 +98,7 @@ def make(seed):
 
 options = {"steps": 200, "evaluate_every": 50, "evaluation_episodes": 1, "seed": 3}
 if sys.argv[1] == "timeout":
-    result = rl.run(Agent(TRANSITIONS), make, timeout=1.0, **options)
+    result = rl.run(Agent(TRANSITIONS), make, timeout=5.0, **options)
     print(result.is_complete, len(result.evaluation.returns), flush=True)
 else:
     result = rl.run(Agent(TRANSITIONS), make, checkpoint_dir=sys.argv[1], **options)
@@ -185,3 +185,9 @@ def test_discrete_observations_keep_their_numbers() -> None:
     rl.run(agent, lambda seed: Numbers(spaces.Discrete(3, start=5), 7), steps=5)
     (learner,) = (made for made in agent.made if hasattr(made, "batches"))
     assert (learner.batches[0].observations == 7).all()
+
+
+def test_choices_among_several_numbers_may_be_observed() -> None:
+    for space in (spaces.MultiDiscrete([3, 4]), spaces.MultiDiscrete([3, 4], start=[1, 2])):
+        adapted = rl.GymEnvironment(Numbers(space, np.array([2, 3])))
+        assert adapted.reset().observation.tolist() == [2, 3]

@@ -176,3 +176,39 @@ def test_only_ordinary_exceptions_are_retried() -> None:
     with pytest.raises(SystemExit):
         next(stream)
     assert list(stream) == [4]
+
+
+def test_threads_of_a_function_keep_their_local_data() -> None:
+    local = threading.local()
+
+    def count(_: int) -> int:
+        local.count = getattr(local, "count", 0) + 1
+        return int(local.count)
+
+    assert max(LocalIterator.of(range(20)).for_each(count, max_concurrency=2)) >= 10
+    shards = flow.from_range(20, num_shards=2, on="serial").for_each(count, max_concurrency=2)
+    assert max(shards.gather_async()) >= 5
+    assert max(flow.from_range(20, num_shards=2).for_each(count, max_concurrency=2).gather_sync()) >= 5
+
+
+def test_transformed_items_come_from_no_shard() -> None:
+    streams = named("ab").gather_sync().transform(iter), named("xy").gather_sync()
+    with pytest.raises(ValueError, match="no single source"):
+        next(streams[0].union(streams[1], deterministic=True).zip_with_source_actor())
+    one, other = named("ab").gather_sync().transform(iter), named("xy").gather_sync()
+    merged = one.union(other, deterministic=True).for_each(lambda item: (item, flow.get_metrics().current_actor))
+    assert all(actor is None if item in "ab" else actor.name == item for item, actor in merged)
+
+
+def test_an_iterator_that_keeps_raising_costs_one_error() -> None:
+    class Raising:
+        def __iter__(self) -> Iterator[int]:
+            return self
+
+        def __next__(self) -> int:
+            raise LookupError("again")
+
+    stream = LocalIterator.of([1, 2]).combine(lambda number: Raising() if number == 1 else [number])
+    with pytest.raises(LookupError):
+        next(stream)
+    assert list(stream) == [2]

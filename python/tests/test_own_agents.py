@@ -214,6 +214,15 @@ def test_object_settings_have_stable_names_across_runs(tmp_path: pathlib.Path) -
         assert result.env_steps >= steps
 
 
+def test_arrays_and_cycles_may_be_settings(tmp_path: pathlib.Path) -> None:
+    large, cyclic = np.zeros(200_000), dataclasses.make_dataclass("Cyclic", ["itself"])(None)
+    cyclic.itself = cyclic
+    for steps, settings in ((60, [large, cyclic]), (120, [large.copy(), cyclic])):
+        rl.run(Agent(TRANSITIONS, rate=settings), "catch/0", steps=steps, checkpoint_dir=tmp_path, checkpoint_every=50)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rate"):
+        rl.run(Agent(TRANSITIONS, rate=np.ones(200_000)), "catch/0", steps=200, checkpoint_dir=tmp_path)  # type: ignore[arg-type]
+
+
 def test_policies_are_saved_and_loaded_with_their_agent(tmp_path: pathlib.Path) -> None:
     result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100)
     assert result.policy.agent == "Agent" and result.policy.num_actions == 3

@@ -585,3 +585,18 @@ def test_invalid_buffer_arguments_are_refused_with_the_reason(tmp_path: pathlib.
     buffer.close()
     with pytest.raises(errors.ReverbError):
         buffer.add(step(0))
+
+
+def test_a_wrong_step_after_clear_leaves_an_n_step_buffer_as_it_was() -> None:
+    buffer = relive.ReplayBuffer(10, n_step=2, discount=0.5, batch_size=4)
+
+    def step(dtype: Any) -> dict[str, Any]:
+        return {"obs": np.zeros(2, dtype), "next_obs": np.zeros(2, dtype), "reward": 1.0, "done": True}
+
+    buffer.add(step(np.float32))
+    buffer.clear()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="float64"):
+            buffer.add(step(np.float64))
+    buffer.add(step(np.float32))
+    assert len(buffer) == 1

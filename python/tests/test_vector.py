@@ -255,7 +255,7 @@ def test_a_killed_program_leaves_nothing_behind(tmp_path: pathlib.Path) -> None:
     told = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, timeout=60, check=False)
     program, *pids = told.stdout.decode().split()
     assert told.returncode == -signal.SIGKILL and len(pids) == 2
-    assert not list(pathlib.Path("/dev/shm").glob(f"*{program}*"))
+    assert not list(pathlib.Path("/dev/shm").glob(f"pym-{program}-*"))
     for pid in pids:
         status = pathlib.Path(f"/proc/{pid}/status")
         # A process that has ended without being waited for is a zombie.

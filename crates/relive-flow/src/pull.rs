@@ -171,10 +171,10 @@ impl<'a> Turn<'a> {
     }
 
     /// Returns whether all conditions declared since there were `known` of them are parts of the graph that this thread
-    /// pulls itself, or that nothing has pulled so far.
-    pub(crate) fn waits_for_own_parts(&self, known: Option<usize>) -> bool {
+    /// pulls itself. With `with_new`, parts that nothing has pulled so far count as such.
+    pub(crate) fn waits_for_own_parts(&self, known: Option<usize>, with_new: bool) -> bool {
         let new = known.zip(self.pending.needs.as_ref()).and_then(|(known, needs)| needs.get(known..));
-        new.is_some_and(|new| !new.is_empty() && new.iter().all(Need::is_of_this_thread))
+        new.is_some_and(|new| !new.is_empty() && new.iter().all(|need| need.is_of_this_thread(with_new)))
     }
 
     /// Returns the puller's waker, without marking it as taken.

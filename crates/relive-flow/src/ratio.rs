@@ -126,7 +126,8 @@ impl<T: Send + 'static> Flow<T> {
     /// flow that is ready may advance within the tolerance. The result ends when neither flow may advance, without
     /// pulling the rest of a flow that has not ended. Errors do not count as items.
     ///
-    /// The sources of `samples` are numbered after those of `inserts`. An invalid ratio is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
+    /// The sources of `samples` are numbered after those of `inserts`. An invalid ratio is an
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.
     ///
     /// ```
     /// use relive_flow::{Flow, Ratio};

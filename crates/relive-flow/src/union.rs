@@ -85,6 +85,8 @@ struct Union<T> {
     left: Option<RemainingTurn>,
     /// The number of consecutive flows without an item.
     idle: usize,
+    /// Whether some flows have not been pulled yet.
+    is_first_round: bool,
 }
 
 struct Child<T> {
@@ -132,6 +134,7 @@ impl<T> Union<T> {
     fn end_turn(&mut self) {
         self.left = None;
         self.at = (self.at + 1) % self.children.len().max(1);
+        self.is_first_round &= self.at > 0;
     }
 
     fn remove(&mut self) {
@@ -166,7 +169,10 @@ impl<T> Pull<T> for Union<T> {
                     return Poll::Ready(Some(item));
                 }
                 Poll::Ready(None) => self.remove(),
-                Poll::Pending if turn.is_stopped() || (left.waits && !turn.waits_for_own_parts(known)) => {
+                Poll::Pending
+                    if turn.is_stopped()
+                        || (left.waits && !turn.waits_for_own_parts(known, self.is_first_round)) =>
+                {
                     self.left = Some(left);
                     return Poll::Pending;
                 }
@@ -205,8 +211,9 @@ impl<T: Send + 'static> Flow<T> {
     /// Merges all flows in this order. The result ends when all flows have ended. From now on, the flows share their
     /// [`Metrics`](crate::Metrics), and the sources of each flow are numbered after those of the flows before it.
     ///
-    /// The turn of a flow also ends if the flow waits only for other flows of this union, as a
-    /// [copy](Self::duplicate) does that is ahead of another.
+    /// The turn of a flow also ends if the flow waits only for parts of the graph that the same thread pulls, as a
+    /// [copy](Self::duplicate) does that is ahead of another copy in this union. In the first round, parts that nothing
+    /// has pulled so far count as such.
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.
@@ -241,7 +248,8 @@ impl<T: Send + 'static> Flow<T> {
         });
         let children = children.collect();
         let seed = if let Order::Weighted { seed, .. } = order { seed } else { 0 };
-        let union = Union { children, order, seed, drawn: 0, at: 0, left: None, idle: 0 };
+        let union =
+            Union { children, order, seed, drawn: 0, at: 0, left: None, idle: 0, is_first_round: true };
         Flow::new(union, node, metrics).with_sources(sources)
     }
 }

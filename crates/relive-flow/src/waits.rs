@@ -179,11 +179,13 @@ struct WaitReasons {
 }
 
 impl Need {
-    /// Returns whether only parts of the graph are missing that this thread pulls, or that nothing has pulled so far.
-    pub(crate) fn is_of_this_thread(&self) -> bool {
+    /// Returns whether only parts of the graph are missing that this thread pulls or, with `with_new`, that nothing has
+    /// pulled so far.
+    pub(crate) fn is_of_this_thread(&self, with_new: bool) -> bool {
         let current = Puller::current();
-        let is_own = |part: &Part| {
-            part.puller.as_ref().is_none_or(|puller| std::ptr::eq(puller.as_ptr(), &raw const *current))
+        let is_own = |part: &Part| match &part.puller {
+            None => with_new,
+            Some(puller) => std::ptr::eq(puller.as_ptr(), &raw const *current),
         };
         match self {
             Need::Worker(_) => false,

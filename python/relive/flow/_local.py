@@ -123,7 +123,10 @@ class LocalIterator(Generic[T]):
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
         """Applies a function to the stream: it takes an iterator and returns an iterator. A union waits for it, since an
         iterator cannot be asked whether it has an item."""
-        return self._then(("transform", label("transform", fn), fn), ".transform()")
+        stream = self._then(("transform", label("transform", fn), fn), ".transform()")
+        # The function may combine items, so the result's items come from no shard.
+        stream._actors = []
+        return stream
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> LocalIterator[U]:
         """Applies a function to each item. If ``max_concurrency`` is not 1, threads process up to that many items at a

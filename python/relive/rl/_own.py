@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ from relive.specs import ArraySpec
 
 # Seeds have 63 bits, since JAX accepts no larger seeds.
 _SEEDS = 2**63 - 1
+
+# Settings that are larger arrays are represented by their hash.
+_MOST_NUMBERS = 1000
 
 
 class AgentBridge:
@@ -228,13 +232,20 @@ def _settings(agent: Any) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     """Returns a setting as JSON, which is the same in each process."""
-    return json.dumps(value, default=_as_json)
+    try:
+        return json.dumps(value, default=_as_json)
+    except (ValueError, RecursionError):
+        # Values that contain themselves.
+        return json.dumps(type(value).__qualname__)
 
 
 def _as_json(value: Any) -> Any:
     """Returns what JSON can represent of a value: all of it, or its name or type."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray) and value.size > _MOST_NUMBERS:
+        digest = hashlib.sha256(np.ascontiguousarray(value).data if value.dtype.kind in "fiub" else b"").hexdigest()
+        return f"{value.dtype} {value.shape} {digest}"
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (set, frozenset)):

@@ -80,24 +80,18 @@ class _Table:
 
 
 class CSV:
-    """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``. The first row
-    determines the columns; if a later row has other names, the logger ``relive`` warns about each of them once.
+    """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``.
 
-    Rows of another run with the same columns are appended to its tables. A run with other columns needs another
-    folder, unless it was resumed: it then keeps the columns of its tables.
+    The first row of a table determines its columns. Rows are appended to tables that exist, so a run with other columns
+    needs another folder: values without a column are not written, and the logger ``relive`` warns about each name once.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(folder)
         self._tables: dict[str, _Table] = {}
-        self._is_resumed = False
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Writes a row.
-
-        Raises:
-          ValueError: the table has the columns of another run.
-        """
+        """Writes a row."""
         if label not in self._tables:
             self._tables[label] = self._begun(label, list(values))
         table = self._tables[label]
@@ -106,18 +100,14 @@ class CSV:
         unknown = values.keys() - table.columns - table.left_out
         if unknown:
             table.left_out |= unknown
-            _log.warning("%s has no columns %s, so their values are not logged; the first row determined the columns",
-                         table.file.path, sorted(unknown))
+            _log.warning("%s has no columns %s, so their values are not logged: its first row determined the columns; to log them, use "
+                         "another folder", table.file.path, sorted(unknown))
 
     def _begun(self, label: str, names: list[str]) -> _Table:
         path = self._folder / f"{label}.csv"
         if path.exists() and path.stat().st_size:
             with path.open(newline="") as begun:
-                columns = next(csv.reader(begun))
-            if set(columns) != set(names) and not self._is_resumed:
-                raise ValueError(f"{path} has another run's columns {columns}, but this run reports {names}; log to another folder, or "
-                                 "remove the file")
-            return _Table(_File(path), columns)
+                return _Table(_File(path), next(csv.reader(begun)))
         file = _File(path)
         csv.writer(file).writerow(names)
         return _Table(file, names)
@@ -131,7 +121,6 @@ class CSV:
 
     def cut_back(self, sizes: Mapping[str, int]) -> None:
         """Truncates the files."""
-        self._is_resumed = True
         for name, size in sizes.items():
             _shorten(self._folder / name, size)
 

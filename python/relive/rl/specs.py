@@ -94,7 +94,9 @@ def normalized(structure: Any, what: str) -> Any:
     def leaf(path: nest.Path, spec: Any) -> ArraySpec:
         place = f"{what} at {nest.path_text(path)!r}" if path else what
         try:
-            found = as_spec(spec) if is_observation and int(getattr(spec, "start", 0)) != 0 else _discrete(spec) or as_spec(spec)
+            found = _discrete(spec)
+            if found is None or (is_observation and getattr(spec, "start", 0) != 0):
+                found = as_spec(spec)
         except (TypeError, ValueError) as error:
             raise TypeError(f"{place}: {spec!r} is not supported: {_reason(error)}; {_SUPPORTED}") from error
         fixed = isinstance(found, ArraySpec) and found.shape is not None and None not in found.shape

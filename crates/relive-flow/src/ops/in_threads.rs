@@ -93,7 +93,8 @@ impl<T: Send + 'static, U: Send + 'static> InThreads<T, U> {
             Err(_) if !self.threads.is_empty() => _ = self.calls.changed.notify_one(),
             Err(error) => {
                 self.running -= 1;
-                self.calls.queue.lock().items.clear();
+                let item = self.calls.queue.lock().items.pop_back();
+                drop(item);
                 let text = format!("cannot start a thread for a function: {error}");
                 return Err(FlowError::new(ErrorKind::Operator, text));
             }
@@ -131,6 +132,7 @@ impl<T: Send + 'static, U: Send + 'static> Pull<U> for InThreads<T, U> {
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => self.is_over = true,
+                Poll::Pending if turn.is_stopped() => return Poll::Pending,
                 Poll::Pending => break,
             }
         }

@@ -83,7 +83,7 @@ impl Operator {
             Operator::EachInThreads(label, function, threads) => {
                 let function = Arc::clone(function);
                 let call = move |context: Context<'_>, item: Item| {
-                    finalization::attach(|py| {
+                    finalization::attach_in_turn(|py| {
                         let made = function.bind(py).call1((item.0.bind(py), number_of(&context)))?;
                         Ok::<_, Failed>(Item(made.unbind()))
                     })
@@ -95,7 +95,7 @@ impl Operator {
                 flow.try_filter_map(kept).named(label)
             }
             Operator::Combine(label, function) => {
-                let many = calls(function, |_, many| Ok(Some(Parts(many.try_iter()?.unbind()))));
+                let many = calls(function, |_, many| Ok(Some(Parts(Some(many.try_iter()?.unbind())))));
                 flow.try_filter_map(many).named(label).flatten().try_for_each(|item| item).named("items")
             }
             Operator::Batch(size) => listed(flow.batch(*size)).named(&format!("batch({size})")),
@@ -131,15 +131,18 @@ fn number_of(context: &Context<'_>) -> i64 {
     context.source.map_or(-1, |source| i64::from(source.0))
 }
 
-/// The items of an iterator, which are produced one by one.
-struct Parts(Py<PyIterator>);
+/// The items of an iterator, which are produced one by one, up to its first error.
+struct Parts(Option<Py<PyIterator>>);
 
 impl Iterator for Parts {
     type Item = Result<Item, Failed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         finalization::attach(|py| {
-            let item = self.0.bind(py).clone().next()?;
+            let item = self.0.as_ref()?.bind(py).clone().next()?;
+            if item.is_err() {
+                self.0 = None;
+            }
             Some(item.map(|item| Item(item.unbind())).map_err(Failed::from))
         })
     }

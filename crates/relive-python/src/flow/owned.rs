@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use relive_flow::Flow;
 
 use super::source::Item;
+use crate::interpreter::finalization;
 use crate::interpreter::fork::Origin;
 use crate::interpreter::lock::Brief;
 
@@ -74,6 +75,7 @@ impl OwnedFlow {
 
 impl Drop for OwnedFlow {
     fn drop(&mut self) {
+        finalization::park_when_finalized();
         Python::try_attach(|py| self.close(py));
     }
 }
@@ -81,10 +83,15 @@ impl Drop for OwnedFlow {
 fn end(py: Python<'_>, flow: Flow<Item>) {
     let (done, is_done) = sync_channel(1);
     let end = move || {
+        // The clean-up of an iterator may outlast the interpreter.
+        finalization::park_when_finalized();
         drop(flow);
         // The receiver may have stopped waiting.
         let _ = done.send(());
     };
-    let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end).is_ok();
-    py.detach(move || started.then(|| is_done.recv_timeout(GRACE)));
+    py.detach(move || {
+        // Without a thread, `spawn` drops the flow here.
+        let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end);
+        started.is_ok().then(|| is_done.recv_timeout(GRACE))
+    });
 }

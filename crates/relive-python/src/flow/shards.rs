@@ -16,15 +16,19 @@ use crate::interpreter::lock::Brief;
 
 /// Shards, until they are gathered.
 #[pyclass(frozen, module = "relive._native", name = "FlowShards")]
-pub(crate) struct Shards(Brief<Option<ParFlow<Item>>>);
+pub(crate) struct Shards {
+    flow: Brief<Option<ParFlow<Item>>>,
+    /// Whether no operator has threads of its own, which need the interpreter to end.
+    is_apart: bool,
+}
 
 impl Shards {
-    fn new(flow: ParFlow<Item>) -> Shards {
-        Shards(Brief::new(Some(flow)))
+    fn new(flow: ParFlow<Item>, is_apart: bool) -> Shards {
+        Shards { flow: Brief::new(Some(flow)), is_apart }
     }
 
     fn taken(&self) -> PyResult<ParFlow<Item>> {
-        let taken = self.0.take();
+        let taken = self.flow.take();
         taken.ok_or_else(|| PyValueError::new_err("these shards are already part of other shards"))
     }
 }
@@ -47,40 +51,41 @@ impl Shards {
         let shards = ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number()));
         // Each thread holds the interpreter while it makes an item; otherwise, the threads would constantly pass it to
         // each other.
-        Shards::new(shards.around(|make| finalization::attach(|_| make())))
+        Shards::new(shards.around(|make| finalization::attach(|_| make())), true)
     }
 
     fn then(&self, operator: Operator) -> PyResult<Shards> {
-        Ok(Shards::new(self.taken()?.on_each(move |flow, _| operator.over(flow))))
+        let is_apart = self.is_apart && !operator.has_a_thread();
+        Ok(Shards::new(self.taken()?.on_each(move |flow, _| operator.over(flow)), is_apart))
     }
 
     /// Shuffles the items of each shard; each has its own random stream.
     fn local_shuffle(&self, buffer: usize, seed: u64) -> PyResult<Shards> {
-        Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed)))
+        Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed), self.is_apart))
     }
 
     fn union(&self, other: &Shards) -> PyResult<Shards> {
-        Ok(Shards::new(self.taken()?.union(other.taken()?)))
+        Ok(Shards::new(self.taken()?.union(other.taken()?), self.is_apart && other.is_apart))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
     fn select(&self, numbers: Vec<u32>) -> PyResult<Shards> {
-        Ok(Shards::new(self.taken()?.select_shards(&numbers)))
+        Ok(Shards::new(self.taken()?.select_shards(&numbers), self.is_apart))
     }
 
     fn repartition(&self, shards: u32) -> PyResult<Shards> {
-        Ok(Shards::new(self.taken()?.repartition(shards)))
+        Ok(Shards::new(self.taken()?.repartition(shards), self.is_apart))
     }
 
     fn gather_sync(&self) -> PyResult<Stream> {
-        Ok(Stream::new(self.taken()?.gather_sync()))
+        Ok(Stream::of_graph(self.taken()?.gather_sync(), self.is_apart))
     }
 
     /// Merges items as they arrive; each shard may be `depth` items ahead. With `is_fresh`, a shard makes its next item
     /// only after its previous item has been taken.
     fn gather_async(&self, depth: usize, is_fresh: bool) -> PyResult<Stream> {
         let resubmit = if is_fresh { Resubmit::After } else { Resubmit::Before };
-        Ok(Stream::new(self.taken()?.gather_async(Async { depth, resubmit })))
+        Ok(Stream::of_graph(self.taken()?.gather_async(Async { depth, resubmit }), self.is_apart))
     }
 
     /// Yields lists with one item from each shard.
@@ -91,7 +96,7 @@ impl Shards {
                 Ok::<_, Failed>(Item(list.into_any().unbind()))
             })
         });
-        Ok(Stream::new(rounds.named("list")))
+        Ok(Stream::of_graph(rounds.named("list"), self.is_apart))
     }
 
     /// Returns each shard as a flow.

@@ -33,24 +33,28 @@ impl NotYet {
 
 /// The items of an iterable.
 struct Items {
-    iterable: Py<PyAny>,
+    /// `None` only while the items are dropped.
+    iterable: Option<Py<PyAny>>,
     /// `None` before the first pull.
     iterator: Option<Py<PyIterator>>,
 }
 
-/// The iterator may own a part of the graph, which must end with this one rather than at a later call of Python.
+/// An iterator may own a part of the graph. It is dropped now, with the interpreter, because otherwise PyO3 would drop it
+/// in a later call of any thread.
 impl Drop for Items {
     fn drop(&mut self) {
-        Python::try_attach(|_| drop(self.iterator.take()));
+        finalization::park_when_finalized();
+        Python::try_attach(|_| drop((self.iterator.take(), self.iterable.take())));
     }
 }
 
 impl Items {
     fn next(&mut self) -> Poll<PyResult<Option<Item>>> {
         finalization::attach(|py| {
-            let iterator = match &self.iterator {
-                Some(iterator) => iterator.clone_ref(py),
-                None => match self.iterable.bind(py).try_iter() {
+            let iterator = match (&self.iterator, &self.iterable) {
+                (Some(iterator), _) => iterator.clone_ref(py),
+                (None, None) => return Poll::Ready(Ok(None)),
+                (None, Some(iterable)) => match iterable.bind(py).try_iter() {
                     Ok(iterator) => self.iterator.insert(iterator.unbind()).clone_ref(py),
                     Err(error) => return Poll::Ready(Err(error)),
                 },
@@ -76,5 +80,7 @@ impl Pull<Result<Item, Failed>> for Items {
 
 /// Returns the items of an iterable; iteration starts with the first pull.
 pub(super) fn items(name: &str, iterable: Py<PyAny>) -> Flow<Item> {
-    Flow::from_pull(name, Items { iterable, iterator: None }).try_for_each(|item| item).named(name)
+    Flow::from_pull(name, Items { iterable: Some(iterable), iterator: None })
+        .try_for_each(|item| item)
+        .named(name)
 }
