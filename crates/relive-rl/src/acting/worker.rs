@@ -118,7 +118,7 @@ impl RolloutWorker {
     /// # Errors
     /// Same as [`rollout`](Self::rollout).
     pub(crate) fn episodes(&mut self, count: usize, stop: &Stop) -> Result<Option<Vec<Episode>>> {
-        if stop.is_stopped() {
+        if stop.is_at_once() {
             return Ok(None);
         }
         self.is_begun = false;
@@ -128,7 +128,7 @@ impl RolloutWorker {
             row.episodes_to_report = count / of + usize::from(number < count % of);
         }
         let mut lap = Lap::begin();
-        while !stop.is_stopped() && self.rows.iter().any(|row| row.episodes_to_report > 0) {
+        while !stop.is_at_once() && self.rows.iter().any(|row| row.episodes_to_report > 0) {
             self.step(&mut lap)?;
         }
         let is_complete = self.rows.iter().all(|row| row.episodes_to_report == 0);

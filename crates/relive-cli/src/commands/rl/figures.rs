@@ -57,10 +57,10 @@ impl Watcher {
                 let reached = self.until.is_some_and(|until| self.mean() >= until);
                 if reached && self.last.len() == UNTIL_EPISODES && self.until_env_steps.is_none() {
                     self.until_env_steps = Some(episode.env_steps);
-                    self.stop.stop();
+                    self.stop.complete();
                 }
                 if self.max_episodes.is_some_and(|most| episode.episode >= most) {
-                    self.stop.stop();
+                    self.stop.complete();
                 }
             }
             Report::Evaluator(episode) => {
