@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ends a run before it has completed its steps: from another thread, on Ctrl-C, at a deadline, or when a goal is
+/// Ends a run before it has completed its steps: from another thread, on a signal, at a deadline, or when a goal is
 /// reached. Clones are cheap and share the state.
 ///
 /// The run checks whether to stop after each item of its plan, and every 100 ms while it is waiting. A stopped run

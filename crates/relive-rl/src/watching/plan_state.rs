@@ -124,7 +124,7 @@ impl PlanStateWriter {
         self.show(plan, position, nodes, Phase::Running)?;
         if self.orders.is_stop()? {
             tracing::info!("stopping the run: requested from outside");
-            self.stop.stop();
+            self.stop.complete();
         }
         Ok(())
     }

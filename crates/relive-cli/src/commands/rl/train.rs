@@ -185,7 +185,7 @@ pub(crate) fn run(options: &Options) -> Result {
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
     run.begun = workers.as_ref().map(Supervisor::begun);
     let stop = run.stop.clone();
-    signals::stop_in_order("run", move || stop.stop())
+    signals::stop_in_order("run", move || stop.complete())
         .map_err(|error| Failure::text(Kind::Runtime, error))?;
     // The files are not created until a signal can stop the run properly.
     run.loggers = options.loggers(&about, &run)?;
