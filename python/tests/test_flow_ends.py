@@ -16,17 +16,18 @@ import pytest
 from relive import flow
 
 BEGIN = """
-import os, sys, time
+import os, sys, threading, time
 from relive import flow
 from relive.flow import LocalIterator
 
 def slow(item):
-    time.sleep(0.3)
+    for _ in range(5_000_000):
+        pass
     return item
 
 def never(item):
     print("waits", flush=True)
-    time.sleep(1000)
+    threading.Event().wait()
 
 shards = flow.from_iterators([range(30)])
 """
@@ -73,6 +74,7 @@ class Items:
         return 1
 
     def __del__(self):
+        # This takes longer than a stream waits for its end.
         time.sleep(3)
 
 stream = LocalIterator.of(Slow())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,10 +40,23 @@ def test_selected_and_joined_shards_keep_their_actors() -> None:
     assert told(named("ab").get_shard(1).union(named("xy").get_shard(0), deterministic=True)) == list("bxbxbx")
 
 
+@pytest.fixture
+def _frequent_turns() -> Iterator[None]:
+    """Makes threads take turns within functions."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("_frequent_turns")
 def test_functions_see_the_shard_of_their_item() -> None:
     def is_right(item: str) -> bool:
-        time.sleep(0.0002)
-        return bool(flow.get_metrics().current_actor.name == item)
+        before = flow.get_metrics().current_actor.name
+        for _ in range(500):
+            pass
+        return bool(before == flow.get_metrics().current_actor.name == item)
+
 
     for shards in (named("abcd", 100), named("ab", 100).union(named("cd", 100)), named("abcd", 100).select_shards([3, 1])):
         assert all(shards.for_each(is_right).gather_async())

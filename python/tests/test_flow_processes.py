@@ -44,17 +44,18 @@ def outcomes(items: LocalIterator[Any]) -> list[Any]:
 
 def waits_after(count: int, gate: pathlib.Path) -> Iterator[int]:
     yield from range(count)
-    while not gate.exists():
-        time.sleep(0.01)
+    # Waits until the test opens the pipe.
+    gate.read_text()
     yield count
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_item_is_sent_before_the_next_one_is_finished(count: int, tmp_path: pathlib.Path) -> None:
     gate = tmp_path / "open"
+    os.mkfifo(gate)
     items = flow.from_iterators([functools.partial(waits_after, count, gate)], on="processes").gather_async()
     assert [items.next(timeout=60) for _ in range(count)] == list(range(count))
-    gate.touch()
+    gate.write_text("")
     assert items.next(timeout=60) == count and next(items, None) is None
 
 
@@ -212,6 +213,7 @@ def test_a_busy_process_ends_within_the_grace_after_its_stream(gathered: Any, en
     process.join(30)
     assert process.exitcode == -signal.SIGKILL
     del process, children
+    # The threads that close the pipe belong to the extension, and signal nothing when they end.
     until = time.monotonic() + 30
     while any(now > then for now, then in zip(held(), before, strict=True)):
         assert time.monotonic() < until, (held(), before)

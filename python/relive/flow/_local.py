@@ -245,7 +245,7 @@ class LocalIterator(Generic[T]):
             other.shared_metrics.join(self.shared_metrics)
         actors = [actor for stream in streams for actor in stream._actors]
         native = _native.FlowStream.union([stream._native for stream in streams], deterministic, weights)
-        kept = [held for stream in streams for held in stream._kept]
+        kept = [function for stream in streams for function in stream._kept]
         return LocalIterator._over(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors, kept)
 
     def mermaid(self) -> str:

@@ -244,7 +244,8 @@ def _as_json(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, np.ndarray) and value.size > _MOST_NUMBERS:
-        digest = hashlib.sha256(np.ascontiguousarray(value).data if value.dtype.kind in "fiub" else b"").hexdigest()
+        # The bytes of objects are their addresses, which differ from process to process.
+        digest = hashlib.sha256(b"" if value.dtype.hasobject else value.tobytes()).hexdigest()
         return f"{value.dtype} {value.shape} {digest}"
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()

@@ -19,7 +19,7 @@ pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
 /// Like [`attach`], for a thread that calls Python code of a user again and again: the code's thread-local data, such as
 /// Python's `threading.local`, lives until the thread ends.
 ///
-/// Whoever waits for the end of such a thread must not hold the interpreter.
+/// A thread that waits for the end of such a thread must not hold the interpreter.
 pub(crate) fn attach_in_turn<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
     park_when_finalized();
     let _ = interpreter::THREAD_STATE.try_with(|_| ());

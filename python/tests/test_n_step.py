@@ -1,0 +1,132 @@
+"""Transitions over several steps in a :class:`relive.ReplayBuffer`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relive import ReplayBuffer
+
+
+def windows(returns: list[float], terminates: bool, n_step: int, discount: float) -> list[tuple[int, float, int, float]]:
+    """Computes naively, for each transition of an episode: first step, return, following step, bootstrap discount."""
+    found = []
+    for first in range(len(returns)):
+        end = min(first + n_step, len(returns))
+        total = sum(discount**k * returns[first + k] for k in range(end - first))
+        is_over = terminates and end == len(returns)
+        found.append((first, total, end, 0.0 if is_over else discount ** (end - first)))
+    return found
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 3, 5])
+@pytest.mark.parametrize("flags", ["terminated", "done"])
+def test_windows_over_several_steps_end_with_the_episode_of_each_environment(n_step: int, flags: str) -> None:
+    random, discount, environments = np.random.default_rng(n_step), 0.9, 4
+    buffer = ReplayBuffer(10_000, n_step=n_step, discount=discount)
+    episodes: list[list[tuple[list[int], list[float], bool]]] = [[] for _ in range(environments)]
+    running: list[tuple[list[int], list[float]]] = [([], []) for _ in range(environments)]
+    for number in range(60):
+        reward = random.standard_normal(environments).astype(np.float32)
+        terminated = random.random(environments) < 0.15
+        truncated = ~terminated & (random.random(environments) < 0.1)
+        identity = np.arange(environments) * 1_000 + number
+        end = {"terminated": terminated} if flags == "terminated" else {"done": terminated | truncated}
+        buffer.add_batch(
+            observation={"id": identity}, reward=reward, next_observation={"id": identity + 1}, truncated=truncated, **end
+        )
+        for environment, (identities, gained) in enumerate(running):
+            identities.append(int(identity[environment]))
+            gained.append(float(reward[environment]))
+            if terminated[environment] or truncated[environment]:
+                episodes[environment].append((identities, gained, bool(terminated[environment])))
+                running[environment] = ([], [])
+    wanted = {}
+    for identities, gained, terminates in (episode for each in episodes for episode in each):
+        for first, total, after, bootstrap in windows(gained, terminates, n_step, discount):
+            wanted[identities[first]] = (total, identities[after - 1] + 1, bootstrap)
+    client = buffer.server.localhost_client()
+    len(buffer)
+    samples = client.get_items("replay", [item.key for item in client.items("replay")])
+    found = {
+        int(sample.data["observation"]["id"]): (
+            float(sample.data["reward"]), int(sample.data["next_observation"]["id"]), float(sample.data["discount"])
+        )
+        for sample in samples if sample is not None
+    }
+    assert len(found) == len(samples)
+    unfinished = {identity for identities, _ in running for identity in identities}
+    assert set(wanted) <= set(found) and set(found) - set(wanted) <= unfinished
+    for identity, expected in wanted.items():
+        np.testing.assert_allclose(found[identity], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_single_environment_has_windows_too() -> None:
+    buffer = ReplayBuffer(100, n_step=3, discount=0.5)
+    for number in range(5):
+        buffer.add(observation=number, reward=1.0, next_observation=number + 1, terminated=number == 4)
+    batch = buffer.sample(200)
+    found = sorted(set(zip(*(batch[name].tolist() for name in ("observation", "reward", "next_observation", "discount")))))
+    assert found == [(0, 1.75, 3, 0.125), (1, 1.75, 4, 0.125), (2, 1.75, 5, 0.0), (3, 1.5, 5, 0.0), (4, 1.0, 5, 0.0)]
+
+
+def test_windows_have_rows_of_one_type() -> None:
+    buffer = ReplayBuffer(100, n_step=3, discount=0.5)
+    buffer.add(observation=np.zeros(3, np.float32), reward=1, next_value=1, done=False)
+    with pytest.raises(ValueError, match=r"'observation' has rows of float64 \(3,\), but those of the previous step were float32 \(3,\)"):
+        buffer.add(observation=np.zeros(3), reward=1.5, next_value=1, done=False)
+    # The refused step is not part of a window.
+    buffer.add(observation=np.ones(3, np.float32), reward=1.5, next_value=1, done=True)
+    assert sorted(set(buffer.sample(50)["reward"].tolist())) == [1.5, 1.75]
+
+
+def test_without_a_complete_window_the_error_tells_so() -> None:
+    buffer = ReplayBuffer(10, n_step=3, discount=0.9)
+    for _ in range(2):
+        buffer.add(observation=1, reward=1.0, next_observation=2, done=False)
+        with pytest.raises(ValueError, match="no window of n_step=3 steps is complete yet; add more steps"):
+            buffer.sample()
+    buffer.clear()
+    with pytest.raises(ValueError, match="the buffer is empty"):
+        buffer.sample()
+
+
+def test_windows_need_a_column_for_the_observation_after_them() -> None:
+    buffer = ReplayBuffer(10, n_step=3, discount=0.9)
+    with pytest.raises(ValueError, match=r"with n_step=3, .* whose name begins with next_.* \['done', 'obs_next', 'reward'\]"):
+        buffer.add(obs_next=1, reward=1.0, done=False)
+    for number in range(3):
+        buffer.add(reward=1.0, done=False, next={"observation": number + 1}, obs_next=number + 1)
+    batch = buffer.sample(4)
+    assert batch["next"]["observation"].tolist() == [3] * 4 and batch["obs_next"].tolist() == [1] * 4
+    # A single step has no other observation.
+    ReplayBuffer(10, n_step=1, discount=0.9).add(obs_next=1, reward=1.0, done=False)
+
+
+@pytest.mark.parametrize("flag", ["terminated", "done", "truncated"])
+def test_flags_have_one_value_for_each_environment(flag: str) -> None:
+    buffer = ReplayBuffer(10, n_step=2, discount=0.9)
+    rows = {"reward": np.ones(1), "next_observation": np.zeros((1, 2)), "terminated": np.zeros(1, bool)}
+    with pytest.raises(ValueError, match=rf"{flag} must have one value for each environment, shape \(1,\), but its shape is \(1, 1\)"):
+        buffer.add_batch({**rows, flag: np.zeros((1, 1), bool)})
+    with pytest.raises(ValueError, match=f"{flag} must have one value"):
+        buffer.add({name: rows[name][0] for name in rows} | {flag: np.array([True])})
+    buffer.add_batch({**rows, flag: np.ones(1, bool)})
+    assert len(buffer) == 1
+
+
+def test_a_wrong_step_after_clear_leaves_an_n_step_buffer_as_it_was() -> None:
+    buffer = ReplayBuffer(10, n_step=2, discount=0.5, batch_size=4)
+
+    def step(dtype: Any) -> dict[str, Any]:
+        return {"obs": np.zeros(2, dtype), "next_obs": np.zeros(2, dtype), "reward": 1.0, "done": True}
+
+    buffer.add(step(np.float32))
+    buffer.clear()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="float64"):
+            buffer.add(step(np.float64))
+    buffer.add(step(np.float32))
+    assert len(buffer) == 1
