@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -40,27 +39,22 @@ def test_selected_and_joined_shards_keep_their_actors() -> None:
     assert told(named("ab").get_shard(1).union(named("xy").get_shard(0), deterministic=True)) == list("bxbxbx")
 
 
-@pytest.fixture
-def _frequent_turns() -> Iterator[None]:
-    """Makes threads take turns within functions."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(interval)
+class TogetherRight:
+    """Returns whether an item has the name of its shard. The first calls, two and two, are in progress at a time."""
+
+    def __init__(self) -> None:
+        self.calls, self.meeting = itertools.count(), threading.Barrier(2)
+
+    def __call__(self, item: str) -> bool:
+        if next(self.calls) < 40:
+            self.meeting.wait(30)
+        return bool(flow.get_metrics().current_actor.name == item)
 
 
-@pytest.mark.usefixtures("_frequent_turns")
 def test_functions_see_the_shard_of_their_item() -> None:
-    def is_right(item: str) -> bool:
-        before = flow.get_metrics().current_actor.name
-        for _ in range(500):
-            pass
-        return bool(before == flow.get_metrics().current_actor.name == item)
-
-
     for shards in (named("abcd", 100), named("ab", 100).union(named("cd", 100)), named("abcd", 100).select_shards([3, 1])):
-        assert all(shards.for_each(is_right).gather_async())
-        assert all(shards.gather_async().for_each(is_right, max_concurrency=3))
+        assert all(shards.for_each(TogetherRight()).gather_async())
+        assert all(shards.gather_async().for_each(TogetherRight(), max_concurrency=3))
 
     def who(item: str) -> str | None:
         actor = flow.get_metrics().current_actor
