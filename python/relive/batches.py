@@ -115,7 +115,7 @@ class BatchIterator:
             self._check_out(columns)
         elif self._structure is not None and names is not None and not _same(self._structure.nest, names):
             raise ValueError(
-                f"the columns of table {self._table!r} have other names now than with the batches before, {names!r} instead of "
+                f"the columns of table {self._table!r} have other names than in earlier batches: {names!r}, previously "
                 f"{self._structure.nest!r}; create a new iterator"
             )
         self._names = names

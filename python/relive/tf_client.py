@@ -166,7 +166,7 @@ class TFClient:
             raise errors.InvalidArgumentError(
                 "Number of tensors in the replay sample did not match the expected count. "
                 f"Got {_NUM_INFO + len(columns)} but wanted {_NUM_INFO + len(dtypes)}: an item of table {table!r} has "
-                f"{len(columns)} columns, but {len(dtypes)} were requested, beside {_NUM_INFO} of information"
+                f"{len(columns)} columns, but {len(dtypes)} were requested, in addition to {_NUM_INFO} tensors of information"
             )
         for index, (column, dtype) in enumerate(zip(columns, dtypes, strict=True)):
             if checks.dtype_of(column) != dtype:

@@ -47,16 +47,18 @@ class KilledOnce(Catch):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.ended = 0
+        self.seed, self.ended = seed, 0
 
     def step(self, action: Any) -> Any:
         answer = super().step(action)
         self.ended += answer.last()
         marker = os.environ["KILLED_ONCE"]
-        if self.ended == 5 and not os.path.exists(marker):
-            with open(marker, "w"):
-                pass
-            os.kill(os.getpid(), signal.SIGKILL)
+        if answer.last() and self.ended == 5:
+            is_first = not os.path.exists(marker)
+            with open(marker, "a") as seeds:
+                print(self.seed, file=seeds)
+            if is_first:
+                os.kill(os.getpid(), signal.SIGKILL)
         return answer
 
 
@@ -92,11 +94,13 @@ def test_an_exception_in_a_worker_is_raised_with_its_traceback() -> None:
     assert "in act" in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_killed_worker_is_restarted(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:
+def test_a_killed_worker_is_restarted_with_other_seeds(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:
     monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "marker"))
     result = rl.run(Agent(TRANSITIONS), KilledOnce, steps=400, on="processes", actors=1)
     assert result.is_complete and result.env_steps >= 400
     assert "ended with signal 9: restarting it" in capfd.readouterr().err
+    seed, seed_after_restart = (tmp_path / "marker").read_text().split()
+    assert seed == "1" and seed_after_restart != seed
 
 
 def test_no_worker_outlives_its_run() -> None:

@@ -27,6 +27,13 @@ pub(crate) fn actor_key(seed: u64, user: EnvironmentUser) -> Key {
     }
 }
 
+/// Returns the generation of a worker whose state is not restored: 0 at the start of a run, and a different number after
+/// each checkpoint and each restart of the worker's process. A worker does not repeat the random numbers of its earlier
+/// generations.
+pub(crate) fn generation(checkpoints: u64, restarts: u32) -> u64 {
+    checkpoints + (u64::from(restarts) << u32::BITS)
+}
+
 /// Returns the seed of an environment; 32 bits for bsuite.
 ///
 /// Identifiers of bsuite that differ only in their number, such as `catch/0` and `catch/1`, denote different runs.

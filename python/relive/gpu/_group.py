@@ -36,7 +36,7 @@ class Group(abc.ABC):
                 raise InvalidArgumentError(f"{what} is {value} of {number}; it must be 0 to {number - 1}")
 
     @abc.abstractmethod
-    def all_gather(self, told: bytes) -> Sequence[bytes]:
+    def all_gather(self, message: bytes) -> Sequence[bytes]:
         """Sends this process's bytes to all processes, and returns the bytes of all processes, by rank. All processes
         must call this method.
 
@@ -61,10 +61,10 @@ class _Torch(Group):
         where = {} if group is None else {"group": group}
         super().__init__(functions.get_rank(**where), functions.get_world_size(**where), **share)
 
-    def all_gather(self, told: bytes) -> Sequence[bytes]:
+    def all_gather(self, message: bytes) -> Sequence[bytes]:
         answers: list[Any] = [None] * self.ranks
         where = {} if self._group is None else {"group": self._group}
-        self._functions.all_gather_object(answers, told, **where)
+        self._functions.all_gather_object(answers, message, **where)
         return answers
 
 
@@ -75,8 +75,8 @@ class _Mpi(Group):
         self._communicator = communicator
         super().__init__(communicator.Get_rank(), communicator.Get_size())
 
-    def all_gather(self, told: bytes) -> Sequence[bytes]:
-        answers: Sequence[bytes] = self._communicator.allgather(told)
+    def all_gather(self, message: bytes) -> Sequence[bytes]:
+        answers: Sequence[bytes] = self._communicator.allgather(message)
         return answers
 
 
@@ -140,11 +140,11 @@ def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
     """
     failed: Exception | None = None
     try:
-        told = _FINE + make()
+        message = _FINE + make()
     except Exception as error:
-        failed, told = error, _FAILED + str(error).encode(errors="replace")
+        failed, message = error, _FAILED + str(error).encode(errors="replace")
     with log_long_wait(f"rank {group.rank} of {group.ranks}", group._awaited):
-        answers = [bytes(answer) for answer in group.all_gather(told)]
+        answers = [bytes(answer) for answer in group.all_gather(message)]
     if failed is not None:
         raise failed
     for rank, answer in enumerate(answers):

@@ -54,16 +54,16 @@ class LocalGroup(Group):
             with log_long_wait(f"group {name!r}, rank {rank}", self._awaited):
                 self._peers = self._listen(address) if rank == 0 else self._connect(address)
 
-    def all_gather(self, told: bytes) -> Sequence[bytes]:
+    def all_gather(self, message: bytes) -> Sequence[bytes]:
         deadline = time.monotonic() + self.timeout
         if self.ranks == 1:
-            return [told]
+            return [message]
         if not self._peers:
             raise UnavailableError(f"the group {self._name!r} was closed")
         if self.rank == 0:
-            return self._gather(told, deadline)
+            return self._gather(message, deadline)
         root = self._peers[0]
-        self._send(0, root, told, deadline)
+        self._send(0, root, message, deadline)
         return [self._receive(0, root, deadline) for _ in range(self.ranks)]
 
     def close(self) -> None:
@@ -74,8 +74,8 @@ class LocalGroup(Group):
     def _awaited(self) -> str:
         return f"{self._missing}; waiting up to {self.timeout} s"
 
-    def _gather(self, told: bytes, deadline: float) -> list[bytes]:
-        answers = [told, *(self._receive(rank, self._peers[rank], deadline) for rank in range(1, self.ranks))]
+    def _gather(self, message: bytes, deadline: float) -> list[bytes]:
+        answers = [message, *(self._receive(rank, self._peers[rank], deadline) for rank in range(1, self.ranks))]
         whole = b"".join(_SIZE.pack(len(answer)) + answer for answer in answers)
         for rank in range(1, self.ranks):
             self._write(rank, self._peers[rank], whole, deadline)
@@ -165,8 +165,8 @@ class LocalGroup(Group):
             raise DeadlineExceededError(f"group {self._name!r}, rank {self.rank}: {what} within {self.timeout} s")
         return left
 
-    def _send(self, rank: int, peer: socket.socket, told: bytes, deadline: float) -> None:
-        self._write(rank, peer, _SIZE.pack(len(told)) + told, deadline)
+    def _send(self, rank: int, peer: socket.socket, message: bytes, deadline: float) -> None:
+        self._write(rank, peer, _SIZE.pack(len(message)) + message, deadline)
 
     def _write(self, rank: int, peer: socket.socket, whole: bytes, deadline: float) -> None:
         peer.settimeout(self._left(deadline, f"rank {rank} does not read"))

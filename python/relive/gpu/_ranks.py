@@ -82,7 +82,7 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
     if silent := [rank for rank, other in enumerate(answers) if other["address"] is None and _remote_ranks(answers, rank)]:
         raise UnavailableError(
             f"the ranks are on {len({other['machine'] for other in answers})} machines, or share no memory, and ranks {silent} have no "
-            "network; give network=relive.gpu.Network(host=…) with the name under which the others reach this machine"
+            "network; give network=relive.gpu.Network(host=…) with the name by which other machines reach this one"
         )
 
     def connect() -> bytes:

@@ -48,7 +48,7 @@ class Source:
                 self.close()
         return self._specs
 
-    def rows(self, first: int, seeds: Sequence[int], resumed: int, is_exact: bool) -> Bridge:
+    def rows(self, first: int, seeds: Sequence[int], generation: int, is_exact: bool) -> Bridge:
         """Returns the environments for these seeds, each in its own row; ``first`` is the number of the first
         environment.
 
@@ -59,7 +59,7 @@ class Source:
         parts: list[Part] = []
         owned: list[Any] = []
         try:
-            self._make_parts(parts, owned, first, seeds, resumed)
+            self._make_parts(parts, owned, first, seeds, generation)
             rows = sum(part.rows for part in parts)
             if is_exact and rows != len(seeds):
                 raise ValueError(
@@ -71,11 +71,11 @@ class Source:
             raise
         return Bridge(parts, owned)
 
-    def _make_parts(self, parts: list[Part], owned: list[Any], first: int, seeds: Sequence[int], resumed: int) -> None:
+    def _make_parts(self, parts: list[Part], owned: list[Any], first: int, seeds: Sequence[int], generation: int) -> None:
         row = 0
         while row < len(seeds):
-            made = self._made(first + row, _of_episodes(seeds[row], resumed))
-            of_episodes = [_of_episodes(seed, resumed) for seed in seeds[row : row + _rows_of(made)]]
+            made = self._made(first + row, _of_episodes(seeds[row], generation))
+            of_episodes = [_of_episodes(seed, generation) for seed in seeds[row : row + _rows_of(made)]]
             parts.append(_part(made, of_episodes))
             if first or len(seeds) > parts[-1].rows:
                 _faults.number(parts[-1], first + row)
@@ -233,6 +233,6 @@ def _with_dm_env_interface(environment: Any, seed: int) -> Any:
     return adapted(environment, seed=seed)
 
 
-def _of_episodes(seed: int, resumed: int) -> int:
+def _of_episodes(seed: int, generation: int) -> int:
     """Returns the seed of an environment's episodes, which differs after each checkpoint."""
-    return seed if not resumed else int(np.random.SeedSequence([seed, resumed]).generate_state(1)[0])
+    return seed if not generation else int(np.random.SeedSequence([seed, generation]).generate_state(1)[0])

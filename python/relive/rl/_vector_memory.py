@@ -54,7 +54,7 @@ class Memory:
         flag = _Leaf((), np.bool_)
         # Commands and messages have one row per worker; there are no more workers than environments.
         answers = {
-            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "tells": flag,
+            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "has_message": flag,
             "asked": _Leaf((), np.int64), "answered": _Leaf((), np.int64),
         }
         everything = (*layout, answers)
@@ -70,7 +70,7 @@ class Memory:
         ]
         self.observations, self.actions, found = nest.unflatten_as(everything, arrays)
         self.rewards, self.terminated, self.truncated = found["rewards"], found["terminated"], found["truncated"]
-        self.commands, self.tells = found["commands"], found["tells"]
+        self.commands, self.has_message = found["commands"], found["has_message"]
         # The numbers of each worker's newest command, and of the newest command that it has executed.
         self.asked, self.answered = found["asked"], found["answered"]
 

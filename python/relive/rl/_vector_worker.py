@@ -39,7 +39,7 @@ def work(
             message = describe_error(error)
         if message:
             _send(pipe, asked, message)
-        shared.tells[number] = bool(message)
+        shared.has_message[number] = bool(message)
         shared.answered[number] = asked
         done.release()
     if worker is not None:

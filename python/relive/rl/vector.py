@@ -188,7 +188,7 @@ class _Process:
                 raise RuntimeError(f"{self} ended with {how}")
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError(f"{self} did not finish in time: one of its environments hangs, or timeout is too short")
-        if not memory.tells[number]:
+        if not memory.has_message[number]:
             return None
         while True:
             asked, message = self._pipe.recv()

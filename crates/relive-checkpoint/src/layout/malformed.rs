@@ -5,9 +5,9 @@ use thiserror::Error;
 /// The error for malformed bytes in Relive's format, except for wrong checksums.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
-    #[error("{needed} bytes are announced, but {left} are left")]
+    #[error("the length field says {needed} bytes, but only {left} remain")]
     Short { needed: u64, left: u64 },
-    #[error("{bytes} bytes are left over")]
+    #[error("{bytes} unexpected bytes follow")]
     Long { bytes: u64 },
     #[error("{what} cannot be {code}")]
     Code { what: &'static str, code: u64 },

@@ -56,7 +56,7 @@ fn ls_lists_both_formats_by_time() {
     let shown = good(&["ls", text(&root)]);
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[0], format!("{}: 3 checkpoints", root.display()));
-    assert!(lines[1].starts_with("  name ") && lines[1].ends_with("of its own"), "{}", lines[1]);
+    assert!(lines[1].starts_with("  name ") && lines[1].ends_with("own bytes"), "{}", lines[1]);
     for ((line, path), items) in lines[2..].iter().zip(&paths).zip(1..) {
         let cells: Vec<&str> = line.split_whitespace().collect();
         assert_eq!(cells[0], name(path));

@@ -19,7 +19,7 @@ pub enum RingError {
         expected: String,
     },
     /// The meeting cannot be opened or reached, or not all members have joined it.
-    #[error("the meeting at {address}: {reason}")]
+    #[error("cannot form the ring of members at {address}: {reason}")]
     Meeting {
         /// The address of the meeting.
         address: String,
@@ -27,7 +27,7 @@ pub enum RingError {
         reason: String,
     },
     /// The meeting rejects this member.
-    #[error("the meeting at {address} refused this member: {reason}")]
+    #[error("the ring of members at {address} refused this process: {reason}")]
     Refused {
         /// The address of the meeting.
         address: String,

@@ -51,9 +51,9 @@ impl MakeRows for Foreign {
     }
 
     fn rows(&self, rows: Rows<'_>) -> relive_rl::Result<Box<dyn BatchEnvironment>> {
-        let Rows { first, seeds, resumed, is_exact } = rows;
+        let Rows { first, seeds, generation, is_exact } = rows;
         let made = self.raised.call(|py| {
-            let wanted = (first, seeds.to_vec(), resumed, is_exact);
+            let wanted = (first, seeds.to_vec(), generation, is_exact);
             let bridge = self.source.bind(py).call_method1(intern!(py, "rows"), wanted)?;
             ForeignEnvironments::new(bridge, self.raised.clone())
         })?;

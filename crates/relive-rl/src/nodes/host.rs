@@ -337,7 +337,7 @@ mod tests {
         let spec = make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
         let put = |is_over| {
-            job::put(&client, &identity, JobProgress { is_over, ..JobProgress::default() }, &|| true)
+            job::put(&client, &identity, &JobProgress { is_over, ..JobProgress::default() }, &|| true)
                 .unwrap();
         };
         put(false);

@@ -38,8 +38,10 @@ pub(crate) struct CrewParts {
     pub(crate) env_steps: u64,
     /// The folder of recorded episodes to learn from instead of acting.
     pub(crate) data: Option<PathBuf>,
-    /// The number of previous checkpoints.
-    pub(crate) checkpoints: u64,
+    /// The [generation] of this process's workers.
+    ///
+    /// [generation]: crate::seeds::generation
+    pub(crate) generation: u64,
     /// Whether the environments reset after each checkpoint, because they cannot save their state.
     pub(crate) begins_anew: bool,
     pub(crate) weights: WeightStore,
@@ -82,7 +84,7 @@ impl CrewParts {
             role,
             env_steps: u64::MAX,
             data: None,
-            checkpoints: 0,
+            generation: 0,
             begins_anew: false,
             weights: WeightStore::default(),
             parts: SavedParts::default(),
@@ -109,13 +111,13 @@ impl Crew {
     /// published weights.
     pub(crate) fn of_worker(
         user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
-        (identity, spec, checkpoints): (&Identity, EnvironmentSpec, u64),
+        (identity, spec, generation): (&Identity, EnvironmentSpec, u64),
         (number, of): (u32, usize),
         (weights, output): (WeightStore, Arc<WorkerOutput>),
     ) -> Crew {
         // Excess workers also have their own environments.
         let role = Role::Worker { number, of: of.max(index(number) + 1), output };
-        Crew::new(CrewParts { checkpoints, weights, ..CrewParts::elsewhere(user, (identity, spec), role) })
+        Crew::new(CrewParts { generation, weights, ..CrewParts::elsewhere(user, (identity, spec), role) })
     }
 
     /// Returns the crew of a learner other than learner 0, in its own process.
@@ -234,7 +236,7 @@ impl Crew {
     pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
         let CrewParts { make, environment, seed, .. } = &*self.0;
         let seeds = [environment_seed(environment, *seed, EnvironmentUser::Demonstrator)];
-        let mut made = make.rows(Rows { first: 0, seeds: &seeds, resumed: 0, is_exact: true })?;
+        let mut made = make.rows(Rows { first: 0, seeds: &seeds, generation: 0, is_exact: true })?;
         // Environments that only exist as a group cannot be queried one by one.
         let demonstrator = made.one(0).ok_or(RlError::NoDemonstrator)?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
@@ -341,17 +343,17 @@ impl Crew {
         rows: &[EnvironmentUser],
         (first, of): (usize, usize),
     ) -> Result<RolloutWorker> {
-        let CrewParts { policies, make, environment, spec, seed, checkpoints, weights, .. } = &*self.0;
+        let CrewParts { policies, make, environment, spec, seed, generation, weights, .. } = &*self.0;
         let seeds: Vec<u64> = rows.iter().map(|user| environment_seed(environment, *seed, *user)).collect();
         let is_exact = purpose == Purpose::Training;
-        let environments = make.rows(Rows { first, seeds: &seeds, resumed: *checkpoints, is_exact })?;
+        let environments = make.rows(Rows { first, seeds: &seeds, generation: *generation, is_exact })?;
         let count = environments.len();
         if is_exact && count != rows.len() {
             let expected = format!("{}, its share of the agent's environments", rows.len());
             return Err(RlError::setting("the environments of a worker", count, expected));
         }
         // A worker that is not saved in checkpoints must not repeat earlier actions.
-        let mut keys: Vec<Key> = rows.iter().map(|user| actor_key(*seed, *user).nth(*checkpoints)).collect();
+        let mut keys: Vec<Key> = rows.iter().map(|user| actor_key(*seed, *user).nth(*generation)).collect();
         let more = (keys.len()..count)
             .map(|row| actor_key(*seed, EnvironmentUser::Evaluator).child("row").nth(row as u64));
         keys.extend(more.collect::<Vec<_>>());

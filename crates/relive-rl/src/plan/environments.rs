@@ -21,9 +21,9 @@ pub struct Rows<'a> {
     pub first: usize,
     /// The seed of each environment.
     pub seeds: &'a [u64],
-    /// How many times the run was resumed from a checkpoint. Environments that cannot be restored then begin different
-    /// episodes than before.
-    pub resumed: u64,
+    /// 0 at the start of a run, and a different number after each checkpoint and each restart of the worker's process.
+    /// Environments that cannot be restored then begin different episodes than before.
+    pub generation: u64,
     /// Whether the number of environments must be exact. Otherwise there may be more, for environments that only exist
     /// as a group.
     pub is_exact: bool,

@@ -15,7 +15,7 @@ use crate::identity::Identity;
 use crate::limits::MAX_WORKERS;
 use crate::plan::{Agent, Crew, MakeAgent, MakeEnvironment, MakeNamed, policies_of};
 use crate::remote::{Message, Stream, Worked, WorkerOutput};
-use crate::seeds::{EnvironmentUser, environment_seed};
+use crate::seeds::{EnvironmentUser, environment_seed, generation};
 use crate::stop::Stop;
 use crate::tables::item::is_loss;
 use crate::tables::job::{self, Job};
@@ -282,7 +282,7 @@ impl WorkSession {
         let output = &self.output;
         let crew = Crew::of_worker(
             (&policies_of(agent), make, &self.client),
-            (of, spec, self.job.now.checkpoints),
+            (of, spec, generation(self.job.now.checkpoints, self.job.now.joins_of(self.number))),
             (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
             (self.weights.store().clone(), Arc::clone(output)),
         );

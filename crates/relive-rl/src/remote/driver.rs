@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 
 use crate::contracts::WeightStore;
 use crate::identity::Identity;
-use crate::limits::NODE_GONE;
+use crate::limits::{MAX_WORKERS, NODE_GONE};
 use crate::nodes::Registry;
 use crate::stop::Stop;
 use crate::tables::job::{self, JobProgress};
@@ -50,6 +50,8 @@ pub(crate) struct Driver {
     nodes: Registry,
     /// For each worker, the number of joins minus the number of leaves.
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
+    /// How many times each worker has joined, including the run's previous drivers.
+    joins: Mutex<Vec<u32>>,
     /// Statistics of the workers, for observers.
     stats: WorkerStats,
     /// The reason that the driver can no longer publish.
@@ -76,12 +78,22 @@ impl Driver {
         stop: &Stop,
     ) -> Result<Driver> {
         let follows = job::exists(client)?;
-        let before = if follows { job::get(client).ok().flatten().map_or(0, |job| job.now.epoch) } else { 0 };
+        let before = if follows { job::get(client).ok().flatten() } else { None };
+        let last_epoch = before.as_ref().map_or(0, |job| job.now.epoch);
+        let joins =
+            before.filter(|job| job.identity == *identity).map(|job| job.now.joins).unwrap_or_default();
         // The number is higher than the round numbers of all previous drivers, whose results may still arrive, because
         // rounds take longer than a nanosecond.
-        let epoch = rounds_from().max(before + 1);
-        let now = JobProgress { workers: workers as u64, checkpoints, epoch, ..JobProgress::default() };
-        job::put(client, identity, now, &|| !stop.is_stopped())?;
+        let epoch = rounds_from().max(last_epoch + 1);
+        let now = JobProgress {
+            workers: workers as u64,
+            checkpoints,
+            joins: joins.clone(),
+            epoch,
+            version: None,
+            is_over: false,
+        };
+        job::put(client, identity, &now, &|| !stop.is_stopped())?;
         Ok(Driver {
             client: client.clone(),
             identity: identity.clone(),
@@ -92,6 +104,7 @@ impl Driver {
             stop: stop.clone(),
             nodes: Registry::new((started, workers), follows),
             members: Mutex::default(),
+            joins: Mutex::new(joins),
             stats: WorkerStats::default(),
             failed: Mutex::new(None),
         })
@@ -112,15 +125,21 @@ impl Driver {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Publishes the newest weights to workers and nodes, unless they are already published. Returns their stamp.
+    /// Publishes the newest weights to workers and nodes, and how often each worker has joined, unless they are already
+    /// published. Returns the weights' stamp.
     fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
-        if let Some(newer) = self.weights.newer_than(now.version) {
-            let should_continue = || self.should_continue();
-            let packed = Packed::of(&newer, now.epoch)?;
+        let should_continue = || self.should_continue();
+        let newer = self.weights.newer_than(now.version);
+        if let Some(newer) = &newer {
+            let packed = Packed::of(newer, now.epoch)?;
             packed.put(&self.client, &self.nodes.readers(), &should_continue)?;
             now.version = Some(newer.version());
-            job::put(&self.client, &self.identity, *now, &should_continue)?;
+        }
+        let joins = self.joins.lock().clone();
+        if newer.is_some() || joins != now.joins {
+            now.joins = joins;
+            job::put(&self.client, &self.identity, &now, &should_continue)?;
         }
         Ok(now.stamp())
     }
@@ -137,7 +156,7 @@ impl Driver {
     pub(crate) fn end(&self, waits: bool) -> Result<()> {
         let mut now = self.now.lock();
         now.is_over = true;
-        job::put(&self.client, &self.identity, *now, &|| self.should_continue())?;
+        job::put(&self.client, &self.identity, &now, &|| self.should_continue())?;
         drop(now);
         let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
@@ -156,6 +175,7 @@ impl Driver {
     fn note(&self, message: &FromWorker) {
         if matches!(message.event, WorkerEvent::Joined { .. }) {
             self.stats.joined(message.worker);
+            self.count_join(message.worker);
         }
         self.nodes.note_worker(message);
         let mut members = self.members.lock();
@@ -175,6 +195,18 @@ impl Driver {
         }
         if *joined == 0 {
             members.remove(&message.worker);
+        }
+    }
+
+    fn count_join(&self, worker: u32) {
+        // Only a faulty program has a larger number.
+        let worker = worker.min(MAX_WORKERS) as usize;
+        let mut joins = self.joins.lock();
+        if joins.len() <= worker {
+            joins.resize(worker + 1, 0);
+        }
+        if let Some(joins) = joins.get_mut(worker) {
+            *joins = joins.saturating_add(1);
         }
     }
 
@@ -297,6 +329,33 @@ pub(super) mod tests {
             driver.note(&FromWorker { worker: 0, is_on_node: false, event });
         }
         driver.members.into_inner().len()
+    }
+
+    #[test]
+    fn the_job_tells_a_worker_how_many_processes_had_its_number() {
+        let driver = driver();
+        let client = driver.client.clone();
+        let joined = |worker| FromWorker {
+            worker,
+            is_on_node: false,
+            event: WorkerEvent::Joined { is_replacement: true },
+        };
+        for worker in [1, 1, 0, u32::MAX] {
+            driver.note(&joined(worker));
+        }
+        driver.publish().unwrap();
+        let now = job::get(&client).unwrap().unwrap().now;
+        assert_eq!([0, 1, 2, 70_000].map(|worker| now.joins_of(worker)), [1, 2, 0, 0]);
+        // The next driver of the run counts on.
+        let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
+        let of = |seed| Identity::new(("none", Vec::new()), "catch/0", &spec, seed);
+        let joins_of_next = |seed| {
+            let next =
+                Driver::new(&client, &of(seed), WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap();
+            let now = next.now.lock();
+            now.joins_of(1)
+        };
+        assert_eq!((joins_of_next(1), joins_of_next(2)), (2, 0), "another run counts anew");
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn crew(
         role,
         env_steps: *env_steps,
         data: options.data.clone(),
-        checkpoints: opened.checkpoints,
+        generation: opened.checkpoints,
         begins_anew,
         weights,
         parts,

@@ -27,12 +27,15 @@ pub(crate) struct Job {
 }
 
 /// The changing part of a job.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct JobProgress {
     /// The number of workers.
     pub(crate) workers: u64,
     /// The number of previous checkpoints; workers do not repeat random numbers from before a checkpoint.
     pub(crate) checkpoints: u64,
+    /// How many times each worker has joined the run; workers do not repeat the random numbers of an earlier process
+    /// with their number.
+    pub(crate) joins: Vec<u32>,
     /// The epoch of the driver, greater than the epochs of all previous drivers of the run.
     pub(crate) epoch: u64,
     /// The version of the newest weights, if there are any.
@@ -49,10 +52,10 @@ pub(crate) fn table() -> TableConfig {
 pub(crate) fn put(
     client: &Client,
     identity: &Identity,
-    mut now: JobProgress,
+    now: &JobProgress,
     should_continue: ShouldContinue<'_>,
 ) -> Result<()> {
-    item::put(client, TABLE, (identity, &state::save(|state| now.visit(state))), should_continue)
+    item::put(client, TABLE, (identity, &state::save(|state| now.clone().visit(state))), should_continue)
 }
 
 /// Returns whether a previous driver has left a job.
@@ -87,6 +90,11 @@ pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
 const WHAT: &str = "the item of the table `job`";
 
 impl JobProgress {
+    /// Returns how many earlier processes have joined as the worker with the given number.
+    pub(crate) fn joins_of(&self, worker: u32) -> u32 {
+        usize::try_from(worker).ok().and_then(|worker| self.joins.get(worker)).copied().unwrap_or(0)
+    }
+
     /// Returns the stamp of the newest weights, if there are any.
     pub(crate) fn stamp(&self) -> Option<Stamp> {
         self.version.map(|version| Stamp { epoch: self.epoch, version })
@@ -96,6 +104,7 @@ impl JobProgress {
         let (mut is_known, mut version) = (self.version.is_some(), self.version.unwrap_or_default());
         state.field(&mut self.workers);
         state.field(&mut self.checkpoints);
+        state.numbers(&mut self.joins);
         state.field(&mut self.epoch);
         state.field(&mut is_known);
         state.field(&mut version);

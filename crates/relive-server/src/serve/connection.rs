@@ -29,7 +29,7 @@ pub(crate) enum ConnectionError {
     Silent(Duration),
     #[error("no TLS handshake within {0:?}")]
     NoTls(Duration),
-    #[error("closed: others waited for the bytes that it held")]
+    #[error("closed: other clients were waiting for the memory that this connection held")]
     Stalled,
     #[error(transparent)]
     Io(#[from] io::Error),

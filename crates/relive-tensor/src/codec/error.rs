@@ -8,7 +8,7 @@ use crate::tensor::to_u64;
 #[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
 pub enum CodecError {
     /// The size of the payload does not match its dtype and shape.
-    #[error("{codec} payload has {found} bytes, but dtype and shape need {expected}")]
+    #[error("{codec} payload has {found} bytes, but dtype and shape require {expected}")]
     Length { codec: Codec, expected: u64, found: u64 },
     /// The payload is truncated or damaged.
     #[error("{codec} payload is corrupt at byte {at}: {fault}")]

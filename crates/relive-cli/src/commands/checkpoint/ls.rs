@@ -45,7 +45,7 @@ fn text(location: &str, found: &[CheckpointInfo]) -> String {
     if found.is_empty() {
         return headline;
     }
-    let titles = ["name", "format", "written", "tables", "items", "bytes", "of its own"].map(str::to_owned);
+    let titles = ["name", "format", "written", "tables", "items", "bytes", "own bytes"].map(str::to_owned);
     let rows: Vec<_> = [titles].into_iter().chain(found.iter().map(row)).collect();
     let lines = table::lines(&rows, [false, false, false, true, true, true, true]);
     [headline]

@@ -27,7 +27,7 @@ use crate::units::parse_seconds;
 enum ExecutorKind {
     /// One thread alternates between acting and learning: the same seed gives the same run
     Serial,
-    /// Each worker is a thread beside the learner thread
+    /// Each worker is a thread alongside the learner thread
     Threads,
     /// Each worker is a process, around the server of the run's tables
     Processes,
@@ -41,7 +41,7 @@ pub(super) struct Executor {
     /// Where the workers are [default: threads if there are --actors, otherwise serial]
     #[arg(long, value_enum)]
     on: Option<ExecutorKind>,
-    /// Workers that act beside the learner thread; with 0, that thread alternates between acting and learning [default:
+    /// Workers that act alongside the learner thread; with 0, that thread alternates between acting and learning [default:
     /// 0; 2 on threads, processes and ray]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u8).range(0..=64))]
     actors: Option<u8>,
