@@ -87,6 +87,6 @@ def _described(spec: ArraySpec) -> str:
 def _hint(path: nest.Path, first: ArraySpec, spec: ArraySpec) -> str:
     if spec.dtype == first.dtype:
         return "all steps must have the same shapes"
-    # Whole numbers usually become fractions later, as rewards do.
+    # Columns that start with whole numbers, such as rewards, usually receive fractions later.
     dtype = spec.dtype if spec.dtype.kind == "f" and first.dtype.kind != "f" else first.dtype
     return f"give all steps one data type, for example with np.{dtype}({path[-1]})"

@@ -37,10 +37,11 @@ class BufferTable:
         # The specs of a step, which the first step determines, and the names of its columns.
         self._specs: Mapping[str, Any] | None = None
         self._columns: Set[str] = frozenset()
-        # Whether the writer has taken a step that was compared with the first one; it refuses columns of other types.
+        # Whether the writer has accepted a step that was compared with the first one; it refuses columns of other
+        # types.
         self._is_checked = False
-        # Whether the table has no signature, because its server was started before the first step. The writer would then
-        # take other names within nested columns, so these are compared here.
+        # Whether the table has no signature, because its server was started before the first step. In this case, the
+        # writer would accept other names within nested columns, so this class compares them.
         self._is_unsigned = False
         self._nesting: Any = None
         # The number of steps that the writer retains; it is created with the server.
@@ -160,8 +161,8 @@ class BufferTable:
 
     @contextlib.contextmanager
     def _checked(self, specs: Mapping[str, Any]) -> Iterator[None]:
-        """Compares a step that is added with the first step. The first step determines the columns. If adding a step
-        fails, the buffer stays as it was."""
+        """Compares a new step with the first step. The first step determines the columns. If adding a step fails, the
+        buffer stays as it was."""
         self.expect_open()
         if not specs:
             raise ValueError("a step must have at least one column")
@@ -188,7 +189,7 @@ class BufferTable:
             self._nesting = nesting_of(self._specs)
 
     def _bind_to_stored(self) -> None:
-        """Determines the columns by the table's signature or, without one, by its oldest item."""
+        """Determines the columns from the table's signature or, without one, from its oldest item."""
         self._specs = self._client.server_info()[self._name].structure
         self._is_unsigned = self._specs is None
         if self._is_unsigned:
@@ -198,10 +199,10 @@ class BufferTable:
             self._specs = next((specs_of(data) for data in stored if isinstance(data, Mapping)), None)
 
     def _recover(self, error: Exception, specs: Callable[[], Any]) -> None:
-        """Makes the table ready for further steps after it has refused one with an error.
+        """Prepares the table for further steps after it has refused a step with an error.
 
         Raises:
-          ValueError: the step is not like the first one; this error names the column, and says what to do.
+          ValueError: the step does not match the first step; the error names the column, and says what to do.
           TypeError: a value of the step is ``None``.
           FailedPreconditionError: the buffer belongs to another process.
         """

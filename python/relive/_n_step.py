@@ -110,12 +110,12 @@ class NStep:
 
     @property
     def has_open(self) -> bool:
-        """Whether a window waits for further steps."""
+        """Whether a window is waiting for further steps."""
         return self._n_step > 1 and bool(self._ages.any())
 
     def open(self) -> tuple[int, dict[str, Any]]:
-        """Returns the number of windows that wait for further steps, and their columns, as if their episodes had been
-        truncated after the newest step. They remain open."""
+        """Returns the number of windows that are waiting for further steps, and their columns, as if their episodes had
+        been truncated after the newest step. They remain open."""
         parts = []
         for length in range(1, min(len(self._steps) + 1, self._n_step)):
             environments = np.flatnonzero(self._ages >= length)

@@ -19,7 +19,7 @@ class ReferenceNode:
     """A reference to a column of a step, for use in patterns; indexing it selects steps, counted back from the newest.
 
     ``node[-1]`` is the newest step, without a leading dimension; ``node[-3:]`` the newest three, ``node[-3:-1]`` the
-    two before the newest, ``node[-6::2]`` every second of the newest six.
+    two before the newest, ``node[-6::2]`` every second step of the newest six.
     """
 
     __slots__ = ("_column",)

@@ -35,7 +35,7 @@ _shares_if_imported = False
 def share_with_tensorflow() -> bool:
     """Puts the message types into protobuf's default pool, together with TensorFlow's, and imports TensorFlow.
 
-    This only works before the first message type is created, and if TensorFlow is installed. Returns whether it
+    This works only before the first message type is created, and only if TensorFlow is installed. Returns whether it
     succeeded.
     """
     global _shared

@@ -119,7 +119,7 @@ class Client:
         return [ServerState._make(state) for state in self._native.servers()]
 
     def server_changes(self) -> list[ServerChange]:
-        """Returns the last 256 occasions on which a server was left out or rejoined, oldest first.
+        """Returns the last 256 events in which a server was left out or rejoined, oldest first.
 
         These changes are also logged to the logger ``relive`` of :mod:`logging`, as warnings when a server is left out.
         """
@@ -146,7 +146,7 @@ class Client:
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
             or a step with column names that differ from the table's.
-          TypeError: a value of the step is not a tensor; ``None`` is not a tensor, either.
+          TypeError: a value of the step is not a tensor; this includes ``None``.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
         if not priorities:
@@ -433,7 +433,7 @@ class Client:
           max_size: the number of items that the table keeps.
           max_bytes: the bytes of chunks that the table keeps; 0 removes this bound.
           max_times_sampled: the number of samples after which an item is deleted; 0 means never.
-          rate_limiter: sets the four bounds below at once.
+          rate_limiter: sets the four bounds below together.
           samples_per_insert: the limiter's target for samples per insert.
           min_size_to_sample: the number of items that the table must hold before it can be sampled.
           min_diff: the lowest value to which a sample may move the cursor.

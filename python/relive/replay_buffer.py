@@ -40,7 +40,7 @@ class ReplayBuffer:
 
     Copies (``copy.deepcopy``, ``copy.copy``) and pickled buffers contain the transitions, their priorities and the
     attributes. They do not contain the steps of incomplete n-step windows, the state of the random choices (a copy
-    begins them anew from ``seed``), and the port of :meth:`serve`.
+    starts again from ``seed``), or the port of :meth:`serve`.
 
     Args:
       capacity: the number of transitions that are kept; the oldest are evicted.
@@ -133,7 +133,7 @@ class ReplayBuffer:
         leading dimension can have any meaning and size.
 
         ``priority`` is a number for all steps, or an array with a number for each step. With ``n_step`` above 1, it
-        must be one number, which all transitions get that this call completes.
+        must be one number, which applies to all transitions that this call completes.
 
         Raises:
           The same exceptions as :meth:`add`, and ValueError for columns with different leading dimensions.

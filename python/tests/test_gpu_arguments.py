@@ -70,8 +70,21 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
         (lambda made: made.insert({"x": X, "action": ACTIONS}, "length"), "weight is 'length'; give a number"),
         (lambda made: made.insert({"x": X, "action": ACTIONS}, timeout=None), "timeout is None"),
         (lambda made: made.insert_dataset({"observations": X, "terminals": X}, weight="len"), "weight is 'len'; give a number, or 'length'"),
-        (lambda made: gpu.Store({1: "float32"}, capacity=1, max_steps=1), "columns has the name 1; names are strings"),
+        (lambda made: gpu.Store({1: "float32"}, capacity=1, max_steps=1), "the name of a column is 1; it must be a string"),
         (lambda made: gpu.Store({"x": "float32"}, capacity=1.5, max_steps=1), "capacity is 1.5; it must be a whole number"),
+        (lambda made: gpu.Store({"x": "float32"}, capacity=True, max_steps=1), "capacity is True; it must be a whole number"),
+        (lambda made: gpu.Store({"x": "float32"}, capacity=1, max_steps=1, readers=0), "readers is 0; it must be 1 to 1024"),
+        (lambda made: gpu.Store({"x": "float32"}, capacity=1, max_steps=1, writers=-1), "writers is -1; it must be 0 to 65536"),
+        (lambda made: gpu.Store({"\udc80": "float32"}, capacity=1, max_steps=1), r"the name of a column is '\\udc80', which UTF-8 cannot encode"),
+        (lambda made: gpu.Store({"x": "float32"}, capacity=1, max_steps=1, name="/x"), "name is '/x'; it must be a name without slashes"),
+        (lambda made: gpu.attach("/x"), "name is '/x'; it must be a name without slashes"),
+        (lambda made: gpu.Store.load("nowhere", name="/x"), "name is '/x'; it must be a name without slashes"),
+        (lambda made: gpu.Store.load("nowhere", readers=0), "readers is 0; it must be 1 to 1024"),
+        (lambda made: made.loader(2, {1: gpu.Window()}), "the name of a window is 1; it must be a string"),
+        (lambda made: gpu.Window(dtype="float32", scale=float("nan")), "scale is nan; it must be finite"),
+        (lambda made: made.collect([0], {"x": gpu.Window(value=1e39)}), r"the padding value 1e\+39 of window 'x' is too large for float32"),
+        (lambda made: made.loader(1, {"x": gpu.Window(value=7e4, dtype="float16")}), r"the padding value 70000.0 of window 'x' is too large for float16"),
+        (lambda made: made.update_weights([[0]], [1.0]), r"indices has the shape \(1, 1\); it must be one-dimensional"),
         (lambda made: gpu.Window(0.5), "offset is 0.5; it must be a whole number"),
         (lambda made: gpu.Window(dtype="float8"), "dtype is 'float8'; it must be 'float16', 'bfloat16'"),
         (lambda made: gpu.Weighted(float("nan")), "alpha of Weighted is nan; it must be a finite number between 0 and 16"),
@@ -83,6 +96,65 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
 def test_invalid_arguments_are_refused(call: Callable[[gpu.Store], object], text: str) -> None:
     with store() as made, pytest.raises(errors.InvalidArgumentError, match=text):
         call(made)
+
+
+@pytest.mark.parametrize("given", [[True], np.array([False, True]), [0.0], ["0"]])
+def test_indices_are_whole_numbers(given: Any) -> None:
+    """A mask of booleans would otherwise select the trajectories 0 and 1."""
+    with store() as made:
+        made.insert({"x": X, "action": ACTIONS})
+        weights = made.weights()
+        calls: list[Callable[[], object]] = [
+            lambda: made.update_weights(given, [5.0] * len(given)), lambda: made.remove(given), lambda: made.collect(given, NOW),
+            lambda: made.status(given[0]),
+        ]
+        for call in calls:
+            with pytest.raises(TypeError, match=r"(indices|index) (has|is) .*it must (have|be a) whole number"):
+                call()
+        with pytest.raises(TypeError, match="generations has"):
+            made.remove([0], [True])
+        np.testing.assert_array_equal(made.weights(), weights)
+        assert len(made) == 2
+        with pytest.raises(errors.NotFoundError, match="there is no trajectory -1; indices start at 0"):
+            made.status(-1)
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 - 1, 2**64 - 1])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_integers_that_floats_cannot_represent_are_refused(number: int, dtype: str) -> None:
+    with gpu.Store({"x": dtype}, capacity=1, max_steps=1) as made:
+        with pytest.raises(errors.InvalidArgumentError, match=f"values of 'x' of u?int64 do not fit {dtype}"):
+            made.insert({"x": [number]})
+        made.insert({"x": [2**53]})
+        assert made.collect([0], {"x": gpu.Window(-1, 1)}).data["x"][0, 0] == 2**53
+
+
+@pytest.mark.parametrize(("dtype", "number"), [("int64", 2.0**63), ("uint64", 2.0**64), ("int4", 8.0), ("int4", 0.5), ("int8", float("nan"))])
+def test_floats_that_integers_cannot_represent_are_refused(dtype: str, number: float) -> None:
+    pytest.importorskip("ml_dtypes")
+    with gpu.Store({"x": dtype}, capacity=1, max_steps=1) as made:
+        with pytest.raises(errors.InvalidArgumentError, match=f"values of 'x' of float64 do not fit {dtype}"):
+            made.insert({"x": [number]})
+
+
+def test_tensors_may_have_a_gradient_or_bfloat16() -> None:
+    torch = pytest.importorskip("torch")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    half = torch.tensor([0.5, 2.0], dtype=torch.bfloat16)
+    for dtype in ("bfloat16", torch.bfloat16, ml_dtypes.bfloat16):
+        with gpu.Store({"x": dtype, "y": "float32"}, capacity=1, max_steps=2) as made:
+            assert made.columns["x"].dtype == ml_dtypes.bfloat16
+            made.insert({"x": half, "y": half.float().requires_grad_()})
+            batch = made.collect([0], {"x": gpu.Window(-2, 2), "y": gpu.Window(-2, 2)}, framework="torch")
+            assert batch.data["x"].dtype == torch.bfloat16
+            assert batch.data["x"].tolist() == batch.data["y"].tolist() == [[0.5, 2.0]]
+            made.update_weights(torch.tensor([0]), half[:1].clone().requires_grad_())
+            assert made.weights().tolist() == [0.5]
+            with made.loader(1, {"x": gpu.Window()}, prefetch=0) as loader:
+                loader.update_weights(next(loader), torch.tensor([3.0], requires_grad=True))
+            assert made.weights().tolist() == [3.0]
+            with pytest.raises(errors.InvalidArgumentError, match='column "y": the array has the data type bfloat16'):
+                made.insert({"x": half, "y": half})
 
 
 def test_windows_in_bfloat16_by_name() -> None:

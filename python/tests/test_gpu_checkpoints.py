@@ -91,3 +91,76 @@ def test_a_store_with_a_removal_function_is_loaded_with_one(tmp_path: pathlib.Pa
     again = gpu.Store.load(tmp_path, removal=lambda candidates: 0, capacity=1)
     put(again, 2)
     assert survivors(again) == [2]
+
+
+def test_a_state_has_beta_and_max_weight() -> None:
+    store = simple(capacity=20)
+    for value in range(20):
+        put(store, value, weight=0.01 + value)
+
+    def loader(beta: float = 0.4, max_weight: float = 32.0) -> gpu.Loader:
+        return store.loader(8, {"x": gpu.Window()}, sampling=gpu.Prioritized(beta=beta), max_weight=max_weight, seed=3, prefetch=1)
+
+    first = loader()
+    first.set_beta(0.9)
+    next(first)
+    state = pickle.loads(pickle.dumps(first.state()))
+    expected = [next(first).weights.tolist() for _ in range(3)]
+    for beta in (0.4, 0.0):
+        again = loader(beta)
+        again.restore(state)
+        assert [next(again).weights.tolist() for _ in range(3)] == expected
+        assert again.state()["beta"] == 0.9
+    with pytest.raises(errors.InvalidArgumentError, match="a loader with max_weight 32.0; this one has 64.0"):
+        loader(max_weight=64.0).restore(state)
+    with pytest.raises(errors.InvalidArgumentError, match="beta of the state is nan"):
+        first.restore({**state, "beta": float("nan")})
+
+
+def test_a_refused_state_changes_nothing() -> None:
+    large, small = simple(capacity=8), simple(capacity=4)
+    for value in range(8):
+        put(large, value)
+        put(small, value)
+    other = large.loader(2, {"x": gpu.Window()}, seed=5, prefetch=0)
+    next(other)
+    loader, twin = (small.loader(2, {"x": gpu.Window()}, seed=9, prefetch=0) for _ in range(2))
+    with pytest.raises(errors.NotFoundError, match="the state has trajectory 4, but this store has the indices 0 to 3"):
+        loader.restore(other.state())
+    weights = other.state()["weights"]
+    for change in ({"weights": weights["weights"].astype(float) * 1e300}, {"generations": -weights["generations"]}):
+        with pytest.raises(errors.InvalidArgumentError, match="the weights in the state are damaged"):
+            loader.restore({**other.state(), "weights": {**weights, **change}})
+    assert [next(loader).indices.tolist() for _ in range(3)] == [next(twin).indices.tolist() for _ in range(3)]
+
+
+def test_a_trajectory_that_is_being_written_is_not_part_of_a_state(caplog: pytest.LogCaptureFixture) -> None:
+    with simple() as store, store.writer() as writer:
+        put(store, 1)
+        put(store, 2, weight=0.0)
+        with pytest.raises(errors.DeadlineExceededError):
+            writer.begin(timeout=0.0)
+        store.scan()
+        writer.begin(timeout=0.0)
+        assert store.status(2).state == "writing"
+        with store.loader(1, {"x": gpu.Window()}) as loader:
+            next(loader)
+            state = loader.state()
+            assert state["weights"]["indices"].tolist() == [0, 1]
+            loader.restore(state)
+            assert not caplog.records
+            writer.append({"x": 1})
+            writer.finish()
+            store.scan()
+            loader.restore(state)
+            assert "it has 1 others" in caplog.text
+
+
+def test_a_loaded_store_has_the_given_number_of_writers(tmp_path: pathlib.Path) -> None:
+    simple(writers=2).save(tmp_path)
+    with gpu.Store.load(tmp_path, writers=66) as store:
+        writers = [store.writer() for _ in range(66)]
+        with pytest.raises(errors.UnavailableError, match="all 66 writer slots"):
+            store.writer()
+        for writer in writers:
+            writer.close()

@@ -123,7 +123,7 @@ def test_states_that_are_damaged_are_refused() -> None:
             return {**state, "pending": [[*pending[:part], value, *pending[part + 1 :]]]}
 
         for damaged in (
-            *({key: value for key, value in state.items() if key != part} for part in ("settings", "seed", "selector", "pending", "weights")),
+            *({key: value for key, value in state.items() if key != part} for part in ("settings", "seed", "beta", "selector", "pending", "weights")),
             *(changed(part, pending[part][:1]) for part in range(5)),
             changed(2, np.array([2, 2])),
             {**state, "settings": None},

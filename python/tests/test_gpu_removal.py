@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import threading
 from typing import Any
 
 import numpy as np
@@ -76,3 +78,90 @@ def test_removing() -> None:
     assert (len(store), store.status(one.index).state, store.status(two.index).state) == (1, "free", "selectable")
     with pytest.raises(errors.NotFoundError, match="beyond"):
         store.status(4)
+
+
+def test_a_removal_function_that_raises_keeps_the_new_trajectory_out() -> None:
+    def fails(candidates: gpu.Candidates) -> int:
+        raise KeyError("mine")
+
+    store = simple(capacity=4, max_selectable=1, removal=fails)
+    put(store, 1)
+    with pytest.raises(KeyError, match="mine"):
+        put(store, 2)
+    assert survivors(store) == [1]
+
+
+def test_a_removal_function_may_not_scan_its_store() -> None:
+    store = simple(capacity=1, removal=lambda candidates: store.scan() and 0)
+    put(store, 1)
+    writer = store.writer()
+    with pytest.raises(errors.DeadlineExceededError):
+        writer.begin(timeout=0.0)
+    with pytest.raises(errors.InvalidArgumentError, match="a removal function cannot scan the store that calls it"):
+        store.scan()
+
+
+def test_a_removal_function_runs_while_another_thread_observes() -> None:
+    observed = threading.Event()
+
+    def choose(candidates: gpu.Candidates) -> int:
+        # The other thread observes in this time, for which it needs neither the interpreter nor this function.
+        assert observed.wait(30.0)
+        return 0
+
+    store = simple(capacity=2, removal=choose)
+    asking = store.writer()
+    with pytest.raises(errors.DeadlineExceededError):
+        asking.begin(timeout=0.0)
+    store.scan()
+    asking.begin()
+    with pytest.raises(errors.DeadlineExceededError):
+        asking.ask("x", timeout=0.0)
+    (request,) = store.scan().requests
+    put(store, 1)
+    waiting = store.writer()
+    with pytest.raises(errors.DeadlineExceededError):
+        waiting.begin(timeout=0.0)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        scanning = pool.submit(store.scan)
+        store.observe([request], "x")
+        observed.set()
+        assert scanning.result(60.0).starved == 0
+    waiting.begin()
+
+
+def test_requests_survive_a_removal_function_that_raises() -> None:
+    def fails(candidates: gpu.Candidates) -> int:
+        raise KeyError("mine")
+
+    store = simple(capacity=2, removal=fails)
+    asking, waiting = store.writer(), store.writer()
+    with pytest.raises(errors.DeadlineExceededError):
+        asking.begin(timeout=0.0)
+    store.scan()
+    asking.begin()
+    put(store, 1)
+    for wait in (lambda: asking.ask("x", timeout=0.0), lambda: waiting.begin(timeout=0.0)):
+        with pytest.raises(errors.DeadlineExceededError):
+            wait()
+    with pytest.raises(KeyError, match="mine"):
+        store.scan()
+    waiting.close()
+    (request,) = store.scan().requests
+    store.answer([request], {"x": [7.0]})
+    assert asking.wait() == 7.0
+
+
+@pytest.mark.parametrize("sampling", ["fifo", "lifo", "top_k", "uniform", "weighted", "without_replacement"])
+def test_each_sample_that_counts_is_delivered(sampling: Any) -> None:
+    store = simple(capacity=32, removal=("max_times_sampled", 4))
+    for value in range(32):
+        put(store, value, weight=1.0 + value % 3)
+    loader = store.loader(4, {"x": gpu.Window()}, sampling=sampling, prefetch=2)
+    delivered = np.zeros(32, np.int64)
+    with pytest.raises(errors.UnavailableError):
+        while True:
+            delivered += np.bincount(next(loader).indices, minlength=32)
+    assert [store.status(index).sampled for index in range(32)] == delivered.tolist()
+    # Batches without replacement end when fewer than four trajectories are left.
+    assert delivered.sum() > 100 and (sampling == "without_replacement" or set(delivered) == {4})

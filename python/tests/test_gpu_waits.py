@@ -113,7 +113,7 @@ def test_ranks_report_which_ranks_they_wait_for(told: Told) -> None:
         told.expect(f"group '{name}', rank 0 has been waiting for 0.05 s: ranks [1] have not connected; waiting up to 60.0 s")
         second = join(1)
         told.expect("rank 0 of 2 has been waiting for 0.05 s: rank 1 sends nothing")
-        second.all_gather(b"\0second")
+        exchange(second, lambda: b"second")
 
     meanwhile(lambda: exchange(join(0), lambda: b"first"), come)
     for group in groups:

@@ -182,3 +182,55 @@ def test_closing_a_store_ends_waits() -> None:
                 made.close()
                 with pytest.raises(errors.ClosedError):
                     waiting.result(timeout=20.0)
+
+
+def begun(made: gpu.Store) -> gpu.Writer:
+    """Returns a writer with a row."""
+    writer = made.writer()
+    with pytest.raises(errors.DeadlineExceededError):
+        writer.begin(timeout=0.0)
+    made.scan()
+    writer.begin()
+    return writer
+
+
+def asked(made: gpu.Store, writer: gpu.Writer, column: str) -> gpu.Request:
+    with pytest.raises(errors.DeadlineExceededError):
+        writer.ask(column, timeout=0.0)
+    (request,) = made.scan().requests
+    return request
+
+
+def test_a_writer_cannot_begin_in_the_middle_of_a_trajectory() -> None:
+    with store() as made:
+        writer = begun(made)
+        writer.write({"action": 1})
+        with pytest.raises(errors.InvalidArgumentError, match="has begun step 0"):
+            writer.begin()
+        writer.append({"observation": np.ones(2), "reward": 0})
+        with pytest.raises(errors.InvalidArgumentError, match="unfinished trajectory of 1 steps; finish or abandon it first"):
+            writer.begin()
+        writer.abandon()
+        writer.begin()
+        assert writer.steps == 0
+
+
+def test_an_answer_counts_for_all_of_its_columns() -> None:
+    with store() as made:
+        writer = begun(made)
+        writer.write({"observation": np.ones(2)})
+        made.answer([asked(made, writer, "action")], {"action": [3], "reward": [0.5]})
+        assert writer.wait() == 3
+        writer.append({})
+        # Values of the previous step and of earlier trajectories in the row are not an answer.
+        made.answer([asked(made, writer, "action")], {"reward": [0.5]})
+        with pytest.raises(errors.InvalidArgumentError, match="has no 'action'; the store's process must pass this column"):
+            writer.wait()
+        with pytest.raises(errors.InvalidArgumentError, match=r"step 1 has no \['action', 'observation'\]"):
+            writer.append({})
+        writer.append({"observation": np.ones(2), "action": 4})
+        with pytest.raises(errors.InvalidArgumentError, match="waits for nothing; call ask"):
+            writer.wait()
+        writer.finish()
+        made.scan()
+        assert made.collect([0], {"action": gpu.Window(-2, 2)}).data["action"].tolist() == [[3, 4]]

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::python;
 
-/// `interop/s3/server.py`, which ends when this is dropped.
+/// `interop/s3/server.py`, which ends when this value is dropped.
 pub(crate) struct Server {
     process: Child,
     environment: BTreeMap<String, String>,

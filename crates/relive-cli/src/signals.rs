@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first one ends a server or a run in an orderly way, the second one ends it at once.
+//! SIGINT and SIGTERM: the first one ends a server or a run in an orderly way, the second one ends it immediately.
 
 use std::io;
 

@@ -90,7 +90,7 @@ impl Connection {
     }
 
     /// Negotiates the transport of bulk data with the server on the first call. Returns its dialer, or `None` for a
-    /// server that only supports gRPC.
+    /// server that supports only gRPC.
     ///
     /// # Errors
     /// `FailedPrecondition` if the transport in the options does not reach the server, or another error if the server

@@ -31,7 +31,7 @@ const REFUSAL_PAUSE: Duration = Duration::from_millis(50);
 /// The negotiated transports to a server.
 #[derive(Debug, Default)]
 pub(crate) struct Transports {
-    /// The result of the negotiation, once there is one. It is `Some(None)` if the server only supports gRPC.
+    /// The result of the negotiation, once there is one. It is `Some(None)` if the server supports only gRPC.
     found: Mutex<Option<Option<Dialer>>>,
 }
 
@@ -114,7 +114,7 @@ impl Transports {
         *self.found.lock() = None;
     }
 
-    /// Negotiates the transport to `remote`. Returns `None` for a server that only supports gRPC.
+    /// Negotiates the transport to `remote`. Returns `None` for a server that supports only gRPC.
     ///
     /// # Errors
     /// `FailedPrecondition` if the chosen transport does not reach the server, or another error if the server is
@@ -191,7 +191,7 @@ async fn ask_for_socket(
     }
 }
 
-/// Requests the server's transports, and returns an empty response if the server only supports gRPC.
+/// Requests the server's transports, and returns an empty response if the server supports only gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
     let mut stub = remote.replay_stub();
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {

@@ -1,4 +1,4 @@
-//! A call to several servers at once.
+//! A concurrent call to several servers.
 
 use std::fmt;
 use std::pin::Pin;

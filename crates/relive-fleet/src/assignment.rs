@@ -22,7 +22,7 @@ pub struct Assignment {
 }
 
 impl Fleet {
-    /// Assigns a server to a new stream, if the set of servers is known and at least one server takes part.
+    /// Assigns a server to a new stream, if the set of servers is known and at least one server participates.
     pub fn assign(self: &Arc<Self>) -> Option<Assignment> {
         if !self.is_settled() {
             return None;
@@ -40,7 +40,7 @@ impl Fleet {
         Some(Assignment { fleet: Arc::clone(self), member, joined })
     }
 
-    /// Waits until at least one server takes part.
+    /// Waits until at least one server participates.
     pub async fn wait_for_member(&self) {
         let mut version = self.watch();
         loop {

@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 /// The number of changes that are kept.
 const MAX_CHANGES: usize = 256;
 
-/// Whether a server takes part.
+/// Whether a server participates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerStanding {
     /// Not requested yet.
     Unknown,
-    /// The server answers and takes part.
+    /// The server answers and participates.
     Up,
     /// The server does not answer, and is left out until it answers again.
     Away,
@@ -35,7 +35,7 @@ impl ServerStanding {
 pub struct ServerState {
     /// Its address.
     pub address: String,
-    /// Whether the server takes part.
+    /// Whether the server participates.
     pub standing: ServerStanding,
     /// How long the server has had this standing.
     pub since: Duration,
@@ -54,7 +54,7 @@ pub struct ServerState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerEvent {
-    /// The server answered, for the first time or again, and takes part.
+    /// The server answered, for the first time or again, and participates.
     Joined,
     /// The server was left out.
     Left,

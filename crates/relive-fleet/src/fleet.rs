@@ -76,12 +76,12 @@ impl Fleet {
         &self.text
     }
 
-    /// Returns all servers, whether or not they take part.
+    /// Returns all servers, whether or not they participate.
     pub fn members(&self) -> Arc<[Arc<Member>]> {
         Arc::clone(&self.servers.read())
     }
 
-    /// Returns the servers that take part.
+    /// Returns the servers that participate.
     pub(crate) fn up(&self) -> Vec<Arc<Member>> {
         self.members().iter().filter(|server| server.is_up()).cloned().collect()
     }
@@ -206,7 +206,7 @@ impl Fleet {
     /// Waits until the participating servers are known and there is at least one. Returns them and the remaining time.
     ///
     /// # Errors
-    /// `Timeout` with the reason, if no server takes part within `timeout`.
+    /// `Timeout` with the reason, if no server participates within `timeout`.
     pub async fn wait_for_one(
         &self,
         operation: &str,
@@ -266,7 +266,7 @@ impl Fleet {
         }
     }
 
-    /// Returns the reason why no server takes part, as text.
+    /// Returns the reason why no server participates, as text.
     pub fn no_server_reason(&self) -> String {
         let states = self.states();
         let reasons: Vec<String> = states

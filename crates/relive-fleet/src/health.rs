@@ -1,4 +1,4 @@
-//! Whether a server takes part: a state machine without a clock or a network.
+//! Whether a server participates: a state machine without a clock or a network.
 
 use std::time::Duration;
 

@@ -96,7 +96,7 @@ impl Member {
         *self.standing.borrow()
     }
 
-    /// Returns whether the server takes part.
+    /// Returns whether the server participates.
     pub fn is_up(&self) -> bool {
         self.standing() == ServerStanding::Up
     }

@@ -174,7 +174,7 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// the buffer contains at most `max_lead` items. An error is returned only to the copy that pulls it.
     ///
     /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error. It
-    /// occurs at once if a thread of the graph pulls those copies, such as the thread of a
+    /// occurs immediately if a thread of the graph pulls those copies, such as the thread of a
     /// [`prefetch`](Flow::prefetch), but nothing takes that thread's items. If no thread other than this one has pulled
     /// the copies so far, it occurs after a second, to give another thread time to begin pulling them.
     /// [`next_within`](Flow::next_within) always waits for its full timeout. Dropped copies are ignored.

@@ -107,7 +107,7 @@ impl<T> Pull<T> for RatioState<T> {
                 return polled;
             }
         }
-        // Neither flow may advance any more, or neither has an item yet.
+        // Neither flow may advance further, or neither has an item yet.
         if self.may_insert() || self.may_sample() { Poll::Pending } else { Poll::Ready(None) }
     }
 

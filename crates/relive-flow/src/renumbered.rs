@@ -28,8 +28,8 @@ impl<T> Pull<T> for Renumbered<T> {
 }
 
 impl<T: 'static> Flow<T> {
-    /// Numbers the sources from `first`, and adds their count to `first`. When flows are merged, each source thus has
-    /// its own number.
+    /// Numbers the sources from `first`, and adds their count to `first`. Therefore, each source has its own number
+    /// when flows are merged.
     pub(crate) fn number_sources(self, first: &mut u32) -> Flow<T> {
         let (before, sources) = (*first, self.sources);
         *first = before.saturating_add(sources);

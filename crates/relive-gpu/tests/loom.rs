@@ -131,6 +131,7 @@ fn slot() -> Slot {
         weight: half(),
         heartbeat: AtomicU64::new(0),
         waiting: half(),
+        answered: std::array::from_fn(|_| AtomicU64::new(0)),
     }
 }
 

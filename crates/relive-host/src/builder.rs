@@ -109,7 +109,7 @@ impl ServerBuilder {
     }
 
     /// Sets a folder on a fast disk. When the chunks are about to reach [`max_bytes`](Self::max_bytes), the server
-    /// moves chunks that have not been read recently to this folder; and sampling reads them from there. Inserts wait
+    /// moves chunks that have not been read recently to this folder, and sampling reads them from there. Inserts wait
     /// only while the disk cannot keep up.
     #[must_use]
     pub fn spill(mut self, folder: impl Into<PathBuf>) -> Self {

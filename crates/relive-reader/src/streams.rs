@@ -23,7 +23,7 @@ impl Streams {
         }
     }
 
-    /// Returns how many credits should be handed back at once.
+    /// Returns how many credits should be handed back together.
     pub(crate) fn credit_batch(&self) -> usize {
         match self {
             Streams::One(feed) => feed.credit_batch(),

@@ -70,7 +70,7 @@ pub const MAX_BYTES_IN_FLIGHT: u64 = 4 << 30;
 /// The largest head of a frame from a client that has not sent a token or that only reads: names, numbers and a token.
 pub const MAX_OPENING_BYTES: usize = 16 << 10;
 
-/// The memory that is allocated at once for a request on the bulk path, and used as the request's bytes arrive. The
+/// The memory that is allocated up front for a request on the bulk path, and used as the request's bytes arrive. The
 /// buffer of a larger request is reallocated as it grows.
 pub const TRUSTED_REQUEST_BYTES: usize = 2 << 20;
 

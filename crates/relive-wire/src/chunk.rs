@@ -288,7 +288,7 @@ fn read_dims(
 
 /// Returns the encoded `ChunkData` of `chunk`: the received bytes, or a message around its payloads.
 ///
-/// Readers that only support Snappy, such as dm-reverb's, must receive only chunks with this [codec](Chunk::codecs):
+/// Readers that support only Snappy, such as dm-reverb's, must receive only chunks with this [codec](Chunk::codecs):
 /// see [`Chunk::recoded`].
 #[must_use]
 pub fn encode(chunk: &Chunk) -> Bytes {

@@ -1,7 +1,7 @@
 //! The codecs of chunks, and their numbers on the wire.
 //!
 //! dm-reverb's chunks are compressed with Snappy and do not record their codec. In Relive, each tensor may have a
-//! different codec, which is recorded in a field that is unknown to dm-reverb. A peer only receives codecs that it has
+//! different codec, which is recorded in a field that is unknown to dm-reverb. A peer receives only codecs that it has
 //! declared: servers in their response to Describe, readers in their requests.
 
 use relive_tensor::{Codec, CodecSet};

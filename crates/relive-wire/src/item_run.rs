@@ -173,7 +173,7 @@ impl Items<'_> {
     }
 }
 
-/// Checks that the columns of a run have the right lengths, and that slices only refer to named chunks.
+/// Checks that the columns of a run have the right lengths, and that slices refer only to named chunks.
 fn check(run: &ItemRun) -> Result<(), WireError> {
     let (items, columns) = (run.keys.len(), run.squeeze.len());
     let each = items.saturating_mul(columns);

@@ -94,7 +94,7 @@ def with_row_dimension(spec: tf.TensorSpec) -> tf.TensorSpec:
 
 
 def lists_to_tuples(structure: Any) -> Any:
-    """Replaces the lists in a structure by tuples, since ``tf.data`` interprets lists as tensors to be stacked."""
+    """Replaces the lists in a structure with tuples, since ``tf.data`` interprets lists as tensors to be stacked."""
     if isinstance(structure, Mapping):
         kind = OrderedDict if isinstance(structure, OrderedDict) else dict
         return kind((key, lists_to_tuples(value)) for key, value in structure.items())

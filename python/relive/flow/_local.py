@@ -121,10 +121,10 @@ class LocalIterator(Generic[T]):
         return LocalIterator._over(self._native.then(operator), self.name + name, self.shared_metrics, self._actors, kept)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
-        """Applies a function to the stream: it takes an iterator and returns an iterator. A union waits for it, since an
-        iterator cannot be asked whether it has an item."""
+        """Applies a function, which takes an iterator and returns an iterator, to the stream. A union waits for each
+        item of the result, since an iterator cannot report whether an item is ready."""
         stream = self._then(("transform", label("transform", fn), fn), ".transform()")
-        # The function may combine items, so the result's items come from no shard.
+        # The function may combine items, so the items of the result do not belong to a shard.
         stream._actors = []
         return stream
 

@@ -161,9 +161,10 @@ class Origins:
 
 
 class Binding:
-    """What the functions of a graph are bound to: the origins of items, and the stream, which keeps the functions.
+    """The objects to which the functions of a graph are bound: the origins of items, and the stream, which stores the
+    functions.
 
-    The extension only has weak references to the functions, because Python's garbage collector cannot see its
+    The extension has only weak references to the functions, because Python's garbage collector cannot see its
     references. An object whose own stream calls its methods is thus freed together with the stream.
     """
 
@@ -171,7 +172,7 @@ class Binding:
         self.origins, self.kept = origins, kept
 
     def weakly(self, function: Callable[[Any], Any]) -> Callable[[], Callable[[Any], Any]]:
-        """Keeps a function, and returns a function that returns it."""
+        """Stores a function, and returns a getter that holds only a weak reference to it."""
         held = _Held(function)
         self.kept.append(held)
         reference = weakref.ref(held)

@@ -54,8 +54,8 @@ class ParallelIterator(Generic[T]):
 
     def for_each(self, fn: Callable[[T], U], max_concurrency: int = 1, resources: Any = None) -> ParallelIterator[U]:
         """Applies a function to each item; see :meth:`LocalIterator.for_each`. Shards in this process share the function:
-        if it is an object with state, it sees the items of all shards, possibly several at a time. Shards in other
-        processes have a copy each."""
+        if it is an object with state, it sees the items of all shards, possibly several at a time. Each shard in
+        another process has its own copy."""
         return self._then(each(fn, max_concurrency), ".for_each()")
 
     def filter(self, fn: Callable[[T], bool]) -> ParallelIterator[T]:

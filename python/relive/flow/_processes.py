@@ -86,7 +86,7 @@ class _PipeOutput:
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
     """The main function of a shard's process."""
-    # Ctrl-C is for the pulling process; when it ends, this process also ends.
+    # Only the pulling process handles Ctrl-C; when it ends, this process also ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     try:

@@ -20,7 +20,7 @@ AHEAD = 1024
 # How long a thread waits for a message before it checks whether its stream was closed.
 LOOK_SECONDS = 0.1
 
-# A source returns this object when it has no item yet, and is then asked again.
+# A source returns this object when it has no item yet; its consumer then tries again.
 _NOT_YET = _native.FlowNotYet()
 
 
@@ -125,10 +125,11 @@ class _Lists:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._is_open, self._is_over = False, False
-        # The items of the latest message that were not returned yet, and the error that follows the returned ones.
+        # The items of the latest message that have not been returned yet, and the error that follows the returned
+        # items.
         self._arrived: Iterator[bytes] = iter(())
         self._error: Exception | None = None
-        # The number of items that were received since the last request.
+        # The number of items received since the last request.
         self._received = 0
 
     def __iter__(self) -> _Lists:

@@ -17,15 +17,16 @@ TOGETHER = 256
 _TOGETHER_SECONDS = 0.001
 
 Message = tuple[Literal["items"], list[bytes]] | tuple[Literal["error"], tuple[bytes, str]] | tuple[Literal["end"], None]
-"""What a shard sends: items, each of them pickled; an error, as a pickled exception and its traceback; or its end."""
+"""A message from a shard: items, each pickled separately; an error, as a pickled exception and its traceback; or the
+end of the shard."""
 
 
 class Output(Protocol):
     """The shard's end of the connection to its consumer."""
 
     def room(self) -> int:
-        """Waits until items are requested, and returns how many, after everything was sent. An error is also an item.
-        Raises EOFError or OSError if the consumer is gone."""
+        """Waits until items are requested, and returns their number. Called only when everything has been sent. An
+        error counts as an item. Raises EOFError or OSError if the consumer is gone."""
         ...
 
     def send(self, message: Message) -> None:
@@ -56,7 +57,7 @@ def serve(shard: Any, operators: list[Operator], output: Output) -> None:
 
 
 def _pickled(item: Any) -> bytes:
-    # Each item by itself, so that an item that cannot be pickled affects no other item.
+    # Each item is pickled separately, so that an item that cannot be pickled affects no other item.
     try:
         return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
@@ -78,12 +79,12 @@ class _Outbox:
         threading.Thread(target=self._send_late, name="relive shard output", daemon=True).start()
 
     def is_empty(self) -> bool:
-        """Returns whether everything was sent."""
-        # Items are removed after they were sent.
+        """Returns whether everything has been sent."""
+        # Items are removed only after they have been sent.
         return not self._items
 
     def add(self, item: bytes, at_once: bool) -> None:
-        """Sends an item, at once or together with later ones."""
+        """Sends an item, immediately or together with later items."""
         with self._lock:
             self._items.append(item)
             if at_once or len(self._items) == TOGETHER or time.perf_counter() - self._sent_at > _TOGETHER_SECONDS:
@@ -115,7 +116,7 @@ class _Outbox:
             self._sent_at = time.perf_counter()
 
     def _send_late(self) -> None:
-        """Sends the items that no later item follows in time."""
+        """Sends items that are not followed by another item in time."""
         while self._has_items.wait() and not self._is_over:
             self._has_items.clear()
             time.sleep(_TOGETHER_SECONDS)

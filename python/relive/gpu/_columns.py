@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from relive._frameworks import as_column
 from relive.errors import InvalidArgumentError, NotFoundError
-from relive.specs import ArraySpec
+from relive.gpu._given import text
+from relive.specs import ArraySpec, as_dtype
 
 Native = tuple[str, "np.dtype[Any]", list[int]]
 
 # The kinds of numpy's data types that are not numbers.
 _NOT_NUMBERS = "OSUMm"
+_OF_ML_DTYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
 
 
 def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
@@ -22,9 +25,7 @@ def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
     step, or an ``ArraySpec``."""
     if not isinstance(columns, Mapping):
         raise InvalidArgumentError(f"columns is a {type(columns).__name__}; give a mapping from names to data types")
-    if wrong := [name for name in columns if not isinstance(name, str)]:
-        raise InvalidArgumentError(f"columns has the name {wrong[0]!r}; names are strings")
-    return {name: _column(name, column) for name, column in columns.items()}
+    return {text("the name of a column", name): _column(name, column) for name, column in columns.items()}
 
 
 def _column(name: str, column: Any) -> ArraySpec:
@@ -33,7 +34,7 @@ def _column(name: str, column: Any) -> ArraySpec:
     else:
         dtype, shape = column if isinstance(column, tuple) else (column, ())
         try:
-            spec = ArraySpec(shape, dtype)
+            spec = ArraySpec(shape, dtype_of(dtype))
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(
                 f"column {name!r} is {column!r}; give a data type, (data type, shape of a step) or an ArraySpec: {error}"
@@ -41,6 +42,23 @@ def _column(name: str, column: Any) -> ArraySpec:
     if spec.shape is None or None in spec.shape:
         raise InvalidArgumentError(f"column {name!r} has shape {spec.shape}, but all steps of a column must have one fixed shape")
     return spec.with_name(name)
+
+
+def dtype_of(given: Any) -> np.dtype[Any]:
+    """Returns a data type of numpy, of PyTorch, or of the package ml_dtypes, such as ``"bfloat16"``.
+
+    Raises:
+      InvalidArgumentError: the data type is one of ml_dtypes, which is not installed.
+      TypeError, ValueError: as for :func:`relive.specs.as_dtype`.
+    """
+    name = str(given).removeprefix("torch.")
+    if name in _OF_ML_DTYPES:
+        try:
+            # The import registers the name with numpy.
+            import ml_dtypes  # noqa: F401
+        except ImportError as error:
+            raise InvalidArgumentError(f"the data type {name} requires ml_dtypes, which is not installed: pip install ml_dtypes") from error
+    return as_dtype(given)
 
 
 def as_native(columns: Mapping[str, ArraySpec]) -> list[Native]:
@@ -85,10 +103,10 @@ def stored(value: Any, spec: ArraySpec) -> Any:
     if isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.dtype.kind in _NOT_NUMBERS:
         return converted(np.asarray(value), spec, "the trajectory")
     if not isinstance(value, (list, tuple)):
-        return value
+        return _array(value, spec, "the trajectory")
     try:
         array = np.asarray(value)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:
         raise InvalidArgumentError(f"the trajectory: the list for {spec.name!r} is not an array: {error}") from error
     return converted(array, spec, "the trajectory")
 
@@ -99,7 +117,7 @@ def fitted(value: npt.ArrayLike, spec: ArraySpec, what: str, *, rows: int | None
     Raises:
       InvalidArgumentError: the number would change, or the shape differs.
     """
-    array = np.asarray(value)
+    array = np.asarray(_array(value, spec, what))
     shape = () if spec.shape is None else spec.shape
     if array.shape != (shape if rows is None else (rows, *shape)):
         of = "" if rows is None else f" for {rows} rows"
@@ -124,6 +142,14 @@ def converted(array: npt.NDArray[Any], spec: ArraySpec, what: str) -> npt.NDArra
     return changed
 
 
+def _array(value: Any, spec: ArraySpec, what: str) -> Any:
+    """Converts a tensor, which may have a gradient or be on a device, to an array."""
+    try:
+        return as_column(value)
+    except (TypeError, ImportError) as error:
+        raise InvalidArgumentError(f"{what}: the tensor for {spec.name!r} cannot be converted to {spec.dtype}: {error}") from error
+
+
 def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     # Numpy's warnings are off, because the caller reports values that do not fit as errors.
     with np.errstate(invalid="ignore", over="ignore"):
@@ -133,6 +159,22 @@ def _cast(array: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 def _is_same(array: npt.NDArray[Any], changed: npt.NDArray[Any]) -> bool:
     """Returns whether an array keeps its numbers in a different data type; floats may lose precision but not
     overflow."""
+    if changed.dtype.name in ("int4", "uint4"):
+        # To numpy, these are not integers.
+        changed = changed.astype(np.int8)
+    if array.dtype.kind in "iu" and changed.dtype.kind not in "biu":
+        return _equals(changed.real, array)
+    if changed.dtype.kind in "iu" and array.dtype.kind not in "biuc":
+        return _equals(array, changed)
     if array.dtype.kind in "biuc" or changed.dtype.kind in "biuc":
         return np.array_equal(changed, array)
     return bool((np.isfinite(changed) == np.isfinite(array)).all())
+
+
+def _equals(floats: npt.NDArray[Any], integers: npt.NDArray[Any]) -> bool:
+    """Compares floats with integers exactly; numpy would first round the integers to floats."""
+    wide, limits = floats.astype(np.float64), np.iinfo(integers.dtype)
+    # Only floats within the limits can be converted. `max + 1` is a power of 2, and thus a float.
+    if not ((wide >= limits.min) & (wide < float(limits.max + 1)) & (wide == np.trunc(wide))).all():
+        return False
+    return np.array_equal(wide.astype(integers.dtype), integers)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import pathlib
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,34 +16,108 @@ import numpy.typing as npt
 
 from relive import nest
 from relive.errors import InvalidArgumentError
-from relive.gpu import _columns
+from relive.gpu import _columns, _tables
 from relive.gpu._given import real
+from relive.gpu._reading import Readable
 from relive.gpu._sampling import LARGEST
 from relive.specs import ArraySpec
 
 Arrays = dict[str, npt.NDArray[Any]]
 
+_log = logging.getLogger("relive")
 
-def episodes_of(data: Any) -> list[Arrays]:
-    """Returns the episodes of a data set, each with its arrays by name."""
+_READ = "observations, actions, rewards, next_observations, terminals and timeouts"
+# Arrays of D4RL's files that are known to be ignored.
+_UNUSED = {"infos", "metadata"}
+
+
+def episodes_of(data: Any, table: str | None, *, is_whole: bool = False) -> list[Arrays]:
+    """Returns the episodes of a data set, or of the table with this name, each with its arrays by name. If the arrays
+    become the columns of a store (``is_whole``), there must be observations or actions, and ignored arrays are
+    logged."""
+    if table is not None:
+        return _tables.trajectories_of(data, table)
     from relive import rl
     from relive.rl import recorded
 
-    if isinstance(data, (str, os.PathLike)):
-        path = pathlib.Path(data)
-        if path.is_dir():
-            data = recorded.load(path)
-        elif path.suffix == ".npz":
-            with np.load(path) as file:
-                data = dict(file)
-    if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
-        episodes = [_of_recorded(episode) for episode in data]
-    else:
-        # The columns determine the other required arrays.
-        episodes = _cut(rl.arrays_of(data, required=()))
+    with _naming_file(data):
+        if isinstance(data, (str, os.PathLike)):
+            path = pathlib.Path(data)
+            if path.is_dir():
+                data = recorded.load(path)
+            elif path.suffix == ".npz":
+                # Numpy does not close a damaged file that it opened itself.
+                with open(path, "rb") as file, np.load(file) as arrays:
+                    data = dict(arrays)
+        if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
+            episodes = [_of_recorded(episode) for episode in data]
+        else:
+            _expect_dataset(data)
+            # The columns determine the other required arrays.
+            arrays = rl.arrays_of(data, required=())
+            if is_whole:
+                _expect_content(_names(data), {name.split("/")[0] for name in arrays})
+            episodes = _cut(arrays)
     if not episodes:
         raise InvalidArgumentError("the data set has no episodes")
     return episodes
+
+
+@contextlib.contextmanager
+def _naming_file(data: Any) -> Iterator[None]:
+    """Adds the path of the data set, if it is a file, to errors that do not contain it."""
+    try:
+        yield
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if not isinstance(data, (str, os.PathLike)) or os.fspath(data) in str(error):
+            raise
+        kind = OSError if isinstance(error, OSError) else InvalidArgumentError
+        raise kind(f"{os.fspath(data)}: {error}") from error
+
+
+def _expect_dataset(data: Any) -> None:
+    is_known = (
+        isinstance(data, (str, os.PathLike, Mapping, Readable)) or hasattr(data, "iterate_episodes")
+        or hasattr(data, "column_names") and hasattr(data, "column")
+    )
+    if not is_known:
+        raise TypeError(
+            f"{type(data).__name__} is not a data set; give a mapping of arrays, a list of relive.rl.recorded.Episode, a folder of recorded "
+            "episodes, a file of numpy's savez, of HDF5, Parquet, Arrow or safetensors, a data set of Minari, a pyarrow.Table, a store, or a "
+            "relive.Client or relive.Server together with table="
+        )
+
+
+def _names(data: Any) -> set[str]:
+    """Returns the names of the arrays in a data set, without the names of their parts."""
+    from relive.rl import _dataset_files
+
+    names: set[str] = set()
+
+    def note(name: str) -> bool:
+        names.add(name)
+        # The array itself is not wanted.
+        return False
+
+    if isinstance(data, (str, os.PathLike)):
+        _dataset_files.read(pathlib.Path(data), note)
+    elif isinstance(data, Readable):
+        names.update(data.columns)
+    elif isinstance(data, Mapping):
+        names.update(str(name) for name, value in data.items() if value is not None)
+    elif hasattr(data, "column_names"):
+        names.update(data.column_names)
+    return {name.split("/")[0] for name in names}
+
+
+def _expect_content(given: set[str], read: set[str]) -> None:
+    """Reports arrays with unknown names, which may be misspelt."""
+    if not read & {"observations", "actions"}:
+        raise InvalidArgumentError(
+            f"the data set has {sorted(given | read)}, but neither observations nor actions; rename the arrays: only {_READ} are read"
+        )
+    if ignored := given - read - _UNUSED:
+        _log.warning("the arrays %s of the data set are ignored: only %s are read", sorted(ignored), _READ)
 
 
 def weight_of(given: Any) -> float:

@@ -6,7 +6,11 @@ import math
 import operator
 from typing import Any
 
-from relive.errors import InvalidArgumentError
+import numpy as np
+import numpy.typing as npt
+
+from relive._frameworks import as_numpy
+from relive.errors import InvalidArgumentError, NotFoundError
 
 
 def whole(name: str, value: Any, least: int, limit: int) -> int:
@@ -16,7 +20,7 @@ def whole(name: str, value: Any, least: int, limit: int) -> int:
       InvalidArgumentError: the value is not such an integer.
     """
     try:
-        number = operator.index(value)
+        number = _index(value)
     except TypeError:
         raise InvalidArgumentError(f"{name} is {value!r}; it must be a whole number") from None
     if not least <= number < limit:
@@ -38,3 +42,71 @@ def real(name: str, value: Any, least: float = 0.0, most: float = math.inf) -> f
         return number
     bounds = f"of at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
     raise InvalidArgumentError(f"{name} is {value!r}; it must be a finite number {bounds}")
+
+
+def text(name: str, value: Any) -> str:
+    """Checks that a value is a string that UTF-8 can encode.
+
+    Raises:
+      InvalidArgumentError: the value is not such a string.
+    """
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{name} is {value!r}; it must be a string")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name} is {value!r}, which UTF-8 cannot encode: {error.reason}") from None
+    return value
+
+
+def store_name(value: str) -> str:
+    """Checks the name of a store, except for the checks of the extension.
+
+    Raises:
+      InvalidArgumentError: the value is not a string, or has a slash.
+    """
+    if "/" in text("name", value):
+        raise InvalidArgumentError(f"name is {value!r}; it must be a name without slashes: the memory is always in /dev/shm")
+    return value
+
+
+def place(value: Any) -> int:
+    """Checks that a value is an index.
+
+    Raises:
+      NotFoundError: the value is negative.
+      TypeError: the value is not a whole number.
+    """
+    try:
+        number = _index(value)
+    except TypeError:
+        raise TypeError(f"index is {value!r}; it must be a whole number") from None
+    if not 0 <= number < 1 << 64:
+        raise NotFoundError(f"there is no trajectory {number}; indices start at 0")
+    return number
+
+
+def places(name: str, value: Any) -> npt.NDArray[np.uint64]:
+    """Converts indices or generations: a list or an array ``[N]``, or a single number.
+
+    Raises:
+      NotFoundError: a number is negative.
+      InvalidArgumentError: there is more than one dimension.
+      TypeError: the values are not whole numbers; a mask of booleans would otherwise select the trajectories 0 and 1.
+    """
+    numbers = np.atleast_1d(np.asarray(as_numpy(value)))
+    if numbers.ndim != 1:
+        raise InvalidArgumentError(f"{name} has the shape {numbers.shape}; it must be one-dimensional")
+    if numbers.dtype.kind == "b":
+        raise TypeError(f"{name} has booleans; it must have whole numbers: np.flatnonzero(mask) converts a mask to indices")
+    if numbers.size and numbers.dtype.kind not in "iu":
+        raise TypeError(f"{name} has values of {numbers.dtype}; it must have whole numbers")
+    if numbers.size and numbers.min() < 0:
+        raise NotFoundError(f"there is no trajectory {numbers.min()}; {name} start at 0")
+    return numbers.astype(np.uint64)
+
+
+def _index(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError("a boolean is not a whole number")
+    return operator.index(value)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import abc
+import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu._waits import log_long_wait
 
-_FINE, _FAILED = b"\0", b"\1"
+# Precedes each message: a magic number, the number of the exchange, whether the rank failed, and the length of the
+# call's name, which follows.
+_TAG = struct.Struct("<8sQ?B")
+_MARK = b"RLVCALL1"
+_REMEDY = "create the store again on all ranks, with a new group, or load the last checkpoint"
 
 
 class Group(abc.ABC):
@@ -26,6 +31,13 @@ class Group(abc.ABC):
       InvalidArgumentError: a rank or replica is not below the respective number.
     """
 
+    _call = "all_gather"
+    """The call that exchanges messages, for errors."""
+    _exchanges = 0
+    """The number of exchanges so far, which is the same on all ranks."""
+    _ended: str | None = None
+    """Why no further exchange is possible."""
+
     def __init__(self, rank: int, ranks: int, *, replica: int | None = None, replicas: int | None = None) -> None:
         self.rank = rank
         self.ranks = ranks
@@ -38,7 +50,7 @@ class Group(abc.ABC):
     @abc.abstractmethod
     def all_gather(self, message: bytes) -> Sequence[bytes]:
         """Sends this process's bytes to all processes, and returns the bytes of all processes, by rank. All processes
-        must call this method.
+        must call this method. After an exception, the store does not use the group again.
 
         Raises:
           UnavailableError: a process has ended.
@@ -47,6 +59,19 @@ class Group(abc.ABC):
 
     def close(self) -> None:
         """Closes the resources that the group itself has opened."""
+
+    def _end(self, why: str) -> None:
+        """Ends all exchanges, because the ranks are no longer at the same point; the first reason is kept."""
+        self._ended = self._ended or why
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends all exchanges, because this rank did not complete one."""
+        self._end(f"rank {self.rank} stopped in {self._call}: {str(error) or type(error).__name__}")
+
+    def _check(self) -> None:
+        """Raises an error if all exchanges have ended."""
+        if self._ended is not None:
+            raise UnavailableError(f"{self._ended}; {_REMEDY}")
 
     def _awaited(self) -> str:
         """Returns a description of the wait in an exchange, for the log."""
@@ -132,22 +157,72 @@ def _initialized(functions: Any) -> Any:
     return functions
 
 
-def exchange(group: Group, make: Callable[[], bytes]) -> list[bytes]:
+def exchange(group: Group, make: Callable[[], bytes], call: str = "next(loader)") -> list[bytes]:
     """Returns the bytes of each rank, by rank.
 
+    All ranks can continue after an ``Exception`` of ``make``. Any other failure, such as Ctrl-C or a timeout, leaves
+    the ranks at different points. It therefore ends the group: every later exchange raises an error with the reason.
+
+    Args:
+      make: returns this rank's bytes.
+      call: the call that needs the exchange. Ranks that are in different calls get an error.
+
     Raises:
-      UnavailableError: another rank failed; the error gives the reason. This rank's own exception takes precedence.
+      UnavailableError: another rank failed, or the group has ended; the error gives the reason. This rank's own
+        exception takes precedence.
+      InvalidArgumentError: the ranks make different calls. This ends the group.
     """
-    failed: Exception | None = None
+    group._check()
+    group._call = call
     try:
-        message = _FINE + make()
-    except Exception as error:
-        failed, message = error, _FAILED + str(error).encode(errors="replace")
-    with log_long_wait(f"rank {group.rank} of {group.ranks}", group._awaited):
-        answers = [bytes(answer) for answer in group.all_gather(message)]
+        failed, message = _outcome(group, make)
+        with log_long_wait(f"rank {group.rank} of {group.ranks}", group._awaited):
+            answers = [_parsed(answer) for answer in group.all_gather(message)]
+        group._exchanges += 1
+    except BaseException as error:
+        group._fail(error)
+        raise
+    finally:
+        group._call = Group._call
+    _check_calls(group, answers)
     if failed is not None:
         raise failed
     for rank, answer in enumerate(answers):
-        if answer[:1] != _FINE:
-            raise UnavailableError(f"rank {rank} cannot continue: {answer[1:].decode(errors='replace')}")
-    return [answer[1:] for answer in answers]
+        if answer.has_failed:
+            raise UnavailableError(f"rank {rank} cannot continue: {answer.body.decode(errors='replace')}")
+    return [answer.body for answer in answers]
+
+
+class _Answer(NamedTuple):
+    at: str
+    """The number of the exchange, and the call."""
+    has_failed: bool
+    body: bytes
+
+
+def _outcome(group: Group, make: Callable[[], bytes]) -> tuple[Exception | None, bytes]:
+    """Returns the exception of ``make``, if any, and the message for the other ranks."""
+    failed = None
+    try:
+        body = make()
+    except Exception as error:
+        failed, body = error, str(error).encode(errors="replace")
+    name = group._call.encode()
+    return failed, _TAG.pack(_MARK, group._exchanges, failed is not None, len(name)) + name + body
+
+
+def _parsed(given: Any) -> _Answer:
+    message = bytes(given) if isinstance(given, (bytes, bytearray, memoryview)) else b""
+    if len(message) < _TAG.size or not message.startswith(_MARK):
+        return _Answer("a different program", False, b"")
+    _, number, has_failed, length = _TAG.unpack_from(message)
+    begin = _TAG.size + length
+    return _Answer(f"{message[_TAG.size:begin].decode(errors='replace')} (exchange {number})", has_failed, message[begin:])
+
+
+def _check_calls(group: Group, answers: Sequence[_Answer]) -> None:
+    """Checks that all ranks make the same call, and have made the same number of calls before it."""
+    for rank, answer in enumerate(answers):
+        if answer.at != answers[0].at:
+            group._end(f"rank 0 is in {answers[0].at}, but rank {rank} is in {answer.at}; all ranks must make the same calls in the same order")
+            raise InvalidArgumentError(str(group._ended))

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError
+from relive.errors import InvalidArgumentError, NotFoundError
+from relive.gpu._sampling import LARGEST
 
 _log = logging.getLogger("relive")
 
@@ -18,23 +19,24 @@ Kept = dict[str, npt.NDArray[Any]]
 
 
 def of_store(store: _native.GpuStore) -> Kept:
-    """Returns the index, generation and weight of each trajectory of this rank."""
+    """Returns the index, generation and weight of each trajectory of this rank, without unfinished trajectories."""
     _, _, capacity = store.schema()
     rank, _ = store.shard()
     weights = store.weights()
     # If every trajectory has a weight, free slots need no check.
     places = np.flatnonzero(weights) if np.count_nonzero(weights) == len(store) else np.arange(capacity)
     statuses = [store.status(rank * capacity + place) for place in places.tolist()]
-    there = np.array([status[0] != "free" for status in statuses], bool)
+    there = np.array([status[0] in ("selectable", "pinned") for status in statuses], bool)
     generations = np.array([status[1] for status in statuses], np.int64)
     return {"indices": rank * capacity + places[there], "generations": generations[there], "weights": weights[places][there]}
 
 
-def checked(kept: Any) -> Kept:
-    """Returns the weights in a loader's state.
+def checked(store: _native.GpuStore, kept: Any) -> Kept:
+    """Returns the weights in a loader's state, which :func:`give_back` then accepts.
 
     Raises:
       InvalidArgumentError: the value does not consist of an index, a generation and a weight for each trajectory.
+      NotFoundError: an index is not one of this rank.
     """
     if not isinstance(kept, Mapping) or kept.keys() != {"indices", "generations", "weights"}:
         raise InvalidArgumentError("the weights in the state do not have indices, generations and weights; give the result of state()")
@@ -44,10 +46,18 @@ def checked(kept: Any) -> Kept:
     is_valid = (
         len({array.shape for array in arrays.values()}) == 1 and weights.ndim == 1
         and kinds["indices"] in "iu" and kinds["generations"] in "iu" and kinds["weights"] == "f"
-        and bool(np.isfinite(weights).all()) and bool((weights >= 0).all())
+        and bool(((weights >= 0) & (weights <= LARGEST)).all()) and bool((arrays["generations"] >= 0).all())
     )
     if not is_valid:
         raise InvalidArgumentError("the weights in the state are damaged; give the result of state()")
+    _, _, capacity = store.schema()
+    first = store.shard()[0] * capacity
+    indices = arrays["indices"]
+    if len(outside := indices[(indices < first) | (indices >= first + capacity)]):
+        raise NotFoundError(
+            f"the state has trajectory {outside[0]}, but this store has the indices {first} to {first + capacity - 1}: the state belongs to "
+            "another store"
+        )
     return arrays
 
 

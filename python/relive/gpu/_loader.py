@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from relive import _native
 from relive.errors import FailedPreconditionError, InvalidArgumentError, ReverbError
-from relive.gpu import _batch, _kept_weights, _window
+from relive.gpu import _batch, _columns, _kept_weights, _window
 from relive.gpu._device import conversion, cuda_batches
 from relive.gpu._given import real, whole
 from relive.gpu._group import Group, exchange
-from relive.gpu._sampling import LARGEST, Prioritized, Sampling, sampling_of
+from relive.gpu._sampling import LARGEST, MAX_EXPONENT, Prioritized, Sampling, sampling_of
 from relive.gpu._waits import REMOTE, log_long_wait
 from relive.gpu._window import Window
 
@@ -25,7 +25,7 @@ UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | Non
 _log = logging.getLogger("relive")
 
 # The version of a loader's state, which is a dictionary.
-_VERSION = 2
+_VERSION = 3
 
 
 class Loader:
@@ -55,11 +55,12 @@ class Loader:
             raise InvalidArgumentError(f"steps is {steps!r}; it must be 'random' or 'last'")
         self._sampling = sampling_of(sampling)
         self._convert = conversion(framework, device)
+        self._beta = self._sampling.exponent_of_importance()
         self._settings: dict[str, Any] = {
-            "windows": _window.as_native(windows),
+            "windows": _window.as_native(windows, _columns.from_native(source.schema()[0])),
             "batch_size": whole("batch_size", batch_size, 1, 1 << 32),
             "sampling": self._sampling.name,
-            "beta": self._sampling.exponent_of_importance(),
+            "beta": self._beta,
             "exponent": self._sampling.exponent(),
             "max_weight": self._sampling.largest(real("max_weight", max_weight, most=LARGEST)),
             "is_last": steps == "last",
@@ -92,6 +93,12 @@ class Loader:
         native = source.loader(self._settings)
         _log.warning("batches are collected on the host and copied to the device, which cannot collect them itself: %s", reason)
         return native
+
+    @property
+    def batch_size(self) -> int:
+        """The number of trajectories in a batch."""
+        size: int = self._settings["batch_size"]
+        return size
 
     def __iter__(self) -> Loader:
         return self
@@ -150,8 +157,8 @@ class Loader:
         """Draws trajectories together with all ranks, and starts to collect this process's share."""
         try:
             while True:
-                summaries = exchange(group, self._native.summary)
-                parts = exchange(group, lambda: self._native.part(summaries))
+                summaries = exchange(group, self._native.summary, "next(loader)")
+                parts = exchange(group, lambda: self._native.part(summaries), "next(loader), second part")
                 if self._native.share(parts):
                     return
         except BaseException:
@@ -167,7 +174,9 @@ class Loader:
         """
         if not isinstance(self._sampling, Prioritized):
             raise InvalidArgumentError(f"beta applies to prioritized sampling, but this loader's sampling is {self._sampling.name}")
+        beta = real("beta", beta, most=MAX_EXPONENT)
         self._native.set_beta(beta)
+        self._beta = beta
 
     def update_weights(self, batch: _batch.Batch, weights: npt.ArrayLike) -> None:
         """Sets the weights of the trajectories of a batch, ``[B]``, like ``Store.update_weights``.
@@ -184,46 +193,56 @@ class Loader:
         """Returns a state from which :meth:`restore` continues with exactly the batches that come next. The state can
         be pickled.
 
-        The state contains the random stream, the batches that were drawn ahead, and the weights of all trajectories of
-        this process's store. It does not contain the trajectories, which ``Store.save`` saves.
+        The state contains the random stream, the batches that were drawn ahead, β, and the weights of all trajectories
+        of this process's store. It does not contain the trajectories, which ``Store.save`` saves.
         """
         seed, selector, pending = self._native.state()
         weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None
         return {
-            "version": _VERSION, "settings": self._drawing(), "seed": seed, "selector": selector, "pending": pending, "weights": weights,
+            "version": _VERSION, "settings": self._drawing(), "seed": seed, "beta": self._beta, "selector": selector, "pending": pending,
+            "weights": weights,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continues from a :meth:`state` of this loader or of another loader with the same settings on the same
-        trajectories. It also restores the trajectories' weights. If the store has different trajectories, this is
+        trajectories. It also restores β and the trajectories' weights. If the store has different trajectories, this is
         logged to the logger ``relive``.
 
         Raises:
           InvalidArgumentError: the value is not a state, or belongs to a loader with different settings. This loader
             stays unchanged.
           DataLossError: the random stream in the state is damaged.
-          NotFoundError: the store lacks trajectories that were drawn ahead. This loader stays unchanged.
+          NotFoundError: the store lacks trajectories that were drawn ahead, or has no room for trajectories of the
+            state. This loader stays unchanged.
         """
-        if not isinstance(state, Mapping) or not _is_version(state.get("version")):
-            raise InvalidArgumentError(f"this is not the state of a loader of version {_VERSION}; give the result of state()")
-        if missing := [part for part in ("settings", "seed", "selector", "pending", "weights") if part not in state]:
-            raise InvalidArgumentError(f"the state of a loader has no {', '.join(missing)}; give the result of state()")
-        if not isinstance(state["settings"], Mapping):
-            raise InvalidArgumentError(f"the settings of the state are a {type(state['settings']).__name__}; give the result of state()")
-        for name, value in self._drawing().items():
-            if state["settings"].get(name) != value:
-                raise InvalidArgumentError(
-                    f"the state belongs to a loader with {name} {state['settings'].get(name)!r}; this one has {value!r}"
-                )
-        weights = None if state["weights"] is None else _kept_weights.checked(state["weights"])
+        # Everything is checked before the first change.
+        self._expect_own(state)
+        beta = real("beta of the state", state["beta"], most=MAX_EXPONENT)
+        store = self._source if isinstance(self._source, _native.GpuStore) else None
+        weights = None if store is None or state["weights"] is None else _kept_weights.checked(store, state["weights"])
         try:
             self._native.restore(state["seed"], state["selector"], state["pending"])
         except ReverbError:
             raise
         except (TypeError, ValueError, OverflowError) as error:
             raise InvalidArgumentError(f"this is not the state of a loader: {error}; give the result of state()") from error
-        if weights is not None and isinstance(self._source, _native.GpuStore):
-            _kept_weights.give_back(self._source, weights)
+        if isinstance(self._sampling, Prioritized):
+            self.set_beta(beta)
+        if store is not None and weights is not None:
+            _kept_weights.give_back(store, weights)
+
+    def _expect_own(self, state: Mapping[str, Any]) -> None:
+        """Checks that a value is a state of a loader with this loader's settings."""
+        if not isinstance(state, Mapping) or not _is_version(state.get("version")):
+            raise InvalidArgumentError(f"this is not the state of a loader of version {_VERSION}; give the result of state()")
+        if missing := [part for part in ("settings", "seed", "beta", "selector", "pending", "weights") if part not in state]:
+            raise InvalidArgumentError(f"the state of a loader has no {', '.join(missing)}; give the result of state()")
+        settings = state["settings"]
+        if not isinstance(settings, Mapping):
+            raise InvalidArgumentError(f"the settings of the state are a {type(settings).__name__}; give the result of state()")
+        for name, value in self._drawing().items():
+            if settings.get(name) != value:
+                raise InvalidArgumentError(f"the state belongs to a loader with {name} {settings.get(name)!r}; this one has {value!r}")
 
     def close(self) -> None:
         """Ends the loader. Its batches remain valid."""
@@ -238,7 +257,7 @@ class Loader:
         self.close()
 
     def _drawing(self) -> dict[str, Any]:
-        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "is_last", "share")}
+        return {name: self._settings[name] for name in ("batch_size", "sampling", "exponent", "max_weight", "is_last", "share")}
 
 
 def _is_version(given: Any) -> bool:

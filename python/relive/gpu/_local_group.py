@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import socket
 import struct
 import time
+import weakref
 from collections.abc import Sequence
 
 from relive.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 from relive.gpu._group import Group
 from relive.gpu._waits import log_long_wait
 
+# The size of a message precedes it. `_END` in place of a size precedes a last message, the reason why the group ends.
 _SIZE = struct.Struct("<Q")
+_END = (1 << 64) - 1
 # A rank's greeting: a magic number, its rank, and the number of ranks.
 _HELLO = struct.Struct("<8sQQ")
 _MARK = b"RLVRANKS"
@@ -22,10 +26,22 @@ _PEER = struct.Struct("3i")
 _BETWEEN_TRIES_S = 0.01
 _MAX_BYTES = 1 << 34
 
+_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
+
+
+def _close_copies() -> None:
+    """Closes a forked child's copies of the sockets, which would hide the end of its parent from the other ranks."""
+    for copy in list(_sockets):
+        copy.close()
+
+
+os.register_at_fork(after_in_child=_close_copies)
+
 
 class LocalGroup(Group):
     """Processes of one user on one machine, which find each other by a name. Rank 0 listens, and all messages pass
-    through it.
+    through it. If a rank is interrupted in an exchange, or does not arrive in time, the group ends: all ranks then get
+    an error with the reason.
 
     Args:
       name: the name of the group, unique among the groups that exist at the same time.
@@ -34,7 +50,7 @@ class LocalGroup(Group):
         logged to the logger ``relive``.
 
     Raises:
-      UnavailableError: a group with this name exists.
+      UnavailableError: a process already is this rank of a group with this name, or the name is too long.
       DeadlineExceededError: the other ranks do not arrive in time.
     """
 
@@ -47,67 +63,117 @@ class LocalGroup(Group):
         self.timeout = timeout
         self._name = name
         self._missing = "the other ranks have not connected"
-        # The address is in the abstract namespace, so that it vanishes with the process and leaves no file.
-        address = f"\0relive-gpu-{name}"
         self._peers: dict[int, socket.socket] = {}
+        # The ranks that have received a part of a message.
+        self._torn: set[int] = set()
+        self._claim: socket.socket | None = None
         if ranks > 1:
-            with log_long_wait(f"group {name!r}, rank {rank}", self._awaited):
-                self._peers = self._listen(address) if rank == 0 else self._connect(address)
+            try:
+                self._claim = self._bound(f"/{rank}/{name}")
+                with log_long_wait(f"group {name!r}, rank {rank}", self._awaited):
+                    self._meet()
+            except BaseException as error:
+                self._end(f"rank {rank} has not created the group {name!r}: {str(error) or type(error).__name__}")
+                raise
 
     def all_gather(self, message: bytes) -> Sequence[bytes]:
-        deadline = time.monotonic() + self.timeout
         if self.ranks == 1:
             return [message]
-        if not self._peers:
-            raise UnavailableError(f"the group {self._name!r} was closed")
-        if self.rank == 0:
-            return self._gather(message, deadline)
-        root = self._peers[0]
-        self._send(0, root, message, deadline)
-        return [self._receive(0, root, deadline) for _ in range(self.ranks)]
+        self._check()
+        deadline = time.monotonic() + self.timeout
+        try:
+            if self.rank == 0:
+                return self._gather(message, deadline)
+            self._write(0, _framed(message), deadline)
+            return [self._receive(0, deadline) for _ in range(self.ranks)]
+        except BaseException as error:
+            # A message may be half sent, or half read.
+            self._fail(error)
+            raise
 
     def close(self) -> None:
-        for peer in self._peers.values():
-            peer.close()
+        self._ended = self._ended or f"the group {self._name!r} was closed"
+        for opened in self._peers.values():
+            opened.close()
         self._peers = {}
+        if self._claim is not None:
+            self._claim.close()
+
+    def _end(self, why: str) -> None:
+        super()._end(why)
+        told = _SIZE.pack(_END) + _framed(str(self._ended).encode())
+        for rank in self._peers.keys() - self._torn:
+            # If the rank has ended or does not read, the end of the connection informs it.
+            with contextlib.suppress(OSError):
+                self._peers[rank].setblocking(False)
+                self._peers[rank].send(told)
+        self.close()
 
     def _awaited(self) -> str:
         return f"{self._missing}; waiting up to {self.timeout} s"
 
     def _gather(self, message: bytes, deadline: float) -> list[bytes]:
-        answers = [message, *(self._receive(rank, self._peers[rank], deadline) for rank in range(1, self.ranks))]
-        whole = b"".join(_SIZE.pack(len(answer)) + answer for answer in answers)
-        for rank in range(1, self.ranks):
-            self._write(rank, self._peers[rank], whole, deadline)
+        arrived = {0: message, **self._arrived(deadline)}
+        answers = [arrived[rank] for rank in range(self.ranks)]
+        whole = b"".join(map(_framed, answers))
+        for rank in self._peers:
+            self._write(rank, whole, deadline)
         return answers
 
-    def _listen(self, address: str) -> dict[int, socket.socket]:
+    def _arrived(self, deadline: float) -> dict[int, bytes]:
+        """Returns the messages of the other ranks. A rank that is readable again after its message has left."""
+        arrived: dict[int, bytes] = {}
+        # `poll`, unlike the default `epoll`, needs no system calls to begin and to end.
+        with selectors.PollSelector() as ready:
+            for rank, peer in self._peers.items():
+                ready.register(peer, selectors.EVENT_READ, rank)
+            while True:
+                missing = sorted(self._peers.keys() - arrived.keys())
+                found = ready.select(self._left(deadline, _silent(missing)) if missing else 0)
+                if not missing and not found:
+                    return arrived
+                for key, _ in found:
+                    arrived[key.data] = self._receive(key.data, deadline)
+
+    def _bound(self, end: str) -> socket.socket:
+        """Returns a socket with an address in the abstract namespace, which vanishes with the process and leaves no
+        file."""
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        _sockets.add(bound)
+        try:
+            bound.bind(f"\0relive-gpu{end}")
+        except OSError as error:
+            bound.close()
+            raise UnavailableError(
+                f"a process already is rank {self.rank} of the group {self._name!r}, or the name is too long: {error}"
+            ) from error
+        return bound
+
+    def _meet(self) -> None:
         deadline = time.monotonic() + self.timeout
-        peers: dict[int, socket.socket] = {}
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            try:
-                listener.bind(address)
-            except OSError as error:
-                raise UnavailableError(f"another process already has the group {self._name!r}, or the name is too long: {error}") from error
+        if self.rank > 0:
+            self._connect(deadline)
+            return
+        with self._bound(f"-{self._name}") as listener, selectors.DefaultSelector() as ready:
             listener.listen(self.ranks)
             listener.setblocking(False)
-            with selectors.DefaultSelector() as ready:
-                ready.register(listener, selectors.EVENT_READ)
-                try:
-                    while len(peers) < self.ranks - 1:
-                        missing = sorted(set(range(1, self.ranks)) - peers.keys())
-                        for key, _ in ready.select(self._left(deadline, f"ranks {missing} have not connected")):
-                            if key.fileobj is listener:
-                                self._accept(listener, ready)
-                            elif (rank := self._welcome(key, ready)) is not None:
-                                assert isinstance(key.fileobj, socket.socket), "as it was registered"
-                                peers[rank] = key.fileobj
-                finally:
-                    # Connections that have not identified themselves.
-                    for key in list(ready.get_map().values()):
-                        if isinstance(key.fileobj, socket.socket):
-                            key.fileobj.close()
-        return peers
+            ready.register(listener, selectors.EVENT_READ)
+            try:
+                self._listen(listener, ready, deadline)
+            finally:
+                # Connections that have not identified themselves.
+                for key in list(ready.get_map().values()):
+                    if isinstance(key.fileobj, socket.socket):
+                        key.fileobj.close()
+
+    def _listen(self, listener: socket.socket, ready: selectors.BaseSelector, deadline: float) -> None:
+        while missing := sorted(set(range(1, self.ranks)) - self._peers.keys()):
+            for key, _ in ready.select(self._left(deadline, f"ranks {missing} have not connected")):
+                if key.fileobj is listener:
+                    self._accept(listener, ready)
+                elif (rank := self._welcome(key, ready)) is not None:
+                    assert isinstance(key.fileobj, socket.socket), "as it was registered"
+                    self._peers[rank] = key.fileobj
 
     def _accept(self, listener: socket.socket, ready: selectors.BaseSelector) -> None:
         """Accepts a connection from any rank if it belongs to this user."""
@@ -115,6 +181,7 @@ class LocalGroup(Group):
             peer, _ = listener.accept()
         except OSError:
             return
+        _sockets.add(peer)
         _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
         if user != os.getuid():
             peer.close()
@@ -144,19 +211,20 @@ class LocalGroup(Group):
             raise InvalidArgumentError(f"a process connected as rank {rank} of {ranks} to the group {self._name!r} of {self.ranks}")
         return int(rank)
 
-    def _connect(self, address: str) -> dict[int, socket.socket]:
-        deadline = time.monotonic() + self.timeout
+    def _connect(self, deadline: float) -> None:
         while True:
             root = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            _sockets.add(root)
             try:
-                root.connect(address)
+                root.connect(f"\0relive-gpu-{self._name}")
             except OSError:
                 root.close()
                 self._left(deadline, "rank 0 has not connected")
                 time.sleep(_BETWEEN_TRIES_S)
                 continue
-            self._write(0, root, _HELLO.pack(_MARK, self.rank, self.ranks), deadline)
-            return {0: root}
+            self._peers[0] = root
+            self._write(0, _HELLO.pack(_MARK, self.rank, self.ranks), deadline)
+            return
 
     def _left(self, deadline: float, what: str) -> float:
         self._missing = what
@@ -165,28 +233,33 @@ class LocalGroup(Group):
             raise DeadlineExceededError(f"group {self._name!r}, rank {self.rank}: {what} within {self.timeout} s")
         return left
 
-    def _send(self, rank: int, peer: socket.socket, message: bytes, deadline: float) -> None:
-        self._write(rank, peer, _SIZE.pack(len(message)) + message, deadline)
-
-    def _write(self, rank: int, peer: socket.socket, whole: bytes, deadline: float) -> None:
+    def _write(self, rank: int, whole: bytes, deadline: float) -> None:
+        peer = self._peers[rank]
         peer.settimeout(self._left(deadline, f"rank {rank} does not read"))
+        self._torn.add(rank)
         try:
             peer.sendall(whole)
         except TimeoutError as error:
             raise DeadlineExceededError(f"group {self._name!r}: rank {rank} does not read within {self.timeout} s") from error
         except OSError as error:
+            # The rank has left, and may have sent the reason.
+            self._receive(rank, deadline)
             raise UnavailableError(f"group {self._name!r}: rank {rank} has ended: {error}") from error
+        self._torn.discard(rank)
 
-    def _receive(self, rank: int, peer: socket.socket, deadline: float) -> bytes:
-        (size,) = _SIZE.unpack(self._read(rank, peer, _SIZE.size, deadline))
+    def _receive(self, rank: int, deadline: float) -> bytes:
+        (size,) = _SIZE.unpack(self._read(rank, _SIZE.size, deadline))
+        if size == _END:
+            self._end(self._receive(rank, deadline).decode(errors="replace"))
+            self._check()
         if size > _MAX_BYTES:
             raise UnavailableError(f"group {self._name!r}: rank {rank} announces {size} bytes; the limit is {_MAX_BYTES}")
-        return self._read(rank, peer, size, deadline)
+        return self._read(rank, size, deadline)
 
-    def _read(self, rank: int, peer: socket.socket, size: int, deadline: float) -> bytes:
-        found = bytearray()
+    def _read(self, rank: int, size: int, deadline: float) -> bytes:
+        found, peer = bytearray(), self._peers[rank]
         while len(found) < size:
-            peer.settimeout(self._left(deadline, f"rank {rank} sends nothing"))
+            peer.settimeout(self._left(deadline, _silent([rank])))
             try:
                 part = peer.recv(min(size - len(found), 1 << 20))
             except TimeoutError:
@@ -197,3 +270,11 @@ class LocalGroup(Group):
                 raise UnavailableError(f"group {self._name!r}: rank {rank} has ended")
             found += part
         return bytes(found)
+
+
+def _framed(message: bytes) -> bytes:
+    return _SIZE.pack(len(message)) + message
+
+
+def _silent(ranks: list[int]) -> str:
+    return f"rank {ranks[0]} sends nothing" if len(ranks) == 1 else f"ranks {ranks} send nothing"

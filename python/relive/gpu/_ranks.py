@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,19 @@ class _OfStore(LocalGroup):
     """A group that the store itself has created."""
 
 
+@contextlib.contextmanager
+def freeing(group: Group, store: _native.GpuStore | None = None) -> Iterator[None]:
+    """Closes a store, and its own group, if they cannot be used, so that another attempt can use the name."""
+    try:
+        yield
+    except BaseException:
+        if store is not None:
+            store.close()
+        if isinstance(group, _OfStore):
+            group.close()
+        raise
+
+
 def honor(group: Group, network: Network | None) -> None:
     """Sets the timeout for exchanges in a store's own group to the network's timeout. Groups that were created
     elsewhere keep their own timeouts."""
@@ -55,19 +70,25 @@ def rank_name(name: str, rank: int) -> str:
 
 def agree_on_name(group: Group, name: str | None) -> str:
     """Returns the name of the store, which either all ranks pass or rank 0 generates."""
-    given = [answer.decode() for answer in exchange(group, lambda: (name or "").encode())]
-    if len(set(given)) > 1:
-        raise InvalidArgumentError(f"the ranks give different names: {given}")
-    if name is not None:
-        return name
-    made_up = exchange(group, lambda: f"relive-gpu-{secrets.token_hex(8)}".encode())
-    return made_up[0].decode()
+    with freeing(group):
+        given = [answer.decode() for answer in exchange(group, lambda: (name or "").encode(), "Store()")]
+        if len(set(given)) > 1:
+            raise InvalidArgumentError(f"the ranks give different names: {given}")
+        if name is not None:
+            return name
+        made_up = exchange(group, lambda: f"relive-gpu-{secrets.token_hex(8)}".encode(), "Store()")
+        return made_up[0].decode()
 
 
 def join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str, network: Network | None) -> None:
     """Makes a store read the stores of the other ranks. All ranks call this function, with the outcome of creating
     their own stores."""
-    token = exchange(group, lambda: secrets.token_hex(32).encode())[0].decode()
+    with freeing(group, store):
+        _join(group, store, error, name, network)
+
+
+def _join(group: Group, store: _native.GpuStore | None, error: Exception | None, name: str, network: Network | None) -> None:
+    token = exchange(group, lambda: secrets.token_hex(32).encode(), "Store()")[0].decode()
 
     def describe_self() -> bytes:
         if error is not None:
@@ -78,7 +99,7 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
             machine = file.read().strip()
         return json.dumps({"machine": machine, "address": address, "shares": network is None or network.shared_memory}).encode()
 
-    answers = [json.loads(answer) for answer in exchange(group, describe_self)]
+    answers = [json.loads(answer) for answer in exchange(group, describe_self, "Store()")]
     if silent := [rank for rank, other in enumerate(answers) if other["address"] is None and _remote_ranks(answers, rank)]:
         raise UnavailableError(
             f"the ranks are on {len({other['machine'] for other in answers})} machines, or share no memory, and ranks {silent} have no "
@@ -93,7 +114,7 @@ def join(group: Group, store: _native.GpuStore | None, error: Exception | None, 
         store.join(readers, [answers[rank]["address"] for rank in remote])
         return b""
 
-    exchange(group, connect)
+    exchange(group, connect, "Store()")
 
 
 def _remote_ranks(answers: list[dict[str, Any]], rank: int) -> list[int]:
@@ -118,8 +139,10 @@ def part_of(group: Group | None, count: int) -> slice:
 def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
-    """Selects the new weights of this rank's trajectories from the weights that all ranks pass, in the order of ranks.
-    A rank's weights are checked before they are sent: if they are rejected, no rank changes any weights."""
+    """Selects the new weights of this rank's trajectories from the weights that all ranks pass, in the order of the
+    whole list, whose row ``i · replicas + r`` is row ``i`` of replica ``r``. The last weight of a trajectory counts, as
+    with a single rank. A rank's weights are checked before they are sent: if they are rejected, no rank changes any
+    weights."""
 
     def encode_updates() -> bytes:
         given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
@@ -127,22 +150,24 @@ def own_updates(
             given.append(_whole("a generation", generations, 1 << 63))
         if len({len(array) for array in given}) > 1:
             raise InvalidArgumentError(f"{[len(array) for array in given]} indices, weights and generations; give the same number of each")
-        header = json.dumps({"count": len(given[0]), "generations": generations is not None}).encode()
+        header = json.dumps({"count": len(given[0]), "generations": generations is not None, "replica": group.replica}).encode()
         return header + b"\n" + b"".join(array.tobytes() for array in given)
 
-    parts = [_parsed(answer) for answer in exchange(group, encode_updates)]
-    if len({part[2] is None for part in parts}) > 1:
+    parts = [_parsed(answer, group.replicas) for answer in exchange(group, encode_updates, "update_weights")]
+    if len({len(part) for part in parts}) > 1:
         raise InvalidArgumentError("some ranks give generations, but others do not")
-    has_generations = parts[0][2] is not None
-    everything = [np.concatenate([part[i] for part in parts]) for i in range(3 if has_generations else 2)]
-    own = everything[0] // capacity == group.rank
-    chosen = [array[own] for array in everything]
-    return chosen[0], chosen[1], chosen[2] if has_generations else None
+    rows, indices, weights, *rest = (np.concatenate(arrays) for arrays in zip(*parts))
+    own = np.flatnonzero(indices // capacity == group.rank)
+    own = own[np.argsort(rows[own], kind="stable")]
+    return indices[own], weights[own], rest[0][own] if rest else None
 
 
 def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
     """Converts integers and checks that they are below the limit."""
-    numbers = np.asarray(given).ravel()
+    numbers = np.asarray(given)
+    if numbers.ndim > 1:
+        raise InvalidArgumentError(f"{what} must be one-dimensional, got shape {numbers.shape}")
+    numbers = numbers.ravel()
     if not numbers.size:
         return np.zeros(0, "<i8")
     if numbers.dtype.kind not in "iu":
@@ -167,11 +192,12 @@ def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
     return rounded
 
 
-def _parsed(answer: bytes) -> tuple[Any, Any, Any]:
+def _parsed(answer: bytes, replicas: int) -> list[npt.NDArray[Any]]:
+    """Returns the rows in the whole list, the indices, the weights and, if given, the generations."""
     header, _, rest = answer.partition(b"\n")
     fields = json.loads(header)
     count = fields["count"]
-    indices = np.frombuffer(rest, "<i8", count)
-    weights = np.frombuffer(rest, "<f4", count, offset=8 * count)
-    generations = np.frombuffer(rest, "<i8", count, offset=12 * count) if fields["generations"] else None
-    return indices, weights, generations
+    found = [np.arange(count) * replicas + fields["replica"]]
+    for dtype, offset in (("<i8", 0), ("<f4", 8 * count), ("<i8", 12 * count))[: 3 if fields["generations"] else 2]:
+        found.append(np.frombuffer(rest, dtype, count, offset))
+    return found

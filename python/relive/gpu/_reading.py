@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._device import resolved
+from relive.gpu._given import places, store_name
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import LARGEST, Sampling
@@ -38,6 +40,7 @@ class Readable:
         self._max_steps: int = max_steps
         self._capacity: int = capacity
         self._columns = _columns.from_native(columns)
+        self._trajectory_bytes: int = max_steps * sum(math.prod(shape) * dtype.itemsize for _, dtype, shape in columns)
         self._collectors: dict[Any, Loader] = {}
 
     @property
@@ -109,9 +112,9 @@ class Readable:
           max_weight: the largest weight that the store will have, for draws that depend on the size of weights.
             Probabilities are rounded to about 2⁻⁴⁰ of this weight's probability: with an ``alpha``, ``weight^alpha`` to
             2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change the mean weight's probability by more than 0.4 %,
-            draws are rejected; in this case, pass a value near the largest weight. Much smaller weights may change
-            more; ``batch.probabilities`` has the probabilities after rounding. Uniform, FIFO and LIFO draws only check
-            whether a weight is above 0, and accept any value.
+            draws are rejected; in this case, pass a value near the largest weight. The probabilities of much smaller
+            weights may change more; ``batch.probabilities`` has the probabilities after rounding. Uniform, FIFO and
+            LIFO draws only check whether a weight is above 0, and accept any value.
 
         Raises:
           InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one
@@ -146,18 +149,22 @@ class Readable:
 
         Raises:
           NotFoundError: a trajectory does not exist.
-          InvalidArgumentError: a step is beyond its trajectory's length, or the numbers of steps and indices differ.
+          InvalidArgumentError: a step is beyond its trajectory's length, the numbers of steps and indices differ, or
+            there is more than one dimension.
+          TypeError: the indices are not whole numbers.
         """
-        indices = np.atleast_1d(np.asarray(indices))
-        if indices.dtype.kind == "i" and (indices < 0).any():
-            raise NotFoundError(f"there is no trajectory {indices.min()}; indices start at 0")
+        indices = places("indices", indices)
         last = isinstance(steps, str)
         if last and steps != "last":
             raise InvalidArgumentError(f"steps is {steps!r}; give an array of steps, or 'last'")
         at = np.full(len(indices), -1) if last else self._steps(steps)
-        _window.as_native(windows)
-        key = (tuple(windows.items()), resolved(framework, device), framework, 1 << (max(1, len(indices)) - 1).bit_length())
-        loader = self._collectors.pop(key, None) or self._collector(windows, device, framework, key[-1])
+        _window.as_native(windows, self._columns)
+        key = (tuple(windows.items()), resolved(framework, device), framework)
+        loader = self._collectors.pop(key, None)
+        if loader is None or loader.batch_size < len(indices):
+            # If the number of rows grows, it grows by powers of 2, so that few collectors are created.
+            rows = max(1, len(indices)) if loader is None else 1 << (len(indices) - 1).bit_length()
+            loader = self._collector(windows, device, framework, rows)
         with log_long_wait(f"rank {self._rank} of {self._ranks}", lambda: REMOTE) if self._ranks > 1 else contextlib.nullcontext():
             batch = loader._collect(indices, at)
         # The collector of the last windows is cached, since callers mostly repeat these windows. A concurrent thread
@@ -197,14 +204,15 @@ class Readable:
         windows = {name: Window(-self._max_steps, self._max_steps, pad="tail") for name in self._columns}
         parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in self._columns}
         ends: list[int] = []
-        for start in range(0, len(indices), _AT_ONCE):
-            batch = self.collect(indices[start : start + _AT_ONCE], windows)
-            there = np.arange(self._max_steps) < batch.lengths[:, None]
-            for name, steps in batch.data.items():
-                parts[name].append(steps[there])
-            ends.extend(batch.lengths.tolist())
-        # Whole trajectories take much memory, which will not be needed again soon.
-        self._collectors = {}
+        each = min(len(indices), max(1, _BYTES_AT_ONCE // self._trajectory_bytes))
+        with self._collector(windows, "cpu", "numpy", each) as collector:
+            for start in range(0, len(indices), each):
+                part = indices[start : start + each].astype(np.uint64)
+                batch = collector._collect(part, np.full(len(part), -1))
+                there = np.arange(self._max_steps) < batch.lengths[:, None]
+                for name, steps in batch.data.items():
+                    parts[name].append(steps[there])
+                ends.extend(batch.lengths.tolist())
         arrays = {name: np.concatenate(part) for name, part in parts.items()}
         if "terminals" in arrays:
             last = np.cumsum(ends) - 1
@@ -227,8 +235,8 @@ class Readable:
         self.close()
 
 
-# The number of trajectories to read at a time.
-_AT_ONCE = 64
+# The number of bytes that `all_steps` reads at a time, into a few buffers of this size. A trajectory can be larger.
+_BYTES_AT_ONCE = 1 << 24
 
 
 class Reader(Readable):
@@ -254,5 +262,6 @@ def attach(
       UnavailableError: the store's process has ended, or the store already has its maximum number of readers.
       DataLossError: the memory is not a store, or is damaged.
     """
+    name = store_name(name)
     name = name if rank is None else _ranks.rank_name(name, rank)
     return Reader(_native.GpuReader.attach(name, _columns.expected(columns, max_steps)))

@@ -12,8 +12,8 @@ from relive.gpu._given import real
 
 LARGEST = float(np.finfo(np.float32).max)
 """The largest possible weight."""
-# The largest exponent for which the extension computes powers.
-_MAX_EXPONENT = 16.0
+MAX_EXPONENT = 16.0
+"""The largest exponent for which the extension computes powers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Weighted(Sampling):
     name: ClassVar[str] = "weighted"
 
     def __post_init__(self) -> None:
-        real(f"alpha of {type(self).__name__}", self.alpha, most=_MAX_EXPONENT)
+        real(f"alpha of {type(self).__name__}", self.alpha, most=MAX_EXPONENT)
 
     def exponent(self) -> float:
         return self.alpha
@@ -85,7 +85,7 @@ class Prioritized(Weighted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        real("beta of Prioritized", self.beta, most=_MAX_EXPONENT)
+        real("beta of Prioritized", self.beta, most=MAX_EXPONENT)
 
     def exponent_of_importance(self) -> float:
         return self.beta

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import InvalidArgumentError, ReverbError, UnavailableError
-from relive.gpu import _columns, _datasets, _ranks, _removal, _writing
-from relive.gpu._given import real, whole
+from relive._frameworks import as_floats, is_tensor
+from relive.errors import InvalidArgumentError, UnavailableError
+from relive.gpu import _columns, _datasets, _ranks, _removal, _saves, _writing
+from relive.gpu._given import place, places, real, store_name, whole
 from relive.gpu._group import Group
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
@@ -25,6 +26,8 @@ from relive.gpu._writing import Request, Scan, Writer
 
 # Creates the memory with this name, for a rank among a number of ranks.
 _Make = Callable[["str | None", "tuple[int, int]"], _native.GpuStore]
+# The extension's limits.
+_MAX_READERS, _MAX_WRITERS = 1024, 65_536
 # The longest delay before the exception of a removal function is raised.
 _SHORT_S = 0.05
 
@@ -91,8 +94,9 @@ class Store(Readable):
         group: Any = None,
         network: Network | None = None,
     ) -> None:
+        name = None if name is None else store_name(name)
         capacity, max_steps = whole("capacity", capacity, 1, 1 << 63), whole("max_steps", max_steps, 1, 1 << 32)
-        readers, writers = whole("readers", readers, 1, 1 << 32), whole("writers", writers, 0, 1 << 32)
+        readers, writers = whole("readers", readers, 1, _MAX_READERS + 1), whole("writers", writers, 0, _MAX_WRITERS + 1)
         max_selectable = None if max_selectable is None else whole("max_selectable", max_selectable, 1, capacity + 1)
         seed = whole("seed", seed, 0, 1 << 64)
         columns = _columns.columns_of(columns)
@@ -121,7 +125,7 @@ class Store(Readable):
         store, failed = None, None
         try:
             store = make(_ranks.segment_name(name, group.rank, group.ranks), (group.rank, group.ranks))
-        except ReverbError as error:
+        except Exception as error:
             failed = error
         _ranks.join(group, store, failed, name, network)
         assert store is not None, "otherwise `join` has raised"
@@ -138,6 +142,7 @@ class Store(Readable):
         capacity: int | None = None,
         max_selectable: int | None = None,
         readers: int = 16,
+        writers: int = 64,
         huge_pages: bool = True,
         rank: int | None = None,
         ranks: int | None = None,
@@ -149,29 +154,32 @@ class Store(Readable):
 
         Args:
           folder: as in :meth:`save`.
-          name, readers, huge_pages, rank, ranks, group, network: as in the class. The number of ranks must be the same
-            as when the store was saved.
+          name, readers, writers, huge_pages, rank, ranks, group, network: as in the class; they are not part of the
+            files. The number of ranks must be the same as when the store was saved.
           removal, capacity, max_selectable: required if the store's removal was a function, which is not part of the
             files; omit them for other stores.
 
         Raises:
           NotFoundError: the folder has no checkpoint.
-          DataLossError: a file is missing or damaged.
+          DataLossError: a file is missing or damaged, or the ranks' parts are from different saves.
           InvalidArgumentError: the removal was a function and is not passed, or is passed for another store.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("give removal and capacity together, for a store whose removal was a function")
         if removal is not None and not callable(removal):
             raise InvalidArgumentError(f"removal is {removal!r}; give the function that the store had, or nothing if it was not a function")
+        name = None if name is None else store_name(name)
+        readers, writers = whole("readers", readers, 1, _MAX_READERS + 1), whole("writers", writers, 0, _MAX_WRITERS + 1)
         store = cls.__new__(cls)
         store._removal = _removal.given(removal)
         given = None if removal is None else (_removal.as_native(store._removal)[1], capacity, max_selectable)
         among = _ranks.group_for(name, group, rank, ranks)
+        _saves.require_one_save(among, folder)
         store._start(
             among,
             name,
             lambda name, shard: _native.GpuStore.load(
-                _rank_folder(folder, shard), given, name=name, readers=readers, shard=shard, huge_pages=huge_pages
+                _saves.rank_folder(folder, shard), given, name=name, readers=readers, writers=writers, shard=shard, huge_pages=huge_pages
             ),
             network,
         )
@@ -179,7 +187,8 @@ class Store(Readable):
 
     def save(self, folder: str | os.PathLike[str]) -> Saved:
         """Writes the store into a folder. Data that the last checkpoint in the folder already contains is not written
-        again. Other threads may insert in the meantime. Each rank writes its own part, into a subfolder.
+        again. Other threads may insert in the meantime. Each rank writes its own part, into a subfolder; all ranks must
+        call this method, in the same order as their other calls.
 
         Raises:
           UnavailableError: another process is saving there.
@@ -188,23 +197,31 @@ class Store(Readable):
           DataLossError: the folder's manifest is damaged; save into another folder, or remove this one.
           InternalError: a file cannot be written. The last checkpoint remains intact.
         """
-        return Saved(*self._native.save(_rank_folder(folder, self._native.shard())))
+        _saves.agree_on_save(self._group, folder)
+        return Saved(*self._native.save(_saves.rank_folder(folder, self._native.shard())))
 
     @classmethod
     def of_dataset(
-        cls, data: Any, *, capacity: int | None = None, max_steps: int | None = None, weight: float | Literal["length"] = 1.0, **options: Any
+        cls, data: Any, *, table: str | None = None, capacity: int | None = None, max_steps: int | None = None,
+        weight: float | Literal["length"] = 1.0, **options: Any,
     ) -> Store:
         """Creates a store with the columns of a data set, and inserts its episodes. The columns are the arrays that
         :meth:`insert_dataset` lists, without ``infos``. With several ranks, each rank takes a consecutive part of the
         episodes, so that the index of an episode equals its number in the data set for any number of ranks.
 
         Args:
-          data, weight: as in :meth:`insert_dataset`.
+          data, table, weight: as in :meth:`insert_dataset`. The columns of a table's first item become the columns of
+            the store.
           capacity, max_steps: by default the number of episodes in the data set (of each rank), and the length of its
             longest episode.
           options: the other options of the class.
+
+        Raises:
+          InvalidArgumentError: the data has neither observations nor actions. Arrays with unknown names are ignored,
+            which is logged to the logger ``relive``.
+          TypeError, ValueError, ImportError, OSError: as for :meth:`insert_dataset`.
         """
-        episodes = _datasets.episodes_of(data)
+        episodes = _datasets.episodes_of(data, table, is_whole=True)
         first = episodes[0]
         columns = {name: (array.dtype, array.shape[1:]) for name, array in first.items()}
         longest = max(len(next(iter(episode.values()))) for episode in episodes)
@@ -259,7 +276,9 @@ class Store(Readable):
                 continue
         return self._native.insert(arrays, weight, max(0.0, deadline - time.monotonic()))
 
-    def insert_dataset(self, data: Any, *, weight: float | Literal["length"] = 1.0) -> list[Inserted]:
+    def insert_dataset(
+        self, data: Any, *, table: str | None = None, weight: float | Literal["length"] = 1.0
+    ) -> list[Inserted]:
         """Copies the episodes of a data set into the store, including an incomplete last episode. With several ranks,
         all ranks call this with the same data, and each rank takes a part.
 
@@ -272,7 +291,11 @@ class Store(Readable):
         Args:
           data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a
             Minari data set, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes
-            (:class:`relive.rl.recorded.Episode`).
+            (:class:`relive.rl.recorded.Episode`); or a :class:`relive.Client`, a :class:`relive.Server` or the address
+            of a server, together with ``table``.
+          table: the table whose items become the trajectories, in the order of insertion, with the columns of the same
+            names. The items need no ends of episodes, and their data must have a dimension for the steps. Reading does
+            not count as sampling; the table must not change in the meantime.
           weight: the weight of each episode, or ``"length"`` for its number of steps, which makes every step equally
             likely to be the current step.
 
@@ -281,7 +304,7 @@ class Store(Readable):
             type, or the store does not have enough room for all episodes. Nothing is inserted.
           TypeError, ValueError, ImportError, OSError: the same as for :func:`relive.rl.arrays_of`.
         """
-        return self._insert_all(_datasets.episodes_of(data), weight)
+        return self._insert_all(_datasets.episodes_of(data, table), weight)
 
     def _insert_all(self, episodes: list[dict[str, npt.NDArray[Any]]], weight: float | Literal["length"]) -> list[Inserted]:
         if weight != "length":
@@ -305,9 +328,9 @@ class Store(Readable):
         which can belong to any rank.
 
         Args:
-          indices: the trajectories, ``[N]``, as in ``batch.indices``.
-          weights: ``[N]``; finite and nonnegative. A positive weight that is too small for a 32-bit float becomes the
-            smallest positive 32-bit float.
+          indices: the trajectories, ``[N]``, as in ``batch.indices``; not a mask of booleans.
+          weights: ``[N]``; finite and nonnegative; tensors may have a gradient. A positive weight that is too small for
+            a 32-bit float becomes the smallest positive 32-bit float.
           generations: as in ``batch.generations``: trajectories that have since been replaced are skipped. Without
             generations, the weights apply to the current trajectories.
 
@@ -315,27 +338,29 @@ class Store(Readable):
           The outcome for the trajectories in this process's store.
 
         Raises:
-          InvalidArgumentError: an invalid weight, or lists of different lengths. No rank changes anything.
-          NotFoundError: an index beyond the capacity. No rank changes anything.
+          InvalidArgumentError: an invalid weight, or lists of different lengths or with more than one dimension. No
+            rank changes anything.
+          NotFoundError: a negative index, or an index beyond the capacity. No rank changes anything.
           TypeError: indices or generations that are not integers. No rank changes anything.
           UnavailableError: another rank passed invalid arguments. Nothing is changed.
         """
+        weights = as_floats(weights) if is_tensor(weights) else weights
         if self._group is not None and self._group.ranks > 1:
             indices, weights, generations = _ranks.own_updates(self._group, self.capacity, indices, weights, generations)
-        return Changed(*self._native.update_weights(indices, weights, generations))
+        return Changed(*self._native.update_weights(places("indices", indices), weights, _generations(generations)))
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
         """Removes trajectories of this rank, except those that a live process is reading. The arguments and errors are
         the same as for :meth:`update_weights`."""
-        return Changed(*self._native.remove(indices, generations))
+        return Changed(*self._native.remove(places("indices", indices), _generations(generations)))
 
     def status(self, index: int) -> Status:
         """Returns the state of an index.
 
         Raises:
-          NotFoundError: the index is beyond the capacity.
+          NotFoundError: the index is negative or beyond the capacity.
         """
-        return Status(*self._native.status(index))
+        return Status(*self._native.status(place(index)))
 
     def writer(self) -> Writer:
         """Returns a writer for a thread of this process. Other processes use :func:`attach_writer`.
@@ -399,7 +424,5 @@ class Store(Readable):
         raise InvalidArgumentError(f"the trajectory {' and '.join(parts)}; the columns are {list(self._columns)}")
 
 
-def _rank_folder(folder: str | os.PathLike[str], shard: tuple[int, int]) -> str:
-    """Returns the folder of a rank's part of a checkpoint."""
-    rank, ranks = shard
-    return os.fspath(folder if ranks == 1 else pathlib.Path(folder) / f"rank-{rank}-of-{ranks}")
+def _generations(given: npt.ArrayLike | None) -> npt.NDArray[np.uint64] | None:
+    return None if given is None else places("generations", given)

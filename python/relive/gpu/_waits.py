@@ -57,7 +57,7 @@ class _Watch:
             now = time.monotonic()
             while not (long := [wait for wait in self._waits if wait.due <= now]):
                 self._is_idle = not self._waits
-                # A wait that starts in the meantime does not become long before this sleep ends.
+                # A wait that starts in the meantime cannot be due before this sleep ends.
                 self._changed.wait(None if self._is_idle else min(wait.due for wait in self._waits) - now)
                 now = time.monotonic()
             for wait in long:

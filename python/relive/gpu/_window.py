@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -10,13 +11,14 @@ from typing import Any, Literal
 import numpy as np
 
 from relive.errors import InvalidArgumentError
-from relive.gpu._given import whole
-from relive.specs import as_dtype
+from relive.gpu import _columns
+from relive.gpu._given import text, whole
+from relive.specs import ArraySpec
 
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """A run of steps, relative to the current step.
+    """Consecutive steps, relative to the current step.
 
     A batch has the steps from ``step + offset`` to ``step + offset + length``, exclusive. Steps outside the trajectory
     are padding.
@@ -28,7 +30,8 @@ class Window:
       value: the value of padding, in the data type of the batch.
       dtype: a data type other than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or
         float64.
-      scale: with ``dtype``: the factor by which values are multiplied, by default 1. It does not apply to padding.
+      scale: with ``dtype``: the finite factor by which values are multiplied, by default 1. It does not apply to
+        padding.
       column: the name of the column, if it differs from the window's name, as for two windows of one column.
 
     Raises:
@@ -51,10 +54,12 @@ class Window:
         if self.pad not in ("head", "tail"):
             raise InvalidArgumentError(f"pad is {self.pad!r}; it must be 'head' or 'tail'")
         _expect_number("value", self.value)
-        if self.column is not None and not isinstance(self.column, str):
-            raise InvalidArgumentError(f"column is {self.column!r}; give the name of a column")
+        if self.column is not None:
+            text("column", self.column)
         if self.scale is not None:
             _expect_number("scale", self.scale)
+            if not math.isfinite(self.scale):
+                raise InvalidArgumentError(f"scale is {self.scale!r}; it must be finite")
         if self.scale is not None and self.dtype is None:
             raise InvalidArgumentError(f"scale is {self.scale} without a dtype; give the type of the scaled values")
         if self.dtype is not None:
@@ -78,14 +83,10 @@ def _is_kept(given: Any) -> bool:
 
 
 def _dtype_of(given: Any) -> np.dtype[Any]:
-    if isinstance(given, str) and given == "bfloat16":
-        try:
-            # The import registers the name with numpy.
-            import ml_dtypes  # noqa: F401
-        except ImportError as error:
-            raise InvalidArgumentError("dtype 'bfloat16' requires ml_dtypes, which is not installed: pip install ml_dtypes") from error
     try:
-        return as_dtype(given)
+        return _columns.dtype_of(given)
+    except InvalidArgumentError:
+        raise
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"dtype is {given!r}; it must be 'float16', 'bfloat16', 'float32' or 'float64'") from error
 
@@ -93,15 +94,27 @@ def _dtype_of(given: Any) -> np.dtype[Any]:
 Native = tuple[str, int, int, bool, float, "tuple[np.dtype[Any], float] | None"]
 
 
-def as_native(windows: Mapping[str, Window]) -> list[Native]:
-    """Returns the windows by name, in the extension's form."""
+def as_native(windows: Mapping[str, Window], columns: Mapping[str, ArraySpec]) -> list[Native]:
+    """Returns the windows by name, in the extension's form. The extension reports unknown columns."""
     if not isinstance(windows, Mapping) or not windows:
         raise InvalidArgumentError(f"windows is {windows!r}; give a Window for each name, at least one")
-    return [_native(name, window) for name, window in windows.items()]
+    return [_native(text("the name of a window", name), window, columns) for name, window in windows.items()]
 
 
-def _native(name: str, window: Window) -> Native:
+def _native(name: str, window: Window, columns: Mapping[str, ArraySpec]) -> Native:
     if not isinstance(window, Window):
         raise InvalidArgumentError(f"window {name!r} is a {type(window).__name__}; give a relive.gpu.Window")
+    column = window.column or name
+    dtype = window.dtype if window.dtype is not None or column not in columns else columns[column].dtype
+    if dtype is not None and _overflows(window.value, dtype):
+        raise InvalidArgumentError(f"the padding value {window.value!r} of window {name!r} is too large for {dtype}; give a smaller value")
     cast = None if window.dtype is None else (window.dtype, 1.0 if window.scale is None else window.scale)
-    return (window.column or name, window.offset, window.length, window.pad == "tail", window.value, cast)
+    return (column, window.offset, window.length, window.pad == "tail", window.value, cast)
+
+
+def _overflows(value: float, dtype: np.dtype[Any]) -> bool:
+    """Returns whether a number would become infinite. The extension checks integers."""
+    if value == 0 or dtype.kind in "biu" or not math.isfinite(value):
+        return False
+    with np.errstate(over="ignore"):
+        return not np.isfinite(np.array([value], np.float64).astype(dtype)).all()

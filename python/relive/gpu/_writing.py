@@ -12,7 +12,7 @@ import numpy.typing as npt
 from relive import _native
 from relive.errors import InvalidArgumentError
 from relive.gpu import _columns, _ranks
-from relive.gpu._given import real
+from relive.gpu._given import real, store_name
 from relive.gpu._outcomes import Inserted
 from relive.gpu._sampling import LARGEST
 from relive.gpu._waits import log_long_wait
@@ -61,6 +61,8 @@ class Writer:
         self._columns = _columns.from_native(columns)
         self._positions = {name: position for position, name in enumerate(self._columns)}
         self._written: set[str] = set()
+        # The column of the last `ask`.
+        self._asked = ""
         self._has_row = False
 
     @property
@@ -89,9 +91,12 @@ class Writer:
         waits in :meth:`ask` and :meth:`wait`.
 
         Raises:
+          InvalidArgumentError: the current trajectory is unfinished; :meth:`finish` or :meth:`abandon` it first.
           DeadlineExceededError: no row becomes available within ``timeout`` seconds.
           UnavailableError: the store's process has ended.
         """
+        if self._written:
+            raise InvalidArgumentError(f"writer {self._number} has begun step {self.steps} of a trajectory; finish or abandon() it first")
         with log_long_wait(f"writer {self._number}", lambda: "begin() waits for a row; check that the store's process calls scan(), and that a row is free"):
             self._native.acquire(real("timeout", timeout))
         self._has_row = True
@@ -121,7 +126,7 @@ class Writer:
             raise InvalidArgumentError(f"step {self.steps} has no {sorted(missing)}; a step must have all columns")
         self.write(values)
         self._native.advance()
-        self._written.clear()
+        self._end_step()
 
     def ask(self, column: str, *, timeout: float = 60.0) -> npt.NDArray[Any]:
         """Lets the store's process fill in columns of the current step with ``Store.answer``, and returns a copy of one
@@ -129,25 +134,35 @@ class Writer:
 
         Raises:
           NotFoundError: the column does not exist.
-          InvalidArgumentError: the writer has no row.
+          InvalidArgumentError: the writer has no row; or the column is neither in the answer nor written before.
           DeadlineExceededError: no answer arrives within ``timeout`` seconds; :meth:`wait` continues to wait.
           UnavailableError: the store's process has ended.
         """
-        position, timeout = self._position(column), real("timeout", timeout)
+        self._position(column)
+        timeout = real("timeout", timeout)
         self._expect_row()
         self._native.request()
-        self.wait(timeout=timeout)
-        self._written.add(column)
-        return self._native.read(position)
+        self._asked = column
+        return self.wait(timeout=timeout)
 
-    def wait(self, *, timeout: float = 60.0) -> None:
-        """Continues to wait for the answer to an :meth:`ask` that timed out.
+    def wait(self, *, timeout: float = 60.0) -> npt.NDArray[Any]:
+        """Continues to wait for the answer to an :meth:`ask` that timed out, and returns the column of that call.
 
         Raises:
-          DeadlineExceededError, UnavailableError: as for :meth:`ask`.
+          InvalidArgumentError, DeadlineExceededError, UnavailableError: as for :meth:`ask`.
         """
+        self._expect_row()
+        if not self._asked:
+            raise InvalidArgumentError(f"writer {self._number} waits for nothing; call ask() first")
         with log_long_wait(f"writer {self._number}", lambda: "ask() waits for an answer; check that the store's process calls scan() and answer()"):
             self._native.wait(real("timeout", timeout))
+        names = list(self._columns)
+        self._written.update(names[position] for position in self._native.answered())
+        if self._asked not in self._written:
+            raise InvalidArgumentError(
+                f"the answer to writer {self._number} has no {self._asked!r}; the store's process must pass this column to answer()"
+            )
+        return self._native.read(self._position(self._asked))
 
     def finish(self, weight: float = 1.0) -> None:
         """Finishes the trajectory, with the given weight. The store's process adds it with its next ``scan``; if that
@@ -164,7 +179,7 @@ class Writer:
 
     def abandon(self) -> None:
         """Discards the trajectory; the next one starts in its place."""
-        self._written.clear()
+        self._end_step()
         self._native.abandon()
 
     def close(self) -> None:
@@ -176,6 +191,10 @@ class Writer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+    def _end_step(self) -> None:
+        self._written.clear()
+        self._asked = ""
 
     def _expect_row(self) -> None:
         if not self._has_row:
@@ -197,6 +216,7 @@ def attach_writer(
       UnavailableError: the store's process has ended, or the store already has its maximum number of writers.
       NotFoundError, InvalidArgumentError, DataLossError: the same as for :func:`attach`.
     """
+    name = store_name(name)
     name = name if rank is None else _ranks.rank_name(name, rank)
     return Writer(_native.GpuWriter.attach(name, _columns.expected(columns, max_steps)))
 

@@ -1,4 +1,4 @@
-//! Distributions of actions, parameterised by the outputs of a policy network.
+//! Distributions of actions, parameterized by the outputs of a policy network.
 
 use relive_env::{ArraySpec, Buffer, Domain, EnvironmentSpec};
 use relive_nn::Stream;
@@ -8,7 +8,7 @@ use relive_tensor::{DType, Nest};
 use super::loss::{HALF_LOG_TWO_PI, softmax};
 use crate::actions::{Discrete, describe};
 
-/// The distribution that the outputs of the policy network parameterise.
+/// The distribution that the outputs of the policy network parameterize.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Head {
     /// A discrete action: the outputs are logits.

@@ -61,7 +61,7 @@ impl<N> Trained<N> {
 pub(crate) enum TargetUpdate {
     /// Copied after every `period` steps (Mnih et al. 2015).
     Copy { period: u64 },
-    /// Moved towards the online networks by the fraction `tau` after each step (Lillicrap et al. 2016).
+    /// Moved toward the online networks by the fraction `tau` after each step (Lillicrap et al. 2016).
     Move { tau: f32 },
 }
 

@@ -32,7 +32,7 @@ pub struct Td3Config {
     pub policy_learning_rate: f32,
     /// The step size of Adam for the critic.
     pub critic_learning_rate: f32,
-    /// The fraction by which the target networks move towards the online networks, τ.
+    /// The fraction by which the target networks move toward the online networks, τ.
     pub tau: f32,
     /// The number of critic updates per policy update.
     pub policy_period: u64,

@@ -138,7 +138,7 @@ impl Learner for DqnLearner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // Only samples of the agent's own experience count towards the samples per insert.
+        // Only samples of the agent's own experience count toward the samples per insert.
         let own = batches.iter().take(self.config.replay_shards);
         let samples = own.map(SampleBatch::len).sum::<usize>() as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;

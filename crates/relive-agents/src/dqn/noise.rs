@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use relive_nn::{Init, Layout, Params, Stream};
 
-/// Noise of learned magnitude on the weights of linear layers: factorised Gaussian noise (Fortunato et al. 2018,
+/// Noise of learned magnitude on the weights of linear layers: factorized Gaussian noise (Fortunato et al. 2018,
 /// equations 10 and 11).
 ///
 /// The standard deviations σ are leaves with the same layout, after the leaves of the network, one for each parameter

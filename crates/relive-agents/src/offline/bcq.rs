@@ -28,7 +28,7 @@ pub struct BcqConfig {
     pub discount: f32,
     /// The step size of Adam.
     pub learning_rate: f32,
-    /// The fraction by which the target network moves towards the network after each batch.
+    /// The fraction by which the target network moves toward the network after each batch.
     pub tau: f32,
     /// The threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest one.
     /// 0 gives Q-learning, 1 gives imitation.

@@ -39,7 +39,7 @@ pub struct CqlConfig {
     pub policy_learning_rate: f32,
     /// The step size of Adam for the critics.
     pub critic_learning_rate: f32,
-    /// The fraction by which the target critics move towards the critics after each batch, τ.
+    /// The fraction by which the target critics move toward the critics after each batch, τ.
     pub tau: f32,
     /// The weight of the policy's entropy, α. With 0, the policy collapses to a single action, with a density so high
     /// that the penalty no longer limits its values.

@@ -34,7 +34,7 @@ pub struct IqlConfig {
     pub discount: f32,
     /// The step size of Adam, for all networks.
     pub learning_rate: f32,
-    /// The fraction by which the target critics move towards the critics after each batch, τ.
+    /// The fraction by which the target critics move toward the critics after each batch, τ.
     pub tau: f32,
     /// The expectile τ: 0.5 is the mean, 1 would be the maximum.
     pub expectile: f32,
@@ -183,7 +183,7 @@ impl IqlStep {
         })
     }
 
-    /// Moves the values of states towards the values of the actions taken there, more strongly towards higher values.
+    /// Moves the values of states toward the values of the actions taken there, more strongly toward higher values.
     /// Actions whose values exceed their state's value get more weight for the policy.
     fn value_states(&mut self, batch: &Transitions) -> f32 {
         let IqlConfig { expectile, inverse_temperature, max_weight, .. } = self.config;

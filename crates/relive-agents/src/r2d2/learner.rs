@@ -138,7 +138,7 @@ impl Learner for R2d2Learner {
 
     fn learn(&mut self, batches: Vec<SampleBatch>) -> Result<Learnt> {
         self.batch.read(&batches)?;
-        // Only samples of the agent's own experience count towards the samples per insert.
+        // Only samples of the agent's own experience count toward the samples per insert.
         let samples = batches.first().map_or(0, SampleBatch::len) as u64;
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);

@@ -31,7 +31,7 @@ pub struct SacConfig {
     pub max_replay_size: u64,
     /// The step size of Adam, for policy, critics and temperature.
     pub learning_rate: f32,
-    /// The fraction by which the target critics move towards the critics after each batch, τ.
+    /// The fraction by which the target critics move toward the critics after each batch, τ.
     pub tau: f32,
     /// The initial temperature, α.
     pub initial_temperature: f32,

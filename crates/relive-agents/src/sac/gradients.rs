@@ -11,8 +11,8 @@ use crate::continuous::{
 #[derive(Debug)]
 pub(super) struct NextActionSampler {
     pub(super) stream: Stream,
-    /// The number of critics that determine the target. If this is not the number of all critics, they are drawn at
-    /// random.
+    /// The number of critics that determine the target. If it is less than the number of all critics, these critics are
+    /// drawn at random.
     of_target: usize,
     scratch: Scratch,
     next: NextActions,

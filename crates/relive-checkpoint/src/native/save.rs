@@ -83,7 +83,7 @@ pub(super) fn save(
     let mut segments = SegmentWriter::new(Arc::clone(storage), sizes.segment_bytes);
     let written = write(target, &name, &plan, snapshot, &mut segments, description, progress);
     let made: Vec<WrittenSegment> = segments.written().to_vec();
-    // After an error, this waits for the sealing thread.
+    // After an error, the drop waits for the sealing thread.
     drop(segments);
     match written {
         Ok((description, file_bytes)) => {

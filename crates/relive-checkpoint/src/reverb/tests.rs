@@ -293,7 +293,7 @@ fn a_complete_checkpoint_survives_any_disk_failure() {
 
 #[test]
 fn a_failure_leaves_nothing_behind() {
-    // The disk recovers at once, like a disk that was full for a moment.
+    // The disk recovers immediately, like a disk that was full for a moment.
     struct Flaky(Mutex<usize>);
     impl Flaky {
         fn step(&self) -> io::Result<()> {

@@ -157,7 +157,7 @@ fn a_truncated_file_is_an_error() {
         let error = tier.fetch(&chunks).unwrap_err().to_string();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
         assert!(error.contains("the file ends inside the chunk 9"), "{error}");
-        // Nor is any of these chunks stored again.
+        // None of these chunks is stored again.
         tier.store(&chunks[9..]).unwrap();
         assert_eq!(chunks.iter().filter(|chunk| tier.check(chunk).is_ok()).count(), 9);
     }

@@ -136,7 +136,7 @@ spec:
     )
 }
 
-/// The command line as a list. In the list, the kubelet expands `$(NAME)`, and replaces `$$(` by `$(`.
+/// The command line as a list. In the list, the kubelet expands `$(NAME)`, and replaces `$$(` with `$(`.
 fn command(job: &Job, task: &Task) -> String {
     let plain = |words: &str| words.replace("$(", "$$(");
     let words = task.command.iter().map(|word| match word {

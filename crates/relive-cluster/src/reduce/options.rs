@@ -19,7 +19,8 @@ pub struct RingOptions {
     pub meeting: Duration,
     /// How long a call waits for live members.
     pub timeout: Duration,
-    /// The time after which a member that sends nothing counts as lost. If its process ends, this is detected at once.
+    /// The time after which a member that sends nothing counts as lost. If its process ends, this is detected
+    /// immediately.
     pub silence: Duration,
 }
 

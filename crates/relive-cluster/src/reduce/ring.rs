@@ -154,7 +154,7 @@ impl Ring {
         }
     }
 
-    /// Makes a call. If this member stops during the call, it notifies the other members at once.
+    /// Makes a call. If this member stops during the call, it notifies the other members immediately.
     fn call(
         &self,
         call: Call,

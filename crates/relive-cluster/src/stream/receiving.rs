@@ -147,7 +147,7 @@ impl Receiving {
         } else {
             self.taken = self.taken.saturating_add(1);
             self.taken_cost = self.taken_cost.saturating_add(item.cost());
-            // The end is confirmed at once, because nothing requests items after it.
+            // The end is confirmed immediately, because nothing requests items after it.
             self.has_ended = item == Item::End;
             if self.has_ended {
                 self.owes = Some(self.credit());

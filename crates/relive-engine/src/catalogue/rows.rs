@@ -17,8 +17,8 @@ impl TableHandle {
     }
 
     /// Samples `count` items with the given columns and copies each column to its destination, sample by sample. Does
-    /// so only if it can finish at once: no request is waiting, the rate limiter allows all samples, and all sampled
-    /// items are known to have those columns.
+    /// so only if it can finish immediately: no request is waiting, the rate limiter allows all samples, and all
+    /// sampled items are known to have those columns.
     ///
     /// If the result contains fewer items, or none, call [`sample`](Self::sample) for the rest. Nothing is copied from
     /// a table that is in shards, has a disk tier or extensions, or removes items when they are sampled. A call copies

@@ -1,4 +1,5 @@
-//! A sample request as a future. The request is served at once if the limiter allows it, and otherwise in queue order.
+//! A sample request as a future. The request is served immediately if the limiter allows it, and otherwise in queue
+//! order.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -48,7 +49,7 @@ struct WaitingRequest {
     deadline: Deadline,
 }
 
-/// Most requests are served at once, so a timer is created only for requests that wait.
+/// Most requests are served immediately, so a timer is created only for requests that wait.
 #[derive(Debug)]
 enum Deadline {
     Never,

@@ -100,7 +100,8 @@ impl EngineBuilder {
     /// Turns [`max_bytes`](Self::max_bytes) into a budget. When the chunks are about to exceed the budget, those that
     /// have not been read recently move to `store`, and sampling reads them from there. Writers wait only while the
     /// disk cannot keep up. The descriptions of items and chunks, a few hundred bytes each, stay in memory and do not
-    /// count toward the budget, as do chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES).
+    /// count toward the budget. Chunks under [`MIN_MOVABLE_BYTES`](relive_tensor::MIN_MOVABLE_BYTES) also stay in
+    /// memory.
     ///
     /// If the engine is built from a snapshot, it can move only chunks that are in a [ledger of movable
     /// chunks](Ledger::of_movable_chunks).

@@ -67,7 +67,7 @@ impl Engine {
 
 /// The gate at which one writer waits while the engine's chunks exceed [`max_bytes`](crate::EngineBuilder::max_bytes)
 /// in memory. A writer checks the gate before it sends chunks, so the total may exceed the bound by the chunks that
-/// each writer sends at once.
+/// each writer sends at a time.
 ///
 /// A writer passes the size of the chunks that it has already sent and that no table holds yet. These chunks do not
 /// block the writer, because only its own items could free them.

@@ -77,7 +77,8 @@ impl EngineBuilder {
             };
             keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
             if matches!(rules, Rules::Stored) && config.signature.is_none() {
-                // Programs often configure a table without a signature, so this does not count as a difference.
+                // Programs often configure a table without a signature, so a missing signature does not count as a
+                // difference.
                 config.signature.clone_from(&state.config.signature);
             }
             found.append(&mut differences(&state.config, &config));

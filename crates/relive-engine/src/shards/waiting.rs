@@ -19,7 +19,7 @@ use crate::sync::{MutexGuard, Ordering, fence};
 use crate::table::{Published, SampleRequest, SampleResult, Slot, WaitingSample};
 
 impl ShardedTable {
-    /// Takes samples at once, or waits for them. Returns the number of the request and the slot for its samples.
+    /// Takes samples immediately, or waits for them. Returns the number of the request and the slot for its samples.
     pub(crate) fn enqueue_sample(
         &self,
         request: SampleRequest,

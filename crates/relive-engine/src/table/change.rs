@@ -34,8 +34,8 @@ impl Change<'_> {
         self.state.ended.as_ref().map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Inserts an item at once if no operation is waiting and the limiter allows it. Returns false if the item has to
-    /// wait.
+    /// Inserts an item immediately if no operation is waiting and the limiter allows it. Returns false if the item has
+    /// to wait.
     pub(crate) fn insert(&mut self, item: NewItem, origin: &Origin<'_>) -> Result<bool, EngineError> {
         self.check_open()?;
         let (key, name) = (item.key, &self.state.table.config().name);

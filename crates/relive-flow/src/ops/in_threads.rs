@@ -25,7 +25,7 @@ struct InThreads<T, U> {
     running: usize,
     seen: u64,
     is_over: bool,
-    /// Stands for the threads in waits.
+    /// Represents the threads in waits.
     worker: Arc<Puller>,
 }
 

@@ -17,7 +17,7 @@ use crate::store::Pinned;
 const MAGIC: [u8; 8] = *b"RLVROWS1";
 /// The maximum number of pieces written in one call; the system allows 1,024.
 const MAX_PIECES: usize = 512;
-/// The maximum number of bytes written in one call: few enough that they are still in the cache after their check sum
+/// The maximum number of bytes written in one call: few enough that they are still in the cache after their checksum
 /// has been computed.
 const MAX_CALL_BYTES: usize = 1 << 20;
 
@@ -33,7 +33,7 @@ fn number(name: &str) -> Option<u64> {
     (format!("{number:010}") == digits).then_some(number)
 }
 
-/// Assigns groups of rows to consecutive places in a new file, without computing their check sums yet.
+/// Assigns groups of rows to consecutive places in a new file, without computing their checksums yet.
 pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> Result<Vec<Group>> {
     let mut end = PAGE;
     let mut placed = Vec::with_capacity(groups.len());
@@ -61,7 +61,7 @@ pub(super) fn create(folder: &Path, number: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Writes the rows of a group, all of which are pinned in the group's order, and sets the check sums.
+/// Writes the rows of a group, all of which are pinned in the group's order, and sets the checksums.
 pub(super) fn write(file: &File, group: &mut Group, pinned: &Pinned) -> io::Result<()> {
     for (column, extent) in group.extents.iter_mut().enumerate() {
         let mut out = Pieces { file, at: extent.offset, pieces: Vec::with_capacity(MAX_PIECES), bytes: 0 };
@@ -135,7 +135,7 @@ pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Reads an extent into a buffer, and verifies its check sum.
+/// Reads an extent into a buffer, and verifies its checksum.
 pub(super) fn read(file: &File, path: &Path, extent: &Extent, buffer: &mut Vec<u8>) -> Result<()> {
     buffer.resize(narrow(extent.bytes), 0);
     file.read_exact_at(buffer, extent.offset)

@@ -12,7 +12,7 @@ pub(super) const MANIFEST: &str = "store.manifest";
 pub(super) const LOCK: &str = "store.lock";
 const MAGIC: [u8; 8] = *b"RLVGCKPT";
 const VERSION: u32 = 1;
-/// The offset of the first byte that the check sum covers.
+/// The offset of the first byte that the checksum covers.
 const COVERED: usize = 16;
 /// A row's generation shares a word with its state.
 const MAX_GENERATION: u64 = (1 << 56) - 1;
@@ -234,7 +234,7 @@ impl Manifest {
 /// The code of random removal.
 pub(super) const RANDOM: u64 = 3;
 
-/// Checks the header and the check sum.
+/// Checks the header and the checksum.
 fn check_frame(from: &mut Cursor<'_>, bytes: &[u8], what: &str) -> Result<()> {
     let magic = from.take(8)?;
     if magic != MAGIC {

@@ -125,7 +125,7 @@ impl Store {
             let mut dirty = Dirty::new(snapshot, before, self);
             let pin = |rows: &Vec<GroupRow>| {
                 let indices: Vec<u64> = rows.iter().map(|row| self.inner.shard.global(row.row)).collect();
-                self.inner.reader.hold(&indices).map(Some)
+                self.inner.reader.hold(&indices).map(|(pinned, _)| Some(pinned))
             };
             let pinned: Vec<Option<Pinned>> = dirty.rows.iter().map(pin).collect::<Result<_>>()?;
             dirty.groups = std::mem::take(&mut dirty.rows).into_iter().zip(pinned).collect();

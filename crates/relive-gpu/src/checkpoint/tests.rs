@@ -73,7 +73,7 @@ type RowContents = (Status, Vec<Vec<u8>>);
 fn rows_of(store: &Store) -> Vec<RowContents> {
     let look = |index| {
         let status = store.status(index).unwrap();
-        let pinned = store.reader().hold(&[index]).unwrap();
+        let pinned = store.reader().hold(&[index]).unwrap().0;
         let columns = (0..2 * pinned.rows().len()).map(|column| pinned.bytes(0, column).unwrap().to_vec());
         let mut actual = status;
         if status.state == State::Free {

@@ -18,11 +18,11 @@ use crate::{Error, ErrorKind, Result};
 /// The number of bytes of a row from which copy engines are faster than the kernel: 54 instead of 50 GB/s on an H100.
 const COPY_ENGINE_FROM: u64 = 256 << 10;
 
-/// A batch that is being collected: until the event has passed, its trajectories stay pinned, and what collects it stays
-/// there.
+/// A batch that is being collected: until the event has passed, its trajectories stay pinned, and the parts that
+/// collect it stay alive.
 type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<Parts>);
 
-/// What a collection in flight uses.
+/// The parts that a collection in flight uses.
 #[derive(Debug)]
 struct Parts {
     // Fields are dropped in this order; the collector waits for its work.
@@ -30,7 +30,7 @@ struct Parts {
     store: Arc<DeviceStore>,
 }
 
-/// Collects batches of a store into device memory of the caller, as part of the caller's streams.
+/// Collects batches of a store into the caller's device memory, as part of the caller's streams.
 ///
 /// A batch consists of the columns of its [plan](Self::plan), and then of lists of 64-bit integers with a number for each
 /// row: the valid steps of each window, the lengths, and the current steps. After them, the caller's own bytes follow.

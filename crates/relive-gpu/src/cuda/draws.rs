@@ -139,8 +139,8 @@ impl DeviceDraws {
 }
 
 impl DeviceWeights {
-    /// Draws `count` indices with replacement, and leaves them on the device: the same draws as by
-    /// [`Selector::select`], for weights that are the only rank.
+    /// Draws `count` indices with replacement, and leaves them on the device. They are the same draws as those of
+    /// [`Selector::select`], for weights of a single rank.
     ///
     /// # Errors
     /// The errors of [`Selector::select`]; the selection selects each index only once; there is no room for so many
@@ -185,7 +185,8 @@ impl DeviceWeights {
             out_probabilities: out.probabilities.address().0,
             out_importance: out.importance.address().0,
         };
-        // SAFETY: the addresses are those of `out`, which has room for `count` draws, and this waits for the work.
+        // SAFETY: the addresses are those of `out`, which has room for `count` draws, and this function waits for the
+        // work.
         unsafe { self.run(Kernel::Finish, count.div_ceil(32), &parameter)? };
         self.finish()?;
         out.count = count;

@@ -101,7 +101,7 @@ pub trait Driver: Debug + Send + Sync {
     /// call. Fails if the device is no longer usable.
     fn recover(&self) -> Result<()>;
 
-    /// Returns whether copies in this stream take a single call, without which copy engines are slow.
+    /// Returns whether one call can submit several copies in this stream. Without such calls, copy engines are slow.
     fn has_batches(&self, stream: Stream) -> bool;
 
     /// Performs the copies, in any order or concurrently, as part of the stream.

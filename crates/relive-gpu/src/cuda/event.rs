@@ -60,7 +60,7 @@ impl DeviceEvent {
     /// Waits on the host until the device no longer works on what precedes the event, however long this takes.
     pub(super) fn wait_for_end(&self) {
         while let Err(error) = self.finish() {
-            // Otherwise the device has failed, and works on nothing any more.
+            // Any error other than `Unavailable` means that the device has failed and no longer works on anything.
             if error.kind() != ErrorKind::Unavailable {
                 return;
             }

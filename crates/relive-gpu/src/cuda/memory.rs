@@ -34,7 +34,7 @@ impl DeviceBuffer {
     pub fn zeroed(device: &Device, bytes: u64) -> Result<Self> {
         let buffer = Self::new(device, bytes)?;
         if bytes > 0 {
-            // SAFETY: the memory is newly allocated and ours; it outlives the work, for which this waits.
+            // SAFETY: the memory is newly allocated and ours; it outlives the work, because this function waits for it.
             unsafe { device.driver().fill(buffer.memory, 0, bytes, device.stream())? };
             device.synchronize(device.stream())?;
         }

@@ -120,7 +120,7 @@ impl RealDriver {
         // SAFETY: see above.
         let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
         let mut context = ptr::null_mut();
-        // SAFETY: released when this is dropped.
+        // SAFETY: released when this value is dropped.
         check("create a context", unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) })?;
         let (context, architecture) = (context as usize, major * 10 + minor);
         Ok(Self { device, context, version, name, architecture, multiprocessors })

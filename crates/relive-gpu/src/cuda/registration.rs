@@ -10,7 +10,7 @@ use crate::{Error, Result};
 /// The maximum number of bytes in one registration, because drivers refuse several hundred gigabytes at once.
 pub const MAX_REGISTRATION_BYTES: u64 = 64 << 30;
 
-/// Host memory that kernels can read over the bus until this is dropped. It owns the mapping, and unregisters the
+/// Host memory that kernels can read over the bus until this value is dropped. It owns the mapping, and unregisters the
 /// memory before it releases the mapping.
 pub struct HostRegistration {
     device: Device,

@@ -11,7 +11,7 @@ use crate::schema::{Column, MAX_COLUMNS, MAX_NAME_BYTES, MAX_RANK, Schema};
 /// The first bytes of a segment.
 pub(crate) const MAGIC: [u8; 8] = *b"RLVSTORE";
 /// The version of the format.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// The number of bytes of the fixed header.
 pub(crate) const FIXED_BYTES: usize = 256;
 /// The maximum length of a path on Linux.
@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every significant byte is covered by the check sum, or checked on its own.
+        /// Every significant byte is covered by the checksum, or checked on its own.
         #[test]
         fn damage_is_found(at in 0_usize..5000, bit in 0_u8..8) {
             let mut bytes = image(&header());

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::schema::Schema;
+use crate::protocol::slot::{ANSWER_COLUMNS, Slot};
+use crate::schema::{MAX_COLUMNS, Schema};
 
 /// Blocks and arrays start at multiples of this: a line of a GPU's L2 cache, and the size of a bus request.
 pub(crate) const LINE: u64 = 128;
@@ -14,7 +15,8 @@ pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 /// The offset of the schema.
 pub(crate) const SCHEMA_AT: u64 = PAGE;
 /// The number of bytes of a writer's slot.
-pub(crate) const SLOT_BYTES: u64 = 128;
+pub(crate) const SLOT_BYTES: u64 = 256;
+const _: () = assert!(size_of::<Slot>() as u64 == SLOT_BYTES && ANSWER_COLUMNS == MAX_COLUMNS);
 
 /// The place of a column's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

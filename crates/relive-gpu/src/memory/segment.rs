@@ -277,7 +277,7 @@ impl Segment {
     fn words<T: SharedWord>(&self, at: u64, count: u64) -> &[T] {
         let bytes = count * size_of::<T>() as u64;
         assert!(
-            at + bytes <= self.map.len() && at.is_multiple_of(size_of::<T>() as u64),
+            at + bytes <= self.map.len() && at.is_multiple_of(align_of::<T>() as u64),
             "as the layout says"
         );
         // SAFETY: the range is within the mapping, whose start is aligned to 2 MiB and which outlives the borrow. A
@@ -319,13 +319,13 @@ pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
 /// A type that may refer directly to shared memory.
 ///
 /// # Safety
-/// The type must consist of atomics, have no invalid bit patterns, and be aligned to its size or 128.
+/// The type must consist of atomics, have no invalid bit patterns, and be aligned to 128 or less.
 unsafe trait SharedWord {}
 // SAFETY: an atomic integer.
 unsafe impl SharedWord for AtomicU32 {}
 // SAFETY: an atomic integer.
 unsafe impl SharedWord for AtomicU64 {}
-// SAFETY: atomic integers, 128 bytes of them, aligned to 128.
+// SAFETY: atomic integers, 256 bytes of them, aligned to 128.
 unsafe impl SharedWord for Slot {}
 
 /// Refuses files that are not segments, and segments that are not ready.
@@ -337,7 +337,16 @@ fn check_state(file: &File, what: &str) -> Result<()> {
         _ if first != MAKING_MAGIC && first != MAGIC => {
             Err(Error::corrupt(format!("{what} is not a store: it starts with {first:02x?}")))
         }
-        0 => Err(Error::unavailable(format!("{what} is still being created; try again"))),
+        0 => {
+            let creator = word(IDENTITY_AT)?.map_or(0, u64::from_le_bytes);
+            let creator = Some(Identity::from_word(creator)).filter(|creator| creator.word() != 0);
+            Err(Error::unavailable(match creator {
+                Some(dead) if !dead.is_alive() => {
+                    format!("process {} ended while it created {what}; create the store again", dead.pid())
+                }
+                _ => format!("{what} is still being created; try again"),
+            }))
+        }
         IN_USE | CLOSED => Ok(()),
         other => Err(Error::corrupt(format!("{what} has the state {other}, but it must be 0 to {CLOSED}"))),
     }

@@ -15,7 +15,7 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long the link tries to tell a store that rows are released. If the store accepts no data during this time, the
+/// How long the link tries to notify a store that rows are released. If the store accepts no data during this time, the
 /// link closes the connection, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// The number of bytes that are read at once, so that many short steps need few system calls.
@@ -34,7 +34,7 @@ pub(crate) struct Link {
     runtime: Handle,
 }
 
-/// Rows that a store keeps in place until this is dropped or the connection ends.
+/// Rows that a store keeps in place until this value is dropped or the connection ends.
 #[derive(Debug)]
 pub(crate) struct Lease {
     link: Arc<Link>,

@@ -21,7 +21,7 @@ pub(crate) const MAX_ANSWER_BYTES: u64 = 1 << 30;
 /// The maximum number of windows of rows in one answer. Each window takes some work, so a client splits larger
 /// requests, and the server serves other clients between these requests.
 pub(crate) const MAX_ANSWER_PIECES: usize = 1 << 20;
-/// Stands for the generation of a trajectory that does not exist.
+/// Represents the generation of a trajectory that does not exist.
 pub(crate) const GONE: u64 = u64::MAX;
 /// The number of encoded bytes of a pinned row.
 const ROW_BYTES: usize = 40;

@@ -9,8 +9,13 @@ pub(crate) const FINISHED: u32 = 2;
 /// The writer requests a row.
 pub(crate) const WANTS_ROW: u32 = 4;
 
-/// The memory that a writer and the controller share. Fields other than the first two and the last two belong to the
-/// side that has the turn.
+/// The number of columns in a word of [`Slot::answered`].
+const WORD_COLUMNS: usize = 64;
+/// The number of columns for which a slot has room.
+pub(crate) const ANSWER_COLUMNS: usize = 1024;
+
+/// The memory that a writer and the controller share. The fields other than `claim`, `turn`, `heartbeat` and
+/// `waiting` belong to the side that has the turn.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub(crate) struct Slot {
@@ -23,6 +28,8 @@ pub(crate) struct Slot {
     pub(crate) weight: AtomicU32,
     pub(crate) heartbeat: AtomicU64,
     pub(crate) waiting: AtomicU32,
+    /// One bit for each column that the controller has written since the writer's request.
+    pub(crate) answered: [AtomicU64; ANSWER_COLUMNS / WORD_COLUMNS],
 }
 
 /// The contents of a slot, for the side that has the turn.
@@ -55,6 +62,24 @@ impl Slot {
             steps: self.steps.load(Ordering::Relaxed),
             weight: f32::from_bits(self.weight.load(Ordering::Relaxed)),
         }
+    }
+
+    /// Records that the controller has written a column. Must only be called in the controller's turn.
+    pub(crate) fn note_answered(&self, column: usize) {
+        let word = &self.answered[column / WORD_COLUMNS];
+        word.store(word.load(Ordering::Relaxed) | 1 << (column % WORD_COLUMNS), Ordering::Relaxed);
+    }
+
+    /// Returns whether the controller has written a column since the writer's last request. Must only be called in the
+    /// writer's turn.
+    pub(crate) fn is_answered(&self, column: usize) -> bool {
+        let word = self.answered[column / WORD_COLUMNS].load(Ordering::Relaxed);
+        word >> (column % WORD_COLUMNS) & 1 != 0
+    }
+
+    /// Forgets the columns of earlier answers. Must only be called in the writer's turn.
+    pub(crate) fn forget_answers(&self) {
+        self.answered.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     /// Records the writer's progress and request. Must only be called in the writer's turn; the values take effect with

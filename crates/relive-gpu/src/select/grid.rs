@@ -13,7 +13,7 @@ pub const MAX_CAPACITY: u64 = 1 << 39;
 ///
 /// The largest mass has `min(40, 63 - log2(capacity))` bits, so that the sum of all masses fits in 64 bits. For up to
 /// 2²³ (8 million) indices, the unit is 2⁻⁴⁰ of the largest mass; for 2³⁰ (a billion), it is 2⁻³³. All ranks have the
-/// same grid, because it only depends on the largest mass and the number of indices of all ranks. Selections are
+/// same grid, because it depends only on the largest mass and the number of indices of all ranks. Selections are
 /// refused if the mean mass is below 256 units, because rounding would change the probabilities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid {

@@ -113,7 +113,7 @@ pub(crate) fn largest_key(weight: f32) -> u64 {
     u64::from(!weight.to_bits())
 }
 
-/// A scan for the largest weights. It skips tiles that only have weights that are too small.
+/// A scan for the largest weights. It skips tiles whose weights are all too small.
 struct Largest<'a> {
     first: u64,
     weights: &'a [f32],

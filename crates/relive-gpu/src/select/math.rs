@@ -1,6 +1,6 @@
 //! Logarithms and powers with the same bits on every CPU and GPU.
 //!
-//! Math libraries differ in the last bits, and fused multiply-adds round differently. These functions only use
+//! Math libraries differ in the last bits, and fused multiply-adds round differently. These functions use only
 //! additions, subtractions, multiplications and divisions of f64, which IEEE 754 rounds the same everywhere.
 //! `kernels/math.cuh` has the same operations in the same order, with instructions that a compiler must not fuse.
 

@@ -25,7 +25,7 @@ use crate::store::{Pinned, PinnedRow, Reader};
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a client may stall while it receives an answer, because its pins prevent rows from being replaced.
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
-/// The maximum number of pieces sent at once, which is a limit of Linux.
+/// The maximum number of pieces sent in one call, which is a limit of Linux.
 const PIECES: usize = 1024;
 /// The number of rows that are pinned at once, before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
@@ -307,7 +307,7 @@ impl ClientPins<'_> {
         let step = self.reader.schema().step_bytes(window.column);
         let (start, _) = self.reader.segment().row(window.column, row.local);
         // SAFETY: the steps are below the row's length, so they are within the table, which the reader keeps alive. The
-        // row is pinned while this is borrowed, so nobody writes to it.
+        // row is pinned while the slice is borrowed, so nobody writes to it.
         unsafe {
             std::slice::from_raw_parts(start.add(narrow(found.begin * step)), narrow(found.count * step))
         }

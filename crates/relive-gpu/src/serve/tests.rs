@@ -156,7 +156,7 @@ fn rows_pinned_by_another_rank_stay_until_unpinned() {
     drop(pinned);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);
     // The trajectory was sampled for the last time, and no longer exists.
-    let held = ranks.remote.hold(&[6]).unwrap();
+    let held = ranks.remote.hold(&[6]).unwrap().0;
     assert_eq!((held.rows()[0].sampled, held.rows().len()), (2, 1));
     drop(held);
     eventually("pins are taken back", || pins(&ranks.stores[1]) == 0);

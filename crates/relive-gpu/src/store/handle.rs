@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 
 use super::controller::{self, Controller, Place};
 use super::inner::{Inner, WriterSlots};
@@ -132,6 +132,7 @@ impl Store {
             state: Mutex::new(Controller::new(&options.removal, options.capacity, options.seed)),
             reader: Reader::new(Arc::clone(&segment), Arc::clone(&metrics))?,
             writers: Mutex::new(WriterSlots::new(segment.slots().len())),
+            scanning: ReentrantMutex::default(),
             known: Mutex::default(),
             options,
             segment,
@@ -319,10 +320,11 @@ impl Store {
     pub fn take_changes(&self) -> Vec<Change> {
         let segment = &self.inner.segment;
         let rows = self.inner.state.lock().take_changed();
-        let change = |local: u64| Change {
-            local,
-            weight: f32::from_bits(segment.weights()[narrow(local)].load(Ordering::Relaxed)),
-            inserted: segment.inserted()[narrow(local)].load(Ordering::Relaxed),
+        // The number is read first: if the row is replaced in between, its trajectory has a later number than this one.
+        let change = |local: u64| {
+            let inserted = segment.inserted()[narrow(local)].load(Ordering::Acquire);
+            let weight = f32::from_bits(segment.weights()[narrow(local)].load(Ordering::Acquire));
+            Change { local, weight, inserted }
         };
         rows.into_iter().map(change).collect()
     }

@@ -1,12 +1,13 @@
 //! The part of a store in its controller's process, and how it makes room.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 
 use super::controller::{self, Controller, Place};
 use super::options::{Candidate, Removal, StoreOptions};
@@ -33,7 +34,11 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<Controller>,
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
+    /// Held only briefly: a removal function is never called with it.
     pub(crate) writers: Mutex<WriterSlots>,
+    /// Held during a scan. Its value is whether this thread is already scanning, since a removal function may try to
+    /// start another scan.
+    pub(crate) scanning: ReentrantMutex<Cell<bool>>,
     /// The checkpoint that this store last wrote to a folder or was loaded from, identified by its random number.
     pub(crate) known: Mutex<HashMap<PathBuf, u64>>,
     pub(super) _names: Vec<Name>,
@@ -144,7 +149,7 @@ impl Inner {
     }
 
     /// Evicts until one more row may be selectable, or nothing can be evicted.
-    fn make_room(&self) {
+    pub(super) fn make_room(&self) {
         let Some(most) = self.options.max_selectable else { return };
         let over = |state: &Controller| state.selectable() >= most;
         match &self.options.removal {
@@ -197,6 +202,10 @@ impl Inner {
 pub(crate) struct WriterSlots {
     pub(crate) slots: Vec<WriterSlot>,
     pub(crate) starved: bool,
+    /// Finished trajectories that no scan has returned yet.
+    pub(crate) finished: Vec<Place>,
+    /// The number of abandoned trajectories that no scan has returned yet.
+    pub(crate) aborted: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -209,6 +218,6 @@ pub(crate) struct WriterSlot {
 
 impl WriterSlots {
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots: vec![WriterSlot::default(); slots], starved: false }
+        Self { slots: vec![WriterSlot::default(); slots], starved: false, finished: Vec::new(), aborted: 0 }
     }
 }

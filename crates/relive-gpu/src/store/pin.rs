@@ -39,13 +39,13 @@ impl Reader {
         self.pin_all(indices, true)
     }
 
-    /// Pins those trajectories that still exist, but without counting a sample, because they are not sampled or were
-    /// counted elsewhere.
+    /// Like [`pin_present`](Self::pin_present), but does not count samples, because the trajectories are not sampled or
+    /// were counted elsewhere.
     ///
     /// # Errors
     /// Same as [`pin_present`](Self::pin_present).
-    pub fn hold(&self, indices: &[u64]) -> Result<Pinned> {
-        Ok(self.pin_all(indices, false)?.0)
+    pub fn hold(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
+        self.pin_all(indices, false)
     }
 
     pub(crate) fn pin_all(&self, indices: &[u64], is_sample: bool) -> Result<(Pinned, Vec<usize>)> {

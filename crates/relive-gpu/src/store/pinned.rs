@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::peers::Lease;
 use crate::schema::Schema;
 
-/// Trajectories that are not replaced until this is dropped.
+/// Trajectories that are not replaced until this value is dropped.
 #[derive(Debug)]
 pub struct Pinned {
     reader: Reader,
@@ -47,6 +47,14 @@ impl Pinned {
         self.leases.iter().find(|(of, _)| *of == rank).map(|(_, lease)| lease)
     }
 
+    /// Releases the pins of the rows for which `keep` returns false. Rows on other machines stay pinned until this
+    /// value is dropped.
+    pub fn retain(&mut self, mut keep: impl FnMut(&PinnedRow) -> bool) {
+        let (kept, dropped) = std::mem::take(&mut self.rows).into_iter().partition(|row| keep(row));
+        self.rows = kept;
+        self.release(&dropped);
+    }
+
     /// Returns the trajectories, in the requested order.
     #[must_use]
     pub fn rows(&self) -> &[PinnedRow] {
@@ -74,8 +82,8 @@ impl Pinned {
         let owner = self.reader.place(pinned.index)?.local()?;
         let (start, _) = owner.segment.row(column, owner.shard.local(pinned.index)?);
         let bytes = pinned.length * self.schema().step_bytes(column);
-        // SAFETY: the bytes are within the mapping, which this keeps alive, and were written before the row became
-        // selectable. The protocol forbids writes to the row while it is pinned.
+        // SAFETY: the bytes are within the mapping, which this value keeps alive, and were written before the row
+        // became selectable. The protocol forbids writes to the row while it is pinned.
         Ok(unsafe { std::slice::from_raw_parts(start, narrow(bytes)) })
     }
 
@@ -119,10 +127,11 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
-    fn drop(&mut self) {
+impl Pinned {
+    /// Releases the pins of rows in this machine's memory.
+    fn release(&self, rows: &[PinnedRow]) {
         let mut owners: Vec<&Shared> = Vec::new();
-        for row in &self.rows {
+        for row in rows {
             let place = self.reader.place(row.index).expect("was pinned by it");
             // Rows on other machines are released with their leases.
             let Ok(owner) = place.local() else { continue };
@@ -132,5 +141,11 @@ impl Drop for Pinned {
             }
         }
         owners.iter().for_each(|owner| owner.notify_released());
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        self.release(&self.rows);
     }
 }

@@ -192,12 +192,14 @@ impl Shared {
             sampled.fetch_sub(1, Ordering::SeqCst);
             return None;
         }
-        if before + 1 == limit {
+        // Any process with the segment can write the count.
+        let sampled_times = before.saturating_add(1);
+        if sampled_times == limit {
             segment.weights()[at].store(0, Ordering::SeqCst);
             segment.note_change();
             segment.exhausted().fetch_add(1, Ordering::Release);
         }
-        Some(before + 1)
+        Some(sampled_times)
     }
 
     /// Releases a pin on a row.

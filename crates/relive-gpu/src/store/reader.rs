@@ -164,6 +164,12 @@ impl Reader {
         self.shared.segment.capacity()
     }
 
+    /// Returns how many times a trajectory of this rank can be sampled; 0 means that there is no limit.
+    #[must_use]
+    pub fn max_times_sampled(&self) -> u64 {
+        self.shared.segment.header().shape.max_times_sampled
+    }
+
     /// Returns the counters of this process's use of the store.
     #[must_use]
     pub fn metrics(&self) -> MetricsSnapshot {

@@ -54,8 +54,8 @@ impl Writing {
     pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         let (start, bytes) = self.store.segment.row(column, self.place.row);
-        // SAFETY: the bytes are within the mapping, which this keeps alive. The row is in the state writing, and only
-        // this value owns it; `&mut self` keeps the slice unique.
+        // SAFETY: the bytes are within the mapping, which this value keeps alive. The row is in the state writing, and
+        // only this value owns it; `&mut self` keeps the slice unique.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
@@ -73,6 +73,12 @@ impl Writing {
         }
         let begin = narrow(step * bytes);
         Ok(&mut self.column(column)?[begin..begin + narrow(bytes)])
+    }
+
+    /// Evicts what [`commit`](Self::commit) would evict. If the removal function fails, the caller can still abandon
+    /// the trajectory by dropping this value.
+    pub fn make_room(&self) {
+        self.store.make_room();
     }
 
     /// Makes the trajectory selectable, with the given number of steps and the given weight. With weight 0 it is kept,

@@ -101,11 +101,28 @@ impl Writer {
         self.slot
     }
 
-    /// Waits until this writer has a row and its turn. Returns at once if it already has a row and its turn.
+    /// Returns whether the controller has written a column in answer to the last [request](Self::request).
     ///
     /// # Errors
-    /// `Unavailable` if that takes longer than `patience`, or the controller has ended or closed the store.
+    /// The column does not exist, or this writer does not have a row and its turn.
+    pub fn is_answered(&self, column: usize) -> Result<bool> {
+        check_column(self.schema(), column)?;
+        self.check_row()?;
+        Ok(self.slot().is_answered(column))
+    }
+
+    /// Waits until this writer has a row and its turn. Returns immediately if it already has a row and its turn.
+    ///
+    /// # Errors
+    /// The writer has an unfinished trajectory. `Unavailable` if the wait takes longer than `patience`, or the
+    /// controller has ended or closed the store.
     pub fn acquire(&mut self, patience: Duration) -> Result<()> {
+        if self.steps > 0 {
+            return Err(Error::invalid(format!(
+                "writer {} has an unfinished trajectory of {} steps; finish or abandon it first",
+                self.slot, self.steps
+            )));
+        }
         let deadline = deadline(patience);
         loop {
             self.wait_until(deadline, patience)?;
@@ -197,9 +214,9 @@ impl Writer {
         check_column(self.schema(), column)?;
         self.check_row()?;
         let (start, bytes) = self.segment.row(column, self.slot().contents().row);
-        // SAFETY: the bytes are within the mapping, which this keeps alive. The row was assigned to this slot and is in
-        // the state writing; in this writer's turn nobody else accesses it, and the turn cannot end while `&mut self`
-        // is borrowed.
+        // SAFETY: the bytes are within the mapping, which this writer keeps alive. The row was assigned to this slot
+        // and is in the state writing; in this writer's turn nobody else accesses it, and the turn cannot end while
+        // `&mut self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }
 
@@ -241,6 +258,7 @@ impl Writer {
     /// This writer does not have a row and its turn.
     pub fn request(&mut self) -> Result<()> {
         self.check_row()?;
+        self.slot().forget_answers();
         self.slot().say(HAS_ROW, self.steps, 0.0);
         self.hand_over();
         kill_point!("requested");

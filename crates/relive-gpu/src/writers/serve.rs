@@ -1,5 +1,6 @@
 //! The controller's side of writers: their requests, and how they are handled.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The corresponding time while writers are waiting for rows. It is shorter because dropping a batch frees rows without
 /// waking this wait.
 const STARVED_EVERY: Duration = Duration::from_millis(5);
+
+/// Marks the scan as over when dropped.
+struct Scanning<'a>(&'a Cell<bool>);
+
+impl Drop for Scanning<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
 
 /// A request from a writer that is waiting for the controller's part of its current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,28 +57,109 @@ pub struct Scan {
 
 impl Store {
     /// Visits all writers: makes finished trajectories selectable, assigns rows to writers that need them, reclaims the
-    /// rows of writers that have ended, and returns new requests.
+    /// rows of writers that have ended, and returns new requests. Waits for a scan by another thread to end.
     ///
     /// # Errors
-    /// The system does not show which processes are alive.
+    /// The store's removal function scans, or the system does not show which processes are alive. The next scan returns
+    /// what this one has found.
     pub fn scan(&self) -> Result<Scan> {
-        let mut writers = self.inner.writers.lock();
-        let mut scan = Scan::default();
+        let scanning = self.inner.scanning.lock();
+        if scanning.replace(true) {
+            return Err(Error::invalid("a removal function cannot scan the store that calls it"));
+        }
+        let _until_return = Scanning(&scanning);
+        let mut scan = self.take_undelivered();
         let now = futex::now_ms();
         for (number, slot) in self.inner.segment.slots().iter().enumerate() {
-            let claim = slot.claim.load(Ordering::Acquire);
-            if claim == NOBODY {
-                continue;
-            }
-            let remembered = &mut writers.slots[number];
-            if claim == LEFT || remembered.is_dead(slot, claim, now) {
-                remembered.reap(&self.inner, slot, claim, &mut scan);
-            } else if slot.controllers_turn() && !remembered.reported {
-                remembered.answer(&self.inner, slot, number, &mut scan)?;
+            if let Err(error) = self.visit(number, slot, now, &mut scan) {
+                self.put_back(scan);
+                return Err(error);
             }
         }
-        writers.starved = scan.starved > 0;
+        self.inner.writers.lock().starved = scan.starved > 0;
         Ok(scan)
+    }
+
+    /// Takes back the result of a scan that the caller could not process; the next scan returns it again.
+    pub fn put_back(&self, scan: Scan) {
+        let mut writers = self.inner.writers.lock();
+        for request in scan.requests {
+            if let Some(slot) = writers.slots.get_mut(request.slot) {
+                slot.reported = false;
+            }
+        }
+        let shard = self.inner.shard;
+        let place = |inserted: Inserted| {
+            let row = shard.local(inserted.index).ok()?;
+            Some(Place { row, generation: inserted.generation })
+        };
+        writers.finished.extend(scan.finished.into_iter().filter_map(place));
+        writers.aborted += scan.aborted;
+    }
+
+    fn take_undelivered(&self) -> Scan {
+        let mut writers = self.inner.writers.lock();
+        let finished = std::mem::take(&mut writers.finished);
+        let finished = finished.into_iter().map(|place| inserted(&self.inner, place)).collect();
+        Scan { finished, aborted: std::mem::take(&mut writers.aborted), ..Scan::default() }
+    }
+
+    /// Handles the request of one writer, if it has one, or its end.
+    fn visit(&self, number: usize, slot: &Slot, now: u64, scan: &mut Scan) -> Result<()> {
+        let claim = slot.claim.load(Ordering::Acquire);
+        if claim == NOBODY {
+            return Ok(());
+        }
+        let mut writers = self.inner.writers.lock();
+        let remembered = &mut writers.slots[number];
+        let has_ended = claim == LEFT || remembered.is_dead(slot, claim, now);
+        if !has_ended && (slot.writers_turn() || remembered.reported) {
+            return Ok(());
+        }
+        let contents = slot.contents();
+        let is_finished = slot.controllers_turn() && contents.flags & FINISHED != 0;
+        if let (Some(place), false, false) = (remembered.place, has_ended, is_finished) {
+            remembered.reported = true;
+            let index = self.inner.shard.global(place.row);
+            scan.requests.push(Request { slot: number, index, step: u64::from(contents.steps) });
+            return Ok(());
+        }
+        let place = remembered.place.take();
+        remembered.reported = false;
+        // Settling and assigning rows may call a removal function, which may use the store.
+        drop(writers);
+        match place {
+            Some(place) if is_finished => settle(&self.inner, place, contents, scan),
+            Some(place) => give_up(&self.inner, place, scan),
+            None => {}
+        }
+        if has_ended {
+            if claim != LEFT {
+                Metrics::add(&self.inner.metrics.dead_writers, 1);
+            }
+            slot.clear(NOBODY);
+            return Ok(());
+        }
+        slot.clear_row();
+        if contents.flags & WANTS_ROW != 0 && !self.assign_row(number, slot)? {
+            scan.starved += 1;
+            return Ok(());
+        }
+        give(slot);
+        Ok(())
+    }
+
+    /// Assigns a row to a writer. Returns `false` if no row is free.
+    fn assign_row(&self, number: usize, slot: &Slot) -> Result<bool> {
+        match self.inner.allocate() {
+            Ok(place) => {
+                self.inner.writers.lock().slots[number].place = Some(place);
+                slot.assign(place.row, place.generation);
+                Ok(true)
+            }
+            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Waits until a writer appears to need something; call [`scan`](Self::scan) then. Returns `false` after
@@ -123,14 +214,15 @@ impl Store {
         Ok(())
     }
 
-    /// Writes to the current step of a writer whose request has been reported and whose turn has not been given back
-    /// yet.
+    /// Writes a column of the current step of a writer whose request has been reported and whose turn has not been given
+    /// back yet. The writer sees which columns were written.
     ///
     /// # Errors
     /// The request or column does not exist, or the length differs from the length of one step of the column.
     pub fn answer(&self, slot: usize, column: usize, bytes: &[u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
             crate::memory::segment::write(start, &bytes[..count]);
+            self.inner.segment.slots()[slot].note_answered(column);
         })
     }
 
@@ -198,58 +290,6 @@ impl WriterSlot {
         self.looked_ms = now;
         claims::is_dead(claim)
     }
-
-    /// Reclaims the row of a writer that has ended.
-    fn reap(&mut self, store: &Inner, slot: &Slot, claim: u64, scan: &mut Scan) {
-        let contents = slot.contents();
-        let finished = slot.controllers_turn() && contents.flags & FINISHED != 0;
-        if let Some(place) = self.place.take() {
-            if finished {
-                settle(store, place, contents, scan);
-            } else {
-                give_up(store, place, scan);
-            }
-        }
-        self.reported = false;
-        if claim != LEFT {
-            Metrics::add(&store.metrics.dead_writers, 1);
-        }
-        slot.clear(NOBODY);
-    }
-
-    /// Handles the request from a writer that has handed the turn to the controller.
-    fn answer(&mut self, store: &Inner, slot: &Slot, number: usize, scan: &mut Scan) -> Result<()> {
-        let contents = slot.contents();
-        match self.place {
-            Some(place) if contents.flags & FINISHED == 0 => {
-                self.reported = true;
-                let index = store.shard.global(place.row);
-                scan.requests.push(Request { slot: number, index, step: u64::from(contents.steps) });
-                return Ok(());
-            }
-            Some(place) => {
-                self.place = None;
-                settle(store, place, contents, scan);
-                slot.clear_row();
-            }
-            None => slot.clear_row(),
-        }
-        if contents.flags & WANTS_ROW != 0 {
-            match store.allocate() {
-                Ok(place) => {
-                    self.place = Some(place);
-                    slot.assign(place.row, place.generation);
-                }
-                Err(error) if error.kind() == ErrorKind::Unavailable => {
-                    scan.starved += 1;
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        give(slot);
-        Ok(())
-    }
 }
 
 /// Makes a finished trajectory selectable, if the writer's values are valid.
@@ -258,11 +298,14 @@ fn settle(store: &Inner, place: Place, contents: SlotContents, scan: &mut Scan) 
     match (length, check_weight(contents.weight)) {
         (Ok(length), Ok(())) => {
             store.commit(place, length, contents.weight);
-            let index = store.shard.global(place.row);
-            scan.finished.push(Inserted { index, generation: place.generation });
+            scan.finished.push(inserted(store, place));
         }
         _ => give_up(store, place, scan),
     }
+}
+
+fn inserted(store: &Inner, place: Place) -> Inserted {
+    Inserted { index: store.shard.global(place.row), generation: place.generation }
 }
 
 fn give_up(store: &Inner, place: Place, scan: &mut Scan) {

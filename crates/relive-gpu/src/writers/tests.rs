@@ -136,7 +136,7 @@ fn answer(store: &Store, scan: &Scan) {
 
 /// Checks that every byte of a finished trajectory is its writer's.
 fn check(store: &Store, inserted: Inserted) {
-    let pinned = store.reader().hold(&[inserted.index]).unwrap();
+    let pinned = store.reader().hold(&[inserted.index]).unwrap().0;
     let Some(row) = pinned.rows().first().filter(|row| row.generation == inserted.generation) else { return };
     let [tokens, actions, checks] = [0, 1, 2].map(|column| pinned.bytes(0, column).unwrap());
     let nonce = u64::from_le_bytes(tokens[..8].try_into().unwrap());

@@ -9,7 +9,7 @@ const SCALE: f32 = 1.0 / 255.0;
 pub enum Inputs<'a> {
     /// Rows of floats.
     Floats(&'a [f32]),
-    /// Images of bytes; each byte stands for its value divided by 255. If the first layer is a convolution, it reads
+    /// Images of bytes; each byte represents its value divided by 255. If the first layer is a convolution, it reads
     /// the bytes directly, without converting the batch to float32.
     Bytes(&'a [u8]),
 }

@@ -19,7 +19,8 @@ impl Clone for Item {
     }
 }
 
-/// What an iterator returns while it has no item. It is then asked again, unless its flow has been dropped meanwhile.
+/// The value that an iterator returns while it has no item. The iterator is then polled again, unless its flow has been
+/// dropped in the meantime.
 #[pyclass(frozen, module = "relive._native", name = "FlowNotYet")]
 pub(crate) struct NotYet;
 

@@ -36,8 +36,9 @@ pub(super) enum BatchFailure {
 pub(super) enum PendingBatch {
     /// Collection has not started.
     Pinned(Arc<Pinned>),
-    /// The thread is collecting it.
-    Submitted(Receiver<Done>),
+    /// The thread is collecting it. The trajectories stay pinned until the batch is returned, so that what a store
+    /// removes in the meantime does not depend on the thread's speed, and so that a checkpoint contains them.
+    Submitted(Receiver<Done>, Arc<Pinned>),
     /// The device is collecting it.
     OnDevice(DeviceBatch),
 }
@@ -80,8 +81,8 @@ impl Background {
     pub(super) fn begin(&self, pinned: Arc<Pinned>, steps: &[u64]) -> PendingBatch {
         let Some(jobs) = &self.jobs else { return PendingBatch::Pinned(pinned) };
         let (done, receiver) = mpsc::channel();
-        match jobs.send(Job { pinned, steps: steps.to_vec(), done }) {
-            Ok(()) => PendingBatch::Submitted(receiver),
+        match jobs.send(Job { pinned: Arc::clone(&pinned), steps: steps.to_vec(), done }) {
+            Ok(()) => PendingBatch::Submitted(receiver, pinned),
             Err(mpsc::SendError(job)) => PendingBatch::Pinned(job.pinned),
         }
     }
@@ -98,11 +99,11 @@ impl Background {
     ) -> Result<Batch, Box<BatchFailure>> {
         let done = match batch {
             PendingBatch::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)),
-            PendingBatch::Submitted(receiver) => match wait(py, receiver) {
+            PendingBatch::Submitted(receiver, pinned) => match wait(py, receiver) {
                 (Ok(done), _) => done,
                 (Err(error), receiver) => {
                     return Err(Box::new(BatchFailure::Interrupted(
-                        PendingBatch::Submitted(receiver),
+                        PendingBatch::Submitted(receiver, pinned),
                         error,
                     )));
                 }

@@ -3,7 +3,7 @@
 use relive_gpu::select::{
     Order, Part, Pool, Selected, Selection, Selector, Summary, Weights, WeightsConfig, philox, power,
 };
-use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard};
+use relive_gpu::{Change, ErrorKind, Pinned, PinnedRow, Reader, Shard};
 
 use super::changes::Follower;
 use super::raise::{Failed, Result};
@@ -50,6 +50,9 @@ pub(super) struct Draws {
     pub(super) seed: u64,
     pub(super) selection: Selection,
     steps: Steps,
+    /// The rows of a batch that could not be completed, if samples are limited: the next batch begins with these rows,
+    /// because they have been counted as sampled.
+    pub(super) unfinished: Option<(Drawn, Pinned)>,
 }
 
 impl Draws {
@@ -80,6 +83,7 @@ impl Draws {
             seed,
             selection,
             steps,
+            unfinished: None,
         })
     }
 
@@ -87,24 +91,91 @@ impl Draws {
     pub(super) fn draw(&mut self, count: u64) -> Result<(Drawn, Pinned)> {
         self.follow()?;
         let step = self.selector.step();
-        let (mut drawn, mut pinned) = (Drawn::default(), self.reader.pin(&[])?);
+        let (mut drawn, mut pinned) = match self.unfinished.take() {
+            Some(begun) => begun,
+            None => (Drawn::default(), self.reader.pin(&[])?),
+        };
+        let begun = usize::from(drawn.len() > 0);
+        match self.draw_rest(count, &mut drawn, &mut pinned) {
+            Ok(round) => {
+                self.compute_importance(&mut drawn, begun + round);
+                self.complete(&mut drawn, &pinned, step, 0..);
+                Ok((drawn, pinned))
+            }
+            Err(failed) => {
+                self.unfinished = (self.limits_samples() && drawn.len() > 0).then_some((drawn, pinned));
+                Err(failed)
+            }
+        }
+    }
+
+    /// Completes a batch. Returns the number of rounds before the last one.
+    fn draw_rest(&mut self, count: u64, drawn: &mut Drawn, pinned: &mut Pinned) -> Result<usize> {
         for round in 0..MAX_ROUNDS {
-            let wanted = count - drawn.len();
-            let selected = self.select(wanted)?;
-            let (present, missing) = self.reader.pin_present(&selected.indices)?;
+            let selected = self.select(count - drawn.len())?;
+            let (present, missing) = self.pin_drawn(&selected.indices)?;
             // If a selection has distinct indices, a second selection could return indices of the first one.
             if missing.is_empty() || !self.selects_once() {
                 drawn.add(&selected, &missing);
                 pinned.append(present)?;
             }
             if drawn.len() == count {
-                self.compute_importance(&mut drawn, round);
-                self.complete(&mut drawn, &pinned, step, 0..);
-                return Ok((drawn, pinned));
+                return Ok(round);
             }
             self.scan_all()?;
         }
         Err(too_many_rounds(count))
+    }
+
+    /// Pins drawn trajectories and counts their samples. Also returns the positions of the other draws: their
+    /// trajectories were removed or replaced after their weights were read, or were sampled the maximum number of
+    /// times. If samples are limited and a selection with distinct indices lacks some, no sample is counted, because
+    /// the whole selection is repeated.
+    pub(super) fn pin_drawn(&mut self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
+        let limits_samples = self.limits_samples();
+        let (mut pinned, mut missing) =
+            if limits_samples { self.reader.hold(indices)? } else { self.reader.pin_present(indices)? };
+        self.drop_replaced(&mut pinned, &mut missing, indices.len());
+        if !limits_samples || (self.selects_once() && !missing.is_empty()) {
+            return Ok((pinned, missing));
+        }
+        let positions = others(&missing, indices.len());
+        let held: Vec<u64> = pinned.rows().iter().map(|row| row.index).collect();
+        let (counted, exhausted) = self.reader.pin_present(&held)?;
+        missing.extend(exhausted.into_iter().map(|at| positions[at]));
+        missing.sort_unstable();
+        self.note_exhausted(&counted)?;
+        Ok((counted, missing))
+    }
+
+    fn limits_samples(&self) -> bool {
+        self.reader.max_times_sampled() > 0
+    }
+
+    /// Releases rows whose trajectory is not the one whose weight was read, and adds their positions to `missing`.
+    fn drop_replaced(&self, pinned: &mut Pinned, missing: &mut Vec<usize>, draws: usize) {
+        let shard = self.reader.shard();
+        let is_same = |row: &PinnedRow| {
+            let place = shard.local(row.index).ok().and_then(|local| usize::try_from(local).ok());
+            let read = place.and_then(|place| self.inserted.get(place));
+            read.is_some_and(|&read| read == among_ranks(shard, row.inserted))
+        };
+        if pinned.rows().iter().all(is_same) {
+            return;
+        }
+        let rows = others(missing, draws).into_iter().zip(pinned.rows());
+        let replaced: Vec<usize> = rows.filter(|(_, row)| !is_same(row)).map(|(at, _)| at).collect();
+        missing.extend(replaced);
+        missing.sort_unstable();
+        pinned.retain(is_same);
+    }
+
+    /// Sets the weights of trajectories that cannot be sampled again to 0.
+    fn note_exhausted(&mut self, counted: &Pinned) -> Result<()> {
+        let limit = self.reader.max_times_sampled();
+        let exhausted: Vec<u64> =
+            counted.rows().iter().filter(|row| row.sampled >= limit).map(|row| row.index).collect();
+        Ok(self.weights.update(&exhausted, &vec![0.0; exhausted.len()])?)
     }
 
     fn select(&mut self, count: u64) -> Result<Selected> {
@@ -127,7 +198,16 @@ impl Draws {
 
     /// Pins earlier draws, which must still exist.
     pub(super) fn pin_again(&self, drawn: &Drawn) -> Result<Pinned> {
-        let pinned = self.reader.pin(&drawn.indices)?;
+        // The draws were counted before the state was saved.
+        let (pinned, missing) = self.reader.hold(&drawn.indices)?;
+        if let Some(&at) = missing.first() {
+            let text = format!(
+                "the state has trajectory {} of generation {}, which the store no longer has: the state belongs to \
+                 another store, or the store has changed since",
+                drawn.indices[at], drawn.generations[at]
+            );
+            return Err(Failed::new(ErrorKind::NotFound, text));
+        }
         let other = pinned
             .rows()
             .iter()
@@ -160,7 +240,7 @@ impl Draws {
             Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),
             held => held,
         };
-        let pinned = held?;
+        let (pinned, _) = held?;
         let same = pinned.rows().iter().map(|row| row.generation).eq(drawn.generations.iter().copied());
         Ok(same.then_some(pinned))
     }
@@ -227,8 +307,10 @@ impl Draws {
         self.has_scanned = false;
         self.changes = self.reader.changes();
         let mut now = vec![0.0; self.inserted.len()];
-        self.reader.read_weights(&mut now)?;
+        // The numbers are read first: if a row is replaced in between, its trajectory has a later number than the one
+        // that is read here, and is not mistaken for the earlier one.
         self.reader.read_inserted(&mut self.inserted)?;
+        self.reader.read_weights(&mut now)?;
         let shard = self.reader.shard();
         self.inserted.iter_mut().for_each(|number| *number = among_ranks(shard, *number));
         let (mut indices, mut weights) = (Vec::new(), Vec::new());
@@ -247,6 +329,12 @@ impl Draws {
         self.has_scanned = true;
         Ok(())
     }
+}
+
+/// Returns the positions below `count` that are not in the sorted list `missing`.
+fn others(missing: &[usize], count: usize) -> Vec<usize> {
+    let mut missing = missing.iter().peekable();
+    (0..count).filter(|at| missing.next_if(|&next| next == at).is_none()).collect()
 }
 
 /// Returns an insertion number that can be compared between ranks: the first trajectory of every rank precedes the

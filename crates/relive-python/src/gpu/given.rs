@@ -37,7 +37,7 @@ pub(super) fn insert(
         let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
         let last = left <= SLICE && deadline.is_some();
         let hub = hub.get(py)?;
-        let outcome = py.detach(|| copy(hub.store(), &bytes, length, weight, left.min(SLICE)));
+        let outcome = py.detach(|| copy(hub.store(), &bytes, (length, weight), left.min(SLICE), raised));
         match outcome {
             // A signal handler may have raised an exception within the caller's removal function.
             Err(error)
@@ -47,18 +47,33 @@ pub(super) fn insert(
             {
                 py.check_signals()?;
             }
-            outcome => return outcome.or_raise(py),
+            outcome => {
+                let inserted = outcome.or_raise(py)?;
+                return inserted
+                    .ok_or_else(|| invalid(py, "the removal function raised an exception".to_owned()));
+            }
         }
     }
 }
 
-fn copy(store: &Store, columns: &[&[u8]], length: u64, weight: f32, patience: Duration) -> Result<Inserted> {
+/// Returns `None` if the caller's removal function raised an exception; the trajectory is then not in the store.
+fn copy(
+    store: &Store,
+    columns: &[&[u8]],
+    (length, weight): (u64, f32),
+    patience: Duration,
+    raised: &Raised,
+) -> Result<Option<Inserted>> {
     let mut writing = if patience.is_zero() { store.begin()? } else { store.begin_within(patience)? };
+    writing.make_room();
+    if raised.with(|raised| raised.is_some()) {
+        return Ok(None);
+    }
     for (position, bytes) in columns.iter().enumerate() {
         // The shapes were checked, and the row has room for the maximum number of steps.
         writing.column(position)?[..bytes.len()].copy_from_slice(bytes);
     }
-    writing.commit(length, weight)
+    writing.commit(length, weight).map(Some)
 }
 
 /// Converts a weight to the store's type.

@@ -397,6 +397,7 @@ impl Work {
             let batch = self.collecting.begin(pinned, &drawn.steps);
             queue.push_back((drawn, batch));
         }
+        self.draws.unfinished = None;
         (self.queue, self.draws.seed, self.draws.selector) = (queue, seed, selector);
         Ok(())
     }

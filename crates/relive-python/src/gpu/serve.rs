@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(50);
 pub(super) type Scanned = (Vec<(usize, u64, u64)>, Vec<(u64, u64)>, u64, u64);
 
 /// Handles requests from writers. Waits for a request until `timeout` seconds have passed or the store is closed.
-pub(super) fn scan(py: Python<'_>, hub: &Shared<Arc<Hub>>, timeout: f64) -> PyResult<Scanned> {
+pub(super) fn scan(py: Python<'_>, hub: &Shared<Arc<Hub>>, timeout: f64) -> PyResult<Scan> {
     let patience = Duration::try_from_secs_f64(timeout)
         .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
     let begin = Instant::now();
@@ -31,14 +31,19 @@ pub(super) fn scan(py: Python<'_>, hub: &Shared<Arc<Hub>>, timeout: f64) -> PyRe
         let found = py.detach(|| store.scan()).or_raise(py)?;
         let left = patience.saturating_sub(begin.elapsed());
         if has_news(&found) || left.is_zero() {
-            let Scan { requests, finished, aborted, starved, .. } = found;
-            let requests = requests.into_iter().map(|Request { slot, index, step }| (slot, index, step));
-            let finished = finished.into_iter().map(|Inserted { index, generation }| (index, generation));
-            return Ok((requests.collect(), finished.collect(), aborted, starved));
+            return Ok(found);
         }
         py.detach(|| store.wait_for_writers(left.min(SLICE)));
         py.check_signals()?;
     }
+}
+
+/// Returns the results of a scan in Python's form.
+pub(super) fn scanned(found: Scan) -> Scanned {
+    let Scan { requests, finished, aborted, starved, .. } = found;
+    let requests = requests.into_iter().map(|Request { slot, index, step }| (slot, index, step));
+    let finished = finished.into_iter().map(|Inserted { index, generation }| (index, generation));
+    (requests.collect(), finished.collect(), aborted, starved)
 }
 
 fn has_news(found: &Scan) -> bool {
@@ -55,10 +60,14 @@ pub(super) fn observe<'py>(
     let described = column_at(py, store.schema(), column)?;
     let step = bytes_of(described);
     let mut block = buffer::zeroed(step.saturating_mul(writers.len()))?;
-    for (at, &writer) in writers.iter().enumerate() {
-        let place = &mut block.bytes_mut()[at * step..(at + 1) * step];
-        store.observe(writer, column, place).or_raise(py)?;
-    }
+    let bytes = block.bytes_mut();
+    py.detach(|| {
+        let mut steps = writers.iter().enumerate();
+        steps.try_for_each(|(at, &writer)| {
+            store.observe(writer, column, &mut bytes[at * step..(at + 1) * step])
+        })
+    })
+    .or_raise(py)?;
     buffer::into_array(py, block, described.dtype, &dims(described, Some(writers.len())))
 }
 
@@ -73,11 +82,12 @@ pub(super) fn answer(
     let array = NumericArray::of(array)?;
     let described = column_at(py, store.schema(), column)?;
     check_step(py, described, &array, Some(writers.len()))?;
-    let step = bytes_of(described);
-    for (at, &writer) in writers.iter().enumerate() {
-        store.answer(writer, column, &array.bytes()[at * step..(at + 1) * step]).or_raise(py)?;
-    }
-    Ok(())
+    let (step, bytes) = (bytes_of(described), array.bytes());
+    py.detach(|| {
+        let mut steps = writers.iter().enumerate();
+        steps.try_for_each(|(at, &writer)| store.answer(writer, column, &bytes[at * step..(at + 1) * step]))
+    })
+    .or_raise(py)
 }
 
 /// Returns the number of bytes of a step, which fits in memory.

@@ -89,13 +89,15 @@ impl GpuStore {
     /// Loads a store from a folder. If the saved store's removal was a function, the caller passes a function, together
     /// with the capacity and the maximum number of selectable trajectories.
     #[staticmethod]
-    #[pyo3(signature = (folder, removal, *, name, readers, shard, huge_pages))]
+    #[pyo3(signature = (folder, removal, *, name, readers, writers, shard, huge_pages))]
+    #[expect(clippy::too_many_arguments, reason = "named in Python, where they have defaults")]
     fn load(
         py: Python<'_>,
         folder: PathBuf,
         removal: Option<(Bound<'_, PyAny>, u64, Option<u64>)>,
         name: Option<&str>,
         readers: u32,
+        writers: u32,
         shard: (u64, u64),
         huge_pages: bool,
     ) -> PyResult<GpuStore> {
@@ -111,7 +113,7 @@ impl GpuStore {
                 None => checkpoint.options()?,
             };
             let (rank, ranks) = shard;
-            checkpoint.load(name, StoreOptions { readers, rank, ranks, huge_pages, ..options })
+            checkpoint.load(name, StoreOptions { readers, writers, rank, ranks, huge_pages, ..options })
         });
         Ok(GpuStore::of(store.or_raise(py)?, raised))
     }
@@ -218,10 +220,11 @@ impl GpuStore {
     /// Handles requests from writers; waits up to `timeout` seconds for one.
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
         let found = serve::scan(py, &self.hub, timeout);
-        match self.raised.take() {
-            Some(error) => Err(error),
-            None => found,
+        let Some(error) = self.raised.take() else { return found.map(serve::scanned) };
+        if let Ok(found) = found {
+            self.store(py)?.put_back(found);
         }
+        Err(error)
     }
 
     /// Returns a column of the writers' current steps.

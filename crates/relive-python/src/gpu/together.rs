@@ -4,7 +4,7 @@
 //! A round consists of two exchanges among all ranks. In the first, each rank sends the masses of its trajectories
 //! ([`Together::summary`]). In the second, it pins its own draws and then sends them ([`Together::part`]). These pins
 //! prevent the trajectories from being replaced until all ranks have pinned their shares ([`Together::share`]). All
-//! ranks have pinned their shares by the time that they reach the next list.
+//! ranks have pinned their shares by the time they reach the next list.
 
 use relive_gpu::select::{Order, Part, Selector, Summary};
 use relive_gpu::{ErrorKind, Pinned};
@@ -12,7 +12,7 @@ use relive_gpu::{ErrorKind, Pinned};
 use super::draw::{Drawn, Draws, MAX_ROUNDS, too_many_rounds};
 use super::raise::{Failed, Result};
 
-/// Stands for the generation of a trajectory that was removed before it was pinned.
+/// Represents the generation of a trajectory that was removed before it was pinned.
 const GONE: u64 = u64::MAX;
 
 /// The number of bytes of a number.
@@ -74,7 +74,7 @@ impl Together {
         }
         let part = draws.part(&summaries, self.total - list.drawn.len())?;
         let indices: Vec<u64> = part.draws().map(|(_, index)| index).collect();
-        let (pinned, missing) = draws.reader.pin_present(&indices)?;
+        let (pinned, missing) = draws.pin_drawn(&indices)?;
         let bytes = part_bytes(&part, &pinned, &missing);
         self.guards.push(pinned);
         Ok(bytes)

@@ -76,6 +76,16 @@ impl GpuWriter {
         self.with(py, |writer| py.detach(|| writer.request()).or_raise(py))
     }
 
+    /// Returns the positions of the columns that the store wrote in answer to the last request.
+    fn answered(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        self.with(py, |writer| {
+            let columns = 0..writer.schema().columns().len();
+            let answered = columns.map(|column| Ok(writer.is_answered(column)?.then_some(column)));
+            let answered: relive_gpu::Result<Vec<Option<usize>>> = answered.collect();
+            Ok(answered.or_raise(py)?.into_iter().flatten().collect())
+        })
+    }
+
     /// Writes a column of the current step.
     fn write(&self, py: Python<'_>, column: usize, array: &Bound<'_, PyAny>) -> PyResult<()> {
         let array = NumericArray::of(array)?;

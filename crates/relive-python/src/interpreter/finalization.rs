@@ -1,4 +1,5 @@
-//! Rust's threads in the interpreter: what they keep between calls, and what happens when the interpreter is finalized.
+//! Rust's threads in the interpreter: the state that they keep between calls, and their behavior when the interpreter
+//! is finalized.
 //!
 //! Before Python 3.14, a finalizing interpreter calls `pthread_exit` in each thread that requests the interpreter. With
 //! glibc, that unwinds the stack, and Rust's frames on it abort the process with SIGABRT. A thread that calls Python
@@ -16,7 +17,7 @@ pub(crate) fn attach<R>(call: impl FnOnce(Python<'_>) -> R) -> R {
     Python::try_attach(call).unwrap_or_else(|| park_forever())
 }
 
-/// Like [`attach`], for a thread that calls Python code of a user again and again: the code's thread-local data, such as
+/// Like [`attach`], for a thread that repeatedly calls a user's Python code: the code's thread-local data, such as
 /// Python's `threading.local`, lives until the thread ends.
 ///
 /// A thread that waits for the end of such a thread must not hold the interpreter.

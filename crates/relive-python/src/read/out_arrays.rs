@@ -26,7 +26,7 @@ struct OutArray {
     array: Py<PyUntypedArray>,
 }
 
-/// Memory that is being written without the interpreter. No two calls may write to it at once.
+/// Memory that is being written without the interpreter. No two calls may write to it at the same time.
 static IN_USE: Brief<Vec<Range<usize>>> = Brief::new(Vec::new());
 
 /// The memory of arrays while it is being written.

@@ -306,7 +306,8 @@ impl RunWatch<'_> {
     /// Stops the run. After an interrupt, reports continue until the run has saved its last checkpoint.
     fn end(&mut self, py: Python<'_>, error: PyErr) {
         self.stop.stop();
-        // What is no ordinary exception, such as `KeyboardInterrupt`, was raised by a signal handler during a call.
+        // An exception that is not an ordinary one, such as `KeyboardInterrupt`, was raised by a signal handler during
+        // a call.
         if self.interrupt.is_none() && !error.is_instance_of::<PyException>(py) {
             self.interrupt = Some(error);
         } else {

@@ -100,7 +100,7 @@ impl FleetFeed {
         &self.table
     }
 
-    /// Returns how many credits should be handed back at once.
+    /// Returns how many credits should be handed back together.
     pub(crate) fn credit_batch(&self) -> usize {
         self.credit_batch
     }

@@ -65,7 +65,7 @@ impl RemoteFeed {
         self.shared.table()
     }
 
-    /// Returns how many credits should be handed back at once.
+    /// Returns how many credits should be handed back together.
     pub(crate) fn credit_batch(&self) -> usize {
         self.shared.credit_batch()
     }

@@ -137,7 +137,7 @@ impl Shared {
 
     // For the sampler.
 
-    /// Returns how many credits should be handed back at once.
+    /// Returns how many credits should be handed back together.
     pub(super) fn credit_batch(&self) -> usize {
         (self.max_in_flight / PIPELINE_FRACTION).max(1)
     }

@@ -112,8 +112,8 @@ impl RolloutWorker {
     }
 
     /// Plays `count` complete episodes with the newest weights. Each environment plays a fixed share of these episodes,
-    /// one after the other, which avoids a bias towards short episodes. Returns `None` if the run should stop before
-    /// the last episode ends.
+    /// one after another, which avoids a bias toward short episodes. Returns `None` if the run should stop before the
+    /// last episode ends.
     ///
     /// # Errors
     /// Same as [`rollout`](Self::rollout).

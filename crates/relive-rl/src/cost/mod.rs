@@ -2,8 +2,8 @@
 //! environments.
 //!
 //! [`measure`](crate::cost::Probe::measure) runs the agent's own plan for a few seconds, with one worker
-//! behind a connection, and measures the processor time of each thread. [`Costs::predict`] only does
-//! arithmetic on these numbers: equal costs give equal predictions.
+//! behind a connection, and measures the processor time of each thread. [`Costs::predict`] only performs arithmetic on
+//! these numbers, so equal costs give equal predictions.
 
 mod acting;
 mod costs;

@@ -11,7 +11,7 @@
 //!   same data as with a single learner.
 //! * **Gradients**: all learners apply the mean of their gradients, and therefore have the same weights, bit for bit.
 //!
-//! An agent takes part through [`Learner::share`](crate::Learner::share).
+//! An agent participates through [`Learner::share`](crate::Learner::share).
 
 mod follow;
 

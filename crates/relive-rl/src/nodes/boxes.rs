@@ -35,7 +35,7 @@ pub(super) const FAN_OUT: usize = 2;
 /// The source of a node's weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Branch {
-    /// The index of the node that provides the weights; `None` stands for the run's server.
+    /// The index of the node that provides the weights; `None` means the run's server.
     pub(super) parent: Option<usize>,
     /// The number of the node's box at the source, below [`FAN_OUT`].
     pub(super) slot: usize,

@@ -41,7 +41,7 @@ pub(super) struct Assignment {
 /// The source of a node's weights.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Source {
-    /// The address of the node that provides the weights; `None` stands for the run's server.
+    /// The address of the node that provides the weights; `None` means the run's server.
     pub(super) address: Option<String>,
     /// The node's box at the source; `None` if the node has none.
     pub(super) reader: Option<String>,

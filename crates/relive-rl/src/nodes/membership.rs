@@ -1,5 +1,5 @@
-//! The driver's record of which nodes exist and which worker numbers each of them has, as a state machine driven by
-//! heartbeats and time.
+//! The driver's record of the existing nodes and their worker numbers, as a state machine driven by heartbeats and
+//! time.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -77,7 +77,7 @@ pub(super) enum Change {
 }
 
 impl Membership {
-    /// Creates an empty membership. A run with rounds only has the numbers below `workers`; the first `started` numbers
+    /// Creates an empty membership. A run with rounds has only the numbers below `workers`; the first `started` numbers
     /// are not available to nodes.
     pub(super) fn new((started, workers): (u32, u32), is_fixed: bool, settles: Instant) -> Membership {
         let end = if is_fixed { workers } else { MAX_WORKERS };

@@ -10,9 +10,9 @@
 //! | `nodes` | the driver | one item: the worker numbers of each node, and the source of its weights |
 //! | `fresh/0`, `fresh/1` | the driver | boxes with the newest weights, for the nodes that take them from the run's server |
 //!
-//! A node serves its own tables, which only contain weights: `weights`, `fresh/0` and `fresh/1` for other
-//! nodes, and `fresh/worker-N` for its workers. Weights therefore pass from the run's server to two nodes, from each of
-//! these to two other nodes, and from each node to its workers.
+//! A node serves its own tables, which contain only weights: `weights`, `fresh/0` and `fresh/1` for other nodes, and
+//! `fresh/worker-N` for its workers. Weights therefore pass from the run's server to two nodes, from each of these to
+//! two other nodes, and from each node to its workers.
 //!
 //! | File | Content |
 //! |---|---|

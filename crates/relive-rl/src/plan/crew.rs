@@ -215,6 +215,11 @@ impl Crew {
         self.0.parts.saved(name)
     }
 
+    /// Returns the saved state of a part that belongs to a worker. Workers in threads or processes start over instead.
+    pub(super) fn saved_of_worker(&self, name: &str) -> Option<&[u8]> {
+        if self.acts_in_turn() { self.saved(name) } else { None }
+    }
+
     /// Returns the folder of recorded episodes to learn from instead of acting, or `None` for a run that acts.
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
@@ -237,7 +242,7 @@ impl Crew {
         let CrewParts { make, environment, seed, .. } = &*self.0;
         let seeds = [environment_seed(environment, *seed, EnvironmentUser::Demonstrator)];
         let mut made = make.rows(Rows { first: 0, seeds: &seeds, generation: 0, is_exact: true })?;
-        // Environments that only exist as a group cannot be queried one by one.
+        // Environments that exist only as a group cannot be queried one by one.
         let demonstrator = made.one(0).ok_or(RlError::NoDemonstrator)?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
@@ -292,6 +297,13 @@ impl Crew {
             Role::Driver(driver) => driver.workers(),
             Role::Worker { of, .. } | Role::Follower { of } => *of,
         }
+    }
+
+    /// Returns whether this process has a learner. A worker's process does not: it builds the plan to find the worker's
+    /// part of it.
+    #[must_use]
+    pub fn has_learner(&self) -> bool {
+        !matches!(self.0.role, Role::Worker { .. })
     }
 
     /// Returns the number of learners, each of which samples its own batches.

@@ -24,12 +24,12 @@ pub struct Rows<'a> {
     /// 0 at the start of a run, and a different number after each checkpoint and each restart of the worker's process.
     /// Environments that cannot be restored then begin different episodes than before.
     pub generation: u64,
-    /// Whether the number of environments must be exact. Otherwise there may be more, for environments that only exist
+    /// Whether the number of environments must be exact. Otherwise there may be more, for environments that exist only
     /// as a group.
     pub is_exact: bool,
 }
 
-/// Creates environments, including those that only exist as a group.
+/// Creates environments, including those that exist only as a group.
 pub trait MakeRows: Send + Sync {
     /// Returns the spec of each environment.
     ///

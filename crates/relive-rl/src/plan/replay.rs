@@ -44,7 +44,7 @@ impl Crew {
                 if stored.adders.is_empty() {
                     let adders = (0..rollout.rows).map(|_| make(crew.client()));
                     stored.adders = adders.collect::<Result<_>>()?;
-                    crew.saved(&name).map_or(Ok(()), |saved| stored.restore(saved))?;
+                    crew.saved_of_worker(&name).map_or(Ok(()), |saved| stored.restore(saved))?;
                 }
                 stored.write(&rollout)?;
                 Acted::note_time(&mut rollout.acted, Part::Add, since);

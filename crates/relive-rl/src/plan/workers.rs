@@ -16,7 +16,7 @@ use crate::{Acted, Result, RlError, Rollout};
 pub struct Workers<T = Rollout> {
     crew: Crew,
     flow: ParFlow<T, Result<RolloutWorker>>,
-    /// The number of the first worker, if these are not all workers.
+    /// The number of the first worker, if this value does not contain all workers.
     first: u32,
 }
 
@@ -69,7 +69,7 @@ impl Crew {
     /// Restores the saved state of a worker, and registers the worker to be saved.
     fn begin(&self, shard: &Shard<Result<RolloutWorker>>) -> Result<()> {
         let name = format!("worker {}", shard.number());
-        shard.with(|worker| match (worker, self.saved(&name)) {
+        shard.with(|worker| match (worker, self.saved_of_worker(&name)) {
             (Ok(worker), Some(saved)) => worker.restore(saved),
             (Ok(_), None) => Ok(()),
             (failed, _) => std::mem::replace(failed, Err(RlError::Stopped)).map(drop),

@@ -44,7 +44,7 @@ struct LeafText {
     shape: Vec<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     num_values: Option<u32>,
-    /// The minimum and maximum values, if there are bounds; `None` stands for infinity.
+    /// The minimum and maximum values, if there are bounds; `None` means infinity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bounds: Option<[Vec<Option<f64>>; 2]>,
 }

@@ -44,7 +44,7 @@ const MAX_BYTES_TOGETHER: usize = 1 << 20;
 const SLICE: Duration = Duration::from_millis(100);
 
 /// How long a worker may continue after the end of the run. A table may block it indefinitely.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The name of a setting in messages.
 const NUMBER: &str = "the number of the worker";
@@ -100,16 +100,25 @@ pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeName
     if number >= MAX_WORKERS {
         return Err(RlError::setting(NUMBER, number, "below 65536"));
     }
-    let _writer =
+    let writer =
         log_lines.map(|lines| LogWriter::start(client, Origin::Worker(number), lines)).transpose()?;
-    let worked = work_unseen(worker, agents, environments);
+    let logs = Arc::new(Mutex::new(writer));
+    let worked = work_unseen(worker, agents, environments, &logs);
     if let (Some(lines), Err(error)) = (log_lines, &worked) {
         lines.push(&format!("ends by: {error}"));
     }
     worked
 }
 
-fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
+/// The writer of the worker's log, until the worker leaves the run.
+type Logs = Arc<Mutex<Option<LogWriter>>>;
+
+fn work_unseen(
+    worker: &Worker<'_>,
+    agents: &MakeAgent<'_>,
+    environments: &MakeNamed<'_>,
+    logs: &Logs,
+) -> Result<Worked> {
     let Worker { client, number, weights_from, stop, .. } = *worker;
     let (output, is_over) = (Arc::new(WorkerOutput::default()), Arc::new(AtomicBool::new(false)));
     watched(client, WatchTarget::Driver, || {
@@ -122,7 +131,8 @@ fn work_unseen(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeN
             let agent = agents(&job.identity.agent, &job.identity.settings_json())?;
             let make = environments(&job.identity.environment)?;
             let weights = WeightSource::begin(client, weights_from, number);
-            let session = weights.map(|weights| WorkSession::new(worker, &job, weights, (&output, &is_over)));
+            let session =
+                weights.map(|weights| WorkSession::new(worker, &job, weights, (&output, &is_over, logs)));
             let ended = session.and_then(|session| session.work(&agent, &make, stop));
             match ended {
                 Ok(()) => return Ok(output.worked()),
@@ -166,6 +176,7 @@ struct WorkSession {
     weights: WeightSource,
     output: Arc<WorkerOutput>,
     is_over: Arc<AtomicBool>,
+    logs: Logs,
     /// When the worker last checked the job.
     last_check: Mutex<Instant>,
 }
@@ -175,7 +186,7 @@ impl WorkSession {
         worker: &Worker<'_>,
         job: &Job,
         weights: WeightSource,
-        (output, is_over): (&Arc<WorkerOutput>, &Arc<AtomicBool>),
+        (output, is_over, logs): (&Arc<WorkerOutput>, &Arc<AtomicBool>, &Logs),
     ) -> Arc<WorkSession> {
         Arc::new(WorkSession {
             client: worker.client.clone(),
@@ -186,6 +197,7 @@ impl WorkSession {
             weights,
             output: Arc::clone(output),
             is_over: Arc::clone(is_over),
+            logs: Arc::clone(logs),
             last_check: Mutex::new(Instant::now()),
         })
     }
@@ -233,8 +245,10 @@ impl WorkSession {
         }
     }
 
-    /// Reports to the driver that this worker has noticed the end of the run.
+    /// Reports to the driver that this worker has noticed the end of the run. The log is written before that, because
+    /// the driver may then end the server.
     fn leave(&self) -> Result<()> {
+        drop(self.logs.lock().take());
         self.send_event(&mut Results::new(&self.client)?, WorkerEvent::Left)
     }
 

@@ -346,7 +346,7 @@ pub(super) mod tests {
         driver.publish().unwrap();
         let now = job::get(&client).unwrap().unwrap().now;
         assert_eq!([0, 1, 2, 70_000].map(|worker| now.joins_of(worker)), [1, 2, 0, 0]);
-        // The next driver of the run counts on.
+        // The next driver of the run continues this count.
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
         let of = |seed| Identity::new(("none", Vec::new()), "catch/0", &spec, seed);
         let joins_of_next = |seed| {

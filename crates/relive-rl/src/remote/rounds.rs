@@ -14,7 +14,7 @@ use crate::tables::results::{FromWorker, Reader, WorkerEvent};
 use crate::{Result, RlError, state};
 
 /// After this time, the order for a round is repeated to workers that have not sent their results. A worker that
-/// replaces a killed one receives the order at once; the repetition is for workers that were disconnected and have
+/// replaces a killed one receives the order immediately; the repetition is for workers that were disconnected and have
 /// returned.
 const ORDER_AGAIN_AFTER: Duration = Duration::from_secs(2);
 

@@ -18,7 +18,7 @@ use crate::{Result, RlError};
 pub(crate) const TABLE: &str = "learner";
 
 /// How often a learner sends a heartbeat, and how long it must be silent before another learner replaces it. Observers
-/// only use their own clocks, so clocks of other machines do not matter.
+/// use only their own clocks, so the clocks of other machines do not matter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LeaseTimes {
     pub(crate) heartbeat_interval: Duration,

@@ -162,7 +162,7 @@ impl Sender {
         })
     }
 
-    /// Sends a batch that `table` copies, if the table can copy one at once, and returns the batch's size in bytes.
+    /// Sends a batch that `table` copies, if the table can copy one immediately, and returns the batch's size in bytes.
     /// Otherwise, the table may have taken samples instead. If `more` batches are requested, a small batch may be held
     /// until [`send_held`](Self::send_held).
     pub(super) async fn send_rows(

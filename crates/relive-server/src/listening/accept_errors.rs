@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-/// The pause after an error that may recur at once.
+/// The pause after an error that may recur immediately.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The reaction to an error.

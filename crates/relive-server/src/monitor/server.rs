@@ -101,7 +101,7 @@ async fn serve(
                     }
                 });
             }
-            // The connection is closed at once. A scraper will retry, and memory stays bounded.
+            // The connection is closed immediately. A scraper will retry, and memory stays bounded.
             Ok((_, peer, None)) => {
                 tracing::warn!(%peer, limit = MAX_HTTP_CONNECTIONS, "too many HTTP connections");
             }

@@ -10,7 +10,7 @@
 //! that is larger than the bound. One load at a time, namely the first that needs to, may therefore exceed the bound
 //! until it is done. The total thus never exceeds the bound by more than the size of the largest request or batch. This
 //! load waits only for its client, as does every other load that holds bytes and is not waiting for room. The waiting
-//! streams therefore only have to watch the clients: while others wait, each load must be transferred at a minimum
+//! streams therefore have to watch only the clients: while others wait, each load must be transferred at a minimum
 //! rate; otherwise, its connection is dropped. If a load is abandoned, including by the end of its connection, the time
 //! that it wasted is charged to the next load of its host.
 

@@ -6,7 +6,7 @@ use crate::config::TableConfig;
 use crate::item::{ItemView, NewItem};
 use crate::storage::State;
 
-/// Code that takes part in every operation of a table.
+/// Code that runs as part of every operation of a table.
 ///
 /// Hooks run inside the operation, after its effect and before any other operation can access the table. They must be
 /// fast and must not fail.

@@ -15,7 +15,7 @@ pub const MAX_DIFFUSION_NEIGHBORS: usize = 1024;
 ///
 /// The neighbors of an item are the items of its episode, in the order of their first steps. With preceding neighbors
 /// only, this is prioritized sequence experience replay (Brittain et al. 2019, <https://arxiv.org/abs/1905.12726>,
-/// section 4), which replays the steps that led to a surprise more often.
+/// section 4), which more often replays the steps that led to a surprise.
 #[derive(Clone, Debug)]
 pub struct PriorityDiffusion {
     decay: f64,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Chunk;
 
-/// Keeps the frames of chunks in memory while this is alive: the disk tier skips frames in use.
+/// Keeps the frames of chunks in memory while this value is alive: the disk tier skips frames in use.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -22,7 +22,7 @@ pub fn applies(dtype: DType, shape: &Shape) -> bool {
     dtype.delta_codable() && shape.rank() >= 2
 }
 
-/// Replaces every row except the first by its difference from the previous row. Does nothing if [`applies`] is false.
+/// Replaces every row except the first with its difference from the previous row. Does nothing if [`applies`] is false.
 pub fn encode(dtype: DType, shape: &Shape, data: &mut [u8]) {
     // Works backwards, so that the previous row still has its original values.
     match dtype.size_bytes().zip(layout(dtype, shape, data.len())) {

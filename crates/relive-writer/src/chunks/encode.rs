@@ -92,7 +92,7 @@ impl Encoder {
 }
 
 impl ChunkForm {
-    /// Returns the encoding of uncompressed columns. Messages may reach readers that only support Snappy; tables in
+    /// Returns the encoding of uncompressed columns. Messages may reach readers that support only Snappy; tables in
     /// this process recode chunks for them.
     fn plain(&self) -> Encoding {
         match self {

@@ -15,7 +15,7 @@ use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
 /// The largest number of items that one call reports to the tuner of chunk lengths; they are spread evenly over the
-/// call's items. The tuner only uses the newest ten.
+/// call's items. The tuner uses only the newest ten.
 const TUNED_ITEMS_PER_CALL: usize = 16;
 
 /// The numbers of an item's columns. Most steps have few columns.

@@ -25,7 +25,7 @@ fn a_damaged_length_is_detected_before_reading() {
     assert_eq!(store.pin(&[row.index]).unwrap().rows()[0].length, 4);
 }
 
-/// A header with a correct check sum can still be inconsistent.
+/// A header with a correct checksum can still be inconsistent.
 #[test]
 fn inconsistent_ranks_are_reported_as_damage() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();

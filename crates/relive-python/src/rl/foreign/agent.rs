@@ -59,6 +59,9 @@ impl ForeignAgent {
 
     fn learner<S>(&self, crew: &Crew, converter: S) -> Result<ForeignLearner<S>> {
         self.raised.call(|py| {
+            if !crew.has_learner() {
+                return Ok(ForeignLearner::elsewhere(py, converter, self.raised.clone()));
+            }
             let arguments = (spec::to_python(py, crew.spec())?, crew.learner_key().stream().bits());
             let bridge = self.bridge.bind(py).call_method1(intern!(py, "learner"), arguments)?;
             ForeignLearner::new(bridge, converter, self.raised.clone())

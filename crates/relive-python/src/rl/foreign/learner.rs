@@ -18,6 +18,7 @@ use crate::read::Presenter;
 
 /// A `relive.rl._own.LearnerBridge`, which learns from the arrays that `converter` creates.
 pub(super) struct ForeignLearner<S> {
+    /// `None` in a worker's process, which builds the plan but does not learn.
     bridge: Py<PyAny>,
     converter: S,
     raised: Raised,
@@ -83,8 +84,17 @@ impl<S> ForeignLearner<S> {
     pub(super) fn new(bridge: Bound<'_, PyAny>, converter: S, raised: Raised) -> PyResult<ForeignLearner<S>> {
         let name = bridge.getattr(intern!(bridge.py(), "called"))?.extract::<String>()?;
         let method = format!("{name}.learn()").into();
-        Ok(ForeignLearner {
-            bridge: bridge.unbind(),
+        Ok(Self::with(bridge.unbind(), converter, raised, method))
+    }
+
+    /// Returns the learner of another process, for the plan of a worker.
+    pub(super) fn elsewhere(py: Python<'_>, converter: S, raised: Raised) -> ForeignLearner<S> {
+        Self::with(py.None(), converter, raised, "learn()".into())
+    }
+
+    fn with(bridge: Py<PyAny>, converter: S, raised: Raised, method: Arc<str>) -> ForeignLearner<S> {
+        ForeignLearner {
+            bridge,
             converter,
             raised,
             method,
@@ -92,7 +102,7 @@ impl<S> ForeignLearner<S> {
             steps: 0,
             peers: Peers::alone(),
             has_shared: false,
-        })
+        }
     }
 }
 
@@ -151,6 +161,9 @@ impl<S: ToArrays> Learner for ForeignLearner<S> {
 
     fn weights(&self) -> Result<Weights> {
         self.raised.call(|py| {
+            if self.bridge.is_none(py) {
+                return Ok(Weights::new(0, []));
+            }
             let parts = self.bridge.bind(py).call_method0(intern!(py, "weights"))?;
             weights::from_python(self.version, &parts)
         })

@@ -16,7 +16,7 @@ use crate::nests::nest;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._own.PolicyBridge`, which acts for all rows of a worker at once.
+/// A `relive.rl._own.PolicyBridge`, which acts for all rows of a worker in one call.
 pub(super) struct ForeignPolicy {
     bridge: Py<PyAny>,
     observations: Leaves,
