@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_own_agents import Agent
 
 from relive import rl
 
@@ -36,6 +37,20 @@ def test_on_batch_gets_batches_with_learner_metrics() -> None:
     discounts = {round(float(discount), 6) for batch, _ in seen for discount in batch.data["discount"]}
     assert discounts <= {0.0, *(round(0.99**steps, 6) for steps in (1, 2, 3))} and round(0.99**3, 6) in discounts
     assert figures["loss"] > 0
+
+
+def test_on_batch_gets_discounts_with_all_powers() -> None:
+    def discounts_of(agent: Any) -> set[float]:
+        seen: list[float] = []
+        rl.run(agent, "catch/0", steps=200, on_batch=lambda batch, _: seen.extend(batch.data["discount"].tolist()))
+        return {round(discount, 6) for discount in seen}
+
+    expected = {0.0, *(round(0.5**steps, 6) for steps in (1, 2))}
+    own = Agent(rl.Transitions(batch_size=32, min_size=50, n_step=2, discount=0.5))
+    # Attributes of custom agents have any meaning.
+    own.config = {"discount": 0.9}  # type: ignore[attr-defined]
+    named = rl.Rainbow(n_step=2, discount=0.5, min_replay_size=50)
+    assert discounts_of(own) == discounts_of(named) == expected
 
 
 def test_agents_without_a_table_show_rollouts() -> None:

@@ -6,14 +6,16 @@ import dataclasses
 import pathlib
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.distributions import Categorical, Normal
+from torch.distributions import Categorical, Independent, Normal
 
 from relive import rl
 from relive.rl import torch as rlt
+from relive.rl.torch._given import Observations
 
 PPO: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "minibatch_size": 32, "epochs": 2, "hidden": (16,)}
 SAC: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (16,)}
@@ -209,7 +211,7 @@ def test_settings_are_checked(agent: Any, settings: Any, kind: type[Exception], 
             rlt.PPO(**PPO, loss=lambda module, data: torch.zeros(())), "catch/0", ValueError,
             r"loss returned a tensor of the shape \(\), but it must return \(32,\): the loss of each step",
         ),
-        (rlt.SAC(**SAC), "catch/0", TypeError, "SAC requires actions that are one array between bounds, but the environment's actions are"),
+        (rlt.SAC(**SAC), "catch/0", TypeError, "SAC requires actions that are one array of floats between bounds, but the environment's actions are"),
         (rlt.SAC(**SAC, network=lambda spec: nn.Linear(3, 2)), "Pendulum-v1", TypeError, "the network returned Tensor, but it must return a pair"),
         (
             rlt.SAC(**SAC, critics=lambda spec: Wide()), "Pendulum-v1", ValueError,
@@ -221,6 +223,147 @@ def test_settings_are_checked(agent: Any, settings: Any, kind: type[Exception], 
 def test_mismatched_environments_and_settings_are_reported(agent: Any, environment: str, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         agent.train(environment, steps=300)
+
+
+class Still(gymnasium.Env[Any, Any]):
+    """An environment of given spaces, which stores the actions."""
+
+    def __init__(self, observations: Any, actions: Any) -> None:
+        self.observation_space, self.action_space, self.steps = observations, actions, 0
+        self.seen: list[Any] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(self.observation_space.shape, self.observation_space.dtype), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(np.asarray(action)), action
+        self.seen.append(np.array(action))
+        self.steps += 1
+        return np.zeros(self.observation_space.shape, self.observation_space.dtype), 0.0, self.steps == 5, False, {}
+
+
+Box, Discrete = gymnasium.spaces.Box, gymnasium.spaces.Discrete
+ONE = Box(-1.0, 1.0, (1,), np.float32)
+
+
+@pytest.mark.parametrize("space", [Discrete(4), Box(-1.0, 1.0, (), np.float32), Box(-1.0, 1.0, (2, 3), np.float64)], ids=str)
+@pytest.mark.parametrize("agent", [rlt.DQN(min_replay_size=20, batch_size=8, hidden=(8,)), rlt.PPO(**PPO), rlt.SAC(**SAC)], ids=lambda agent: type(agent).__name__)
+def test_an_observation_may_be_a_single_number(agent: Any, space: Any) -> None:
+    actions = ONE if isinstance(agent, rlt.SAC) else Discrete(2)
+    assert rl.run(agent, lambda: Still(space, actions), steps=200, progress=False).learner_steps > 0
+
+
+def test_default_networks_read_discrete_observations_one_hot() -> None:
+    def read(space: Any, seen: Any) -> tuple[int, list[Any]]:
+        observations = Observations(rl.make_environment_spec(Still(space, ONE)), "PPO")
+        return observations.width, observations(torch.tensor(seen)).tolist()
+
+    assert read(Discrete(3), [2, 0]) == (3, [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    assert read(Discrete(5_000), [7]) == (1, [[7.0]])
+    assert read(Box(-1.0, 1.0, (2,), np.float32), [[0.5, 1.0]]) == (2, [[0.5, 1.0]])
+
+
+@pytest.mark.parametrize("agent", [rlt.PPO(**PPO), rlt.SAC(**SAC)], ids=lambda agent: type(agent).__name__)
+@pytest.mark.parametrize("actions", [Box(-2.0, 1.0, (2,), np.float64), Box(-2.0, 1.0, (), np.float32), Box(-2.0, 1.0, (2, 1), np.float64)], ids=str)
+def test_float_actions_of_any_type_and_shape_are_supported(agent: Any, actions: Any) -> None:
+    made: list[Still] = []
+
+    def make() -> Still:
+        made.append(Still(ONE, actions))
+        return made[-1]
+
+    assert rl.run(agent, make, steps=200, progress=False).learner_steps > 0
+    assert np.std([action for still in made for action in still.seen]) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("agent", "actions", "kind", "text"),
+    [
+        (rlt.SAC(**SAC), Box(0, 5, (2,), np.int64), TypeError, "SAC requires actions that are one array of floats between bounds, but .*dtype=int64"),
+        (rlt.SAC(**SAC), Box(0.0, np.inf, (2,), np.float32), TypeError, "SAC requires actions that are one array of floats between bounds, but .*inf"),
+        (
+            rlt.SAC(**SAC), Box(np.array([0, -1], np.float32), np.array([0, 1], np.float32)), ValueError,
+            r"SAC requires lower bounds below the upper bounds, but an action of the environment has equal bounds: .*minimum=\[ 0. -1.\]",
+        ),
+        (rlt.PPO(**PPO), gymnasium.spaces.MultiDiscrete([3, 2]), TypeError, "PPO takes one discrete action or one float array, but .*maximum=.2 1."),
+        (rlt.PPO(**PPO), gymnasium.spaces.MultiBinary(2), TypeError, "PPO takes one discrete action or one float array, but .*dtype=int8"),
+        (rlt.PPO(**PPO), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, "PPO takes one discrete action or one float array, but .*'a': Discrete"),
+        (rlt.PPO(**PPO, network=shared), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, "PPO takes one discrete action or one float array"),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_actions_that_an_agent_does_not_support_are_refused_at_the_start(agent: Any, actions: Any, kind: type[Exception], text: str) -> None:
+    made: list[Still] = []
+
+    def make() -> Still:
+        made.append(Still(ONE, actions))
+        return made[-1]
+
+    with pytest.raises(kind, match=text):
+        rl.run(agent, make, steps=200, progress=False)
+    assert not any(still.seen for still in made)
+
+
+class Named(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Observations that are a dict."""
+
+    def __init__(self) -> None:
+        super().__init__(Still(ONE, ONE))
+        self.observation_space = gymnasium.spaces.Dict(only=ONE)
+
+    def observation(self, observation: Any) -> Any:
+        return {"only": observation}
+
+
+class OfNamed(nn.Module):
+    """Calls a module with the only entry of the observations."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, observations: Any, *actions: Any) -> Any:
+        return self.module(torch.cat([observations["only"], *actions], -1))
+
+
+class Halves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Linear(1, 2)
+
+    def forward(self, observations: Any) -> Any:
+        return tuple(self.both(observations).chunk(2, -1))
+
+
+class Transposed(nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input).T
+
+
+def test_networks_of_sac_may_take_a_dict_of_observations() -> None:
+    agent = rlt.SAC(**SAC, network=lambda spec: OfNamed(Halves()), critics=lambda spec: OfNamed(Transposed(2, 2)))
+    assert rl.run(agent, Named, steps=100, progress=False).learner_steps > 0
+
+
+def test_ppo_supports_equal_bounds() -> None:
+    actions = Box(np.array([0, -1], np.float32), np.array([0, 1], np.float32))
+    assert rl.run(rlt.PPO(**PPO), lambda: Still(ONE, actions), steps=200, progress=False).learner_steps > 0
+
+
+def test_a_network_may_have_a_distribution_of_several_choices() -> None:
+    class Several(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.logits, self.value = nn.Linear(1, 6), nn.Linear(1, 1)
+
+        def forward(self, observations: Any) -> Any:
+            logits = self.logits(observations).unflatten(1, (2, 3))
+            return Independent(Categorical(logits=logits), 1), self.value(observations).squeeze(1)
+
+    agent = rlt.PPO(**PPO, network=lambda spec: Several())
+    assert rl.run(agent, lambda: Still(ONE, gymnasium.spaces.MultiDiscrete([3, 3])), steps=200, progress=False).learner_steps > 0
 
 
 def test_ppo_of_arrays_needs_a_distribution_of_whole_actions() -> None:

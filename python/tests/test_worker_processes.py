@@ -103,12 +103,38 @@ def test_a_killed_worker_is_restarted_with_other_seeds(tmp_path: Any, monkeypatc
     assert seed == "1" and seed_after_restart != seed
 
 
-def test_no_worker_outlives_its_run() -> None:
+def test_no_worker_outlives_its_run(capfd: Any) -> None:
     import multiprocessing
 
     started = time.monotonic()
     rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="processes", actors=2)
     assert multiprocessing.active_children() == [] and time.monotonic() - started < 60
+    # A worker does not report a loss because the run is over.
+    assert "confirmed" not in capfd.readouterr().err
+
+
+class Recording(Agent):
+    """An agent that records the processes of its learners."""
+
+    def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
+        with open(os.environ["LEARNERS"], "a") as processes:
+            print(os.getpid(), file=processes)
+        return super().learner(spec, seed)
+
+
+@pytest.mark.parametrize("experience", [rl.Rollouts(steps=10, environments=2), TRANSITIONS])
+def test_workers_create_no_learner(experience: Any, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("LEARNERS", str(tmp_path / "learners"))
+    rl.run(Recording(experience), "catch/0", steps=100, on="processes", actors=2)
+    assert set((tmp_path / "learners").read_text().split()) == {str(os.getpid())}
+
+
+@pytest.mark.parametrize("agent", [rl.PPO(num_envs=4, num_steps=8), rl.DQN(min_replay_size=20, batch_size=8)], ids=repr)
+def test_a_serial_run_is_resumed_in_threads_and_back(agent: Any, tmp_path: Any) -> None:
+    result = rl.run(agent, "catch/0", steps=100, checkpoint_dir=str(tmp_path))
+    for steps, options in ((200, {"on": "threads", "actors": 2}), (300, {"on": "serial", "actors": 0})):
+        result = result.resume(steps, **options)
+        assert result.is_complete and result.env_steps >= steps
 
 
 @pytest.mark.parametrize(

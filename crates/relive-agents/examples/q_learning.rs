@@ -154,7 +154,7 @@ impl Agent for QLearning {
         let choice = EpsilonGreedy::new(0.05, context)?;
         let values = Values::new(choice.num_actions());
         Ok(Box::new(Greedy {
-            features: Features::of(&context.spec.observations)?,
+            features: Features::of_observations(&context.spec.observations)?,
             choice,
             values,
             rows: Vec::new(),
@@ -168,7 +168,7 @@ impl Agent for QLearning {
             values: Values::new(actions),
             batch: Transitions::new(&spec, 0.99)?,
             step_size: self.step_size,
-            width: Features::of(&spec.observations)?.width(),
+            width: Features::of_observations(&spec.observations)?.width(),
             steps: 0,
         })?;
         let adder = move |client: &_| TransitionAdder::new(client, "replay", &spec, 1, 0.99);

@@ -29,7 +29,7 @@ struct Reinforce {
 
 /// Returns a network from observations to one logit for each action.
 fn network(spec: &EnvironmentSpec, key: Key) -> Result<(Features, Network, Params)> {
-    let features = Features::of(&spec.observations)?;
+    let features = Features::of_observations(&spec.observations)?;
     let actions = spec.actions.leaves().find_map(ArraySpec::num_values);
     let actions =
         actions.ok_or(RlError::Unsuited { expected: "a discrete action", got: "none".to_owned() })?;

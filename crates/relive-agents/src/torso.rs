@@ -27,7 +27,10 @@ impl Torso {
     /// # Errors
     /// Observations that are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Torso> {
-        Ok(Torso { features: Features::of(&spec.observations)?, picture: picture(&spec.observations) })
+        Ok(Torso {
+            features: Features::of_observations(&spec.observations)?,
+            picture: picture(&spec.observations),
+        })
     }
 
     /// Returns the number of values in an observation.

@@ -38,6 +38,12 @@ class ActorCritic(nn.Module):
     def values(self, observations: torch.Tensor) -> torch.Tensor:
         return self.value(observations).squeeze(-1)
 
+    def drawn(self, distribution: Distribution, generator: torch.Generator) -> torch.Tensor:
+        """Samples with the given generator; distributions themselves use PyTorch's global generator."""
+        if self.choices:
+            return torch.multinomial(distribution.probs, 1, generator=generator).squeeze(-1)
+        return torch.normal(distribution.base_dist.mean, distribution.base_dist.stddev, generator=generator)
+
 
 def tower(inputs: int, width: int, outputs: int, *, gain: float) -> nn.Sequential:
     layers = [nn.Linear(inputs, width), nn.Linear(width, width), nn.Linear(width, outputs)]
@@ -54,11 +60,12 @@ class Policy(rlt.Policy):
     def __init__(self, module: ActorCritic, context: rl.PolicyContext, actions: Any) -> None:
         super().__init__(module)
         self.explores, self.actions = context.explores, actions
+        self.generator = torch.Generator().manual_seed(context.seeds[0])
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
     def act(self, observations: Any, starts: Any) -> Any:
         distribution = self.module.distribution(torch.as_tensor(observations, dtype=torch.float32))
-        drawn = distribution.sample() if self.explores else distribution.mode
+        drawn = self.module.drawn(distribution, self.generator) if self.explores else distribution.mode
         actions = drawn if self.module.choices else np.clip(drawn.numpy(), self.actions.minimum, self.actions.maximum)
         return actions, {"log_prob": distribution.log_prob(drawn), "drawn": drawn}
 

@@ -36,11 +36,11 @@ class Actor(nn.Module):
         self.register_buffer("center", (high + low) / 2)
         self.register_buffer("scale", (high - low) / 2)
 
-    def forward(self, observations: torch.Tensor, *, explores: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns actions, and their log-probabilities."""
+    def forward(self, observations: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """Returns actions, and their log-probabilities. Without a generator, the actions are the means."""
         mean, log_std = self.net(observations).chunk(2, -1)
         log_std = log_std.clamp(-20, 2)
-        noise = torch.randn_like(mean) if explores else torch.zeros_like(mean)
+        noise = torch.zeros_like(mean) if generator is None else torch.randn(mean.shape, generator=generator)
         drawn = mean + log_std.exp() * noise
         log_prob = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         # ln(1 − tanh²) by Appendix C, in a form that does not overflow.
@@ -66,10 +66,10 @@ class Policy(rlt.Policy):
 
     def __init__(self, module: Actor, context: rl.PolicyContext) -> None:
         super().__init__(module)
-        self.explores = context.explores
+        self.generator = torch.Generator().manual_seed(context.seeds[0]) if context.explores else None
 
     def act(self, observations: Any, starts: Any) -> Any:
-        return self.module(torch.as_tensor(observations, dtype=torch.float32), explores=self.explores)[0]
+        return self.module(torch.as_tensor(observations, dtype=torch.float32), self.generator)[0]
 
 
 class Learner(rlt.Learner):
@@ -77,6 +77,7 @@ class Learner(rlt.Learner):
 
     def __init__(self, settings: SAC, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed + 1)  # other numbers than those of the parameters
         self.module, self.critics = Actor(spec, settings.width), Critics(spec, settings.width)
         self.target = copy.deepcopy(self.critics)
         self.log_temperature = nn.Parameter(torch.zeros(()))
@@ -90,12 +91,12 @@ class Learner(rlt.Learner):
         observations, temperature = data["observation"].float(), self.log_temperature.exp().detach()
         with torch.no_grad():
             following = data["next_observation"].float()
-            actions, log_prob = self.module(following)
+            actions, log_prob = self.module(following, self.generator)
             value = self.target(following, actions).min(0).values - temperature * log_prob
             target = data["reward"] + data["discount"] * value
-        errors = self.critics(observations, data["action"]) - target
+        errors = self.critics(observations, data["action"].float()) - target
         critic_loss = rlt.step(self.of_critics, errors.square().mean(-1).sum())
-        actions, log_prob = self.module(observations)
+        actions, log_prob = self.module(observations, self.generator)
         least = self.critics(observations, actions).min(0).values
         rlt.step(self.of_actor, (temperature * log_prob - least).mean())
         missing = (log_prob.detach() + self.target_entropy).mean()

@@ -52,9 +52,20 @@ class WorldModel(nn.Module):
         probs = 0.99 * logits.unflatten(-1, (self.groups, self.groups)).softmax(-1) + 0.01 / self.groups
         return Independent(OneHotCategoricalStraightThrough(probs=probs, validate_args=False), 1, validate_args=False)
 
+    def drawn(self, latents: Independent, generator: torch.Generator) -> torch.Tensor:
+        """Samples latents with the given generator. Their gradient is that of the probabilities."""
+        probs = latents.base_dist.probs
+        chosen = torch.multinomial(probs.detach().flatten(0, -2), 1, generator=generator).view(probs.shape[:-1])
+        return (F.one_hot(chosen, self.groups) + probs - probs.detach()).flatten(1)
+
     def seen(self, memory: torch.Tensor, encoded: torch.Tensor) -> Independent:
         """Returns the latents, given the observations."""
         return self.latents(self.posterior(torch.cat([memory, encoded], -1)))
+
+
+def drawn_choices(logits: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Samples actions; the distributions of PyTorch would sample with its global generator."""
+    return torch.multinomial(logits.softmax(-1), 1, generator=generator).squeeze(-1)
 
 
 class Policy(rlt.Policy):
@@ -62,7 +73,7 @@ class Policy(rlt.Policy):
 
     def __init__(self, module: WorldModel, context: rl.PolicyContext) -> None:
         super().__init__(module)
-        self.explores = context.explores
+        self.explores, self.generator = context.explores, torch.Generator().manual_seed(context.seeds[0])
         self.memory, self.latent, self.action = module.zeros(context.rows)
 
     def act(self, observations: Any, starts: Any) -> Any:
@@ -71,9 +82,9 @@ class Policy(rlt.Policy):
         encoded = self.module.encoder(torch.as_tensor(observations, dtype=torch.float32).flatten(1))
         self.memory = self.module.next(self.memory, self.latent, self.action)
         latents = self.module.seen(self.memory, encoded)
-        self.latent = (latents.sample() if self.explores else latents.mode).flatten(1)
-        choices = Categorical(validate_args=False, logits=self.module.actor(torch.cat([self.memory, self.latent], -1)))
-        chosen = choices.sample() if self.explores else choices.mode
+        self.latent = self.module.drawn(latents, self.generator) if self.explores else latents.mode.flatten(1)
+        logits = self.module.actor(torch.cat([self.memory, self.latent], -1))
+        chosen = drawn_choices(logits, self.generator) if self.explores else logits.argmax(-1)
         self.action = F.one_hot(chosen, self.action.shape[-1]).float()
         return chosen
 
@@ -84,6 +95,7 @@ class Learner(rlt.Learner):
 
     def __init__(self, settings: Dreamer, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(seed + 1)  # other numbers than those of the parameters
         self.settings, self.module = settings, WorldModel(spec, settings)
         self.critic = mlp(sum(self.module.sizes[:2]), settings.width, 1)
         self.target, self.scale = copy.deepcopy(self.critic), 1.0
@@ -110,7 +122,7 @@ class Learner(rlt.Learner):
         for time in range(observations.shape[1]):
             memory = module.next(memory, latent, action)
             expected, found = module.latents(module.prior(memory)), module.seen(memory, encoded[:, time])
-            latent, action = found.rsample().flatten(1), actions[:, time]
+            latent, action = module.drawn(found, self.generator), actions[:, time]
             states.append(torch.cat([memory, latent], -1))
             costs.append(self.balanced(expected, found))
         state = torch.stack(states, 1)
@@ -135,9 +147,9 @@ class Learner(rlt.Learner):
         """Returns the imagined states ``[horizon + 1, …]``, and the actions between them."""
         states, actions = [torch.cat([memory, latent], -1)], []
         for _ in range(self.settings.horizon):
-            actions.append(Categorical(validate_args=False, logits=self.module.actor(states[-1])).sample())
+            actions.append(drawn_choices(self.module.actor(states[-1]), self.generator))
             memory = self.module.next(memory, latent, F.one_hot(actions[-1], self.module.sizes[2]).float())
-            latent = self.module.latents(self.module.prior(memory)).sample().flatten(1)
+            latent = self.module.drawn(self.module.latents(self.module.prior(memory)), self.generator)
             states.append(torch.cat([memory, latent], -1))
         return torch.stack(states), torch.stack(actions)
 

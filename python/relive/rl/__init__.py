@@ -143,7 +143,7 @@ __all__ = [
     "vector",
 ]
 
-# Names that not every program needs; loaded at first use.
+# Names that many programs do not need; they are loaded at first use.
 _LAZY_MODULES = frozenset({"adders", "jax", "recorded", "torch", "vector"})
 
 

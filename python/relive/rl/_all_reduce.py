@@ -28,7 +28,7 @@ class AllReduce:
             ring.broadcast(weights)          # all start with those of rank 0
             ring.mean(gradient)              # in place
 
-    At the end of the ``with`` block, the process leaves the ring properly: later calls from the other members raise
+    At the end of the ``with`` block, the process leaves the ring normally: later calls from the other members raise
     :class:`relive.errors.ClosedError`. If an exception ends the block, the other members receive it.
 
     Args:
@@ -41,7 +41,7 @@ class AllReduce:
       meeting_timeout: the number of seconds within which all processes must connect.
       timeout: the number of seconds that a call waits for members that are alive.
       silence: the number of seconds without a message after which a process counts as lost; the exit of a process is
-        detected at once.
+        detected immediately.
 
     Raises:
       ValueError: an argument that is out of range.
@@ -111,7 +111,7 @@ class AllReduce:
         return self._ring.gather([float(number) for number in numbers])
 
     def close(self) -> None:
-        """Leaves the ring properly."""
+        """Leaves the ring normally."""
         self._ring.leave()
 
     def __enter__(self) -> AllReduce:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import numpy as np
+
 from relive.rl.specs import normalized
 
 WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
@@ -61,6 +63,59 @@ def reward(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError) as error:
         raise TypeError(f"the reward is {value!r}, but it must be a number") from error
+
+
+def flag(value: Any, name: str) -> bool:
+    """Checks whether an episode has ended, which Python would accept from almost any value: also from ``"False"`` and
+    NaN.
+
+    Raises:
+      TypeError: the value is not a bool, 0 or 1.
+    """
+    if isinstance(value, bool):
+        return value
+    array = np.asarray(value)
+    if array.shape == () and _are_flags(array):
+        return bool(array)
+    raise TypeError(f"{name} is {value!r}, but it must be a bool")
+
+
+def flags(values: Any, rows: int, name: str) -> Any:
+    """Checks which rows' episodes have ended; see :func:`flag`.
+
+    Raises:
+      TypeError: the values are not an array of bools, or of 0 and 1.
+      ValueError: the number of values is wrong.
+    """
+    array = _of_rows(values, rows, name)
+    if not _are_flags(array):
+        raise TypeError(f"{name} is an array of {array.dtype}, but it must be an array of bools")
+    return array.astype(np.bool_, copy=False)
+
+
+def rewards(values: Any, rows: int) -> Any:
+    """Checks the rewards of rows.
+
+    Raises:
+      TypeError: the values are not numbers.
+      ValueError: the number of values is wrong.
+    """
+    array = _of_rows(values, rows, "the rewards")
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"the rewards are an array of {array.dtype}, but they must be numbers")
+    return array
+
+
+def _are_flags(array: Any) -> bool:
+    return array.dtype.kind == "b" or (array.dtype.kind in "iu" and bool(((array == 0) | (array == 1)).all()))
+
+
+def _of_rows(values: Any, rows: int, name: str) -> Any:
+    array = np.asarray(values)
+    # numpy would broadcast a single number to all rows.
+    if array.shape != (rows,):
+        raise ValueError(f"{name}: expected the shape ({rows},), got {array.shape}")
+    return array
 
 
 def _values(answer: Any, count: int, which: str) -> Any:

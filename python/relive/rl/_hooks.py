@@ -54,9 +54,16 @@ class Hook:
 
 def hooks_of(agent: Any, on_step: OnStep | None, on_batch: OnBatch | None) -> Mapping[str, Any]:
     """Returns the hooks of an agent's run, in the extension's form."""
-    settings = getattr(agent, "config", None) or getattr(agent, "experience", None)
-    discount = getattr(settings, "discount", None)
     return {
         "on_step": None if on_step is None else Hook("on_step", on_step),
-        "on_batch": None if on_batch is None else Hook("on_batch", on_batch, discount),
+        "on_batch": None if on_batch is None else Hook("on_batch", on_batch, _discount_of(agent)),
     }
+
+
+def _discount_of(agent: Any) -> float | None:
+    """Returns γ, if the agent has one."""
+    # A custom agent may have attributes `config` and `settings` of its own.
+    if not hasattr(agent, "_for_extension"):
+        return getattr(getattr(agent, "experience", None), "discount", None)
+    settings = getattr(agent, "settings", None)
+    return getattr(agent.config, "discount", None) if settings is None else settings.get("discount")

@@ -80,12 +80,14 @@ class Learners:
                     learner.raise_failure()
                     raise RuntimeError(f"learner {rank} (process {learner.id}) ended with {how}; a run with checkpoint_dir resumes when you call it again")
 
-    def raise_failure(self) -> None:
-        """Raises a process's error, if any, and waits for an error that is about to be reported."""
+    def raise_failure(self, after: BaseException | None = None) -> None:
+        """Raises a process's error, if any, and waits for an error that is about to be reported. An exception of this
+        process's learner, ``after``, may be the consequence of another learner's error."""
+        until = time.monotonic() + _REPORT_SECONDS
         for learner in self._learners:
-            learner.raise_failure(_REPORT_SECONDS if learner.ended() else 0.0)
+            learner.raise_failure(max(0.0, until - time.monotonic()) if learner.ended() else 0.0)
         if self._workers is not None:
-            self._workers.raise_failure()
+            self._workers.raise_failure(after)
 
     def close(self) -> None:
         """Ends all processes when the run is over."""

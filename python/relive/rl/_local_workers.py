@@ -9,14 +9,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import util
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from relive._remote import end_with_parent, raised, describe_error
 from relive.rl._workers import work
 
 
-# The exit code of a process whose run is over. With 0, a policy or an environment may have ended the process.
+# The exit code of a process whose run is over. The code is not 0, because a policy or an environment may end the
+# process with 0.
 _RUN_IS_OVER = 64
 
 
@@ -64,11 +67,18 @@ class Process:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._begun = context.RawValue("d", 0.0)
+        # Not a daemon, since those may not start processes, as vectors of environments and loaders of data do.
         self._process = context.Process(
-            target=_work, args=(target, arguments, theirs, self._begun), name=f"relive {name}", daemon=True
+            target=_work, args=(target, arguments, theirs, self._begun), name=f"relive {name}", daemon=False
         )
         self._process.start()
         theirs.close()
+        # At the exit of this process, multiprocessing waits for processes that are not daemons, after it has called the
+        # finalizers.
+        self._kill_at_exit = util.Finalize(self, _kill, (self._process,), exitpriority=0)
+        if util.is_exiting():
+            # Another thread is exiting, and may have called the finalizers before.
+            self._kill_at_exit()
 
     @property
     def begun(self) -> float:
@@ -99,15 +109,19 @@ class Process:
     def end(self, seconds: float) -> None:
         self._process.join(seconds)
         self._pipe.close()
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        self._kill_at_exit()
+        self._process.join()
         self._process.close()
+
+
+def _kill(process: BaseProcess) -> None:
+    if process.is_alive():
+        process.kill()
 
 
 def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connection, begun: Any) -> None:
     """The main function of the process."""
-    # Ctrl-C is for the run's process, which ends the other processes after the run is saved.
+    # Only the run's process handles Ctrl-C; it ends the other processes after it has saved the run.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     # A crash leaves a traceback on stderr.

@@ -13,9 +13,11 @@ import numpy as np
 
 from relive import nest
 from relive.rl import _shown, _state
+from relive.rl._actions import ActionLeaves
 from relive.rl._given import SourceBridge, samples_of
+from relive.rl._learnt import Results
 from relive.rl._weights import as_array, called, flattened, nested
-from relive.rl.contracts import Learnt, PolicyContext
+from relive.rl.contracts import PolicyContext
 from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
@@ -68,10 +70,11 @@ class PolicyBridge:
     def __init__(self, policy: Any, spec: EnvironmentSpec) -> None:
         _expect_methods(policy, "a policy", "act", "load")
         self._policy, self.called = policy, called(policy)
-        self.extras = {name: _extra(policy, name, given) for name, given in dict(getattr(policy, "extras", {})).items()}
+        self.extras = _extras(policy)
         self._names = sorted(self.extras)
         _, self._fill = nest.filler(spec.observations)
         self._is_one = isinstance(spec.actions, ArraySpec)
+        self._leaves = ActionLeaves(spec.actions)
 
     def act(self, observations: list[Any], starts: Any) -> tuple[list[Any], list[Any]]:
         """Returns the leaves of the actions and of the extras."""
@@ -91,17 +94,28 @@ class PolicyBridge:
                 f"{called(self._policy)}.act() returned a pair of actions and extras, but the policy has no extras; give it an attribute "
                 f"extras, a mapping of names to data types, such as {{{', '.join(f'{name!r}: np.float32' for name in sorted(answer[1]))}}}"
             )
-        actions = [answer] if self._is_one else nest.flatten(answer)
-        return [self._array("the actions", leaf) for leaf in actions], extras
+        return [self._array("the actions", leaf) for leaf in self._flattened(answer)], extras
+
+    def _flattened(self, actions: Any) -> list[Any]:
+        """Returns the leaves of the actions, in the order of the spec."""
+        if self._is_one or actions is None:
+            return [actions]
+        try:
+            return self._leaves.of(actions)
+        except (TypeError, ValueError) as error:
+            raise _kind(error)(f"{called(self._policy)}.act() returned unexpected actions: {error}") from error
 
     def _array(self, what: str, value: Any) -> Any:
         if value is None:
             raise TypeError(f"{called(self._policy)}.act() returned None for {what}, but it must return an array with a row for each "
                             "observation")
         try:
-            return as_array(value)
-        except TypeError as error:
-            raise TypeError(f"{called(self._policy)}.act(): {what}: {error}") from error
+            array = as_array(value)
+        except (TypeError, ValueError) as error:
+            raise _kind(error)(f"{called(self._policy)}.act(): {what}: {error}") from error
+        if array.dtype.hasobject:
+            raise TypeError(f"{called(self._policy)}.act() returned an array of objects for {what}, but it must be an array of numbers")
+        return array
 
     def load(self, weights: dict[str, Any]) -> None:
         """Loads weights, which all policies share; they are read-only."""
@@ -129,6 +143,7 @@ class LearnerBridge:
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
         self._learner, self.called, self._source = learner, called(learner), source
+        self._results = Results(learner)
         self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(discount)
 
     def learn_rollout(self, **fields: Any) -> Any:
@@ -143,38 +158,15 @@ class LearnerBridge:
 
     def learn_given(self, batch: Any) -> Any:
         """Learns from a batch that was passed to the run."""
-        output = self._learner.learn(batch)
-        if isinstance(output, Learnt) and output.priorities is not None and self._source is not None:
+        output = self._results.learnt(self._learner.learn(batch))
+        if output.priorities is not None and self._source is not None:
+            # Not converted to numpy, since the source may keep its weights on a GPU.
             self._source.reweigh(batch, output.priorities)
             output = dataclasses.replace(output, priorities=None)
         return self._learnt(output, samples_of(batch), None)
 
-    def _learnt(self, output: Any, count: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
-        if not isinstance(output, Learnt):
-            if output is not None and not isinstance(output, Mapping):
-                raise TypeError(
-                    f"{called(self._learner)}.learn() returned {type(output).__name__}, but it must return a mapping of numbers to log, an "
-                    "rl.Learnt, or None"
-                )
-            output = Learnt({} if output is None else output)
-        metrics = {str(name): self._number(name, value) for name, value in output.metrics.items()}
-        priorities = None
-        if output.priorities is not None:
-            if keys is None:
-                raise ValueError(f"{called(self._learner)}.learn() returned priorities, but a rollout has none")
-            priorities = as_array(output.priorities)
-            if priorities.shape != (count,):
-                raise ValueError(
-                    f"{called(self._learner)}.learn() returned priorities of the shape {priorities.shape}, but the batch has {count} items"
-                )
-            priorities = keys, priorities
-        return output.steps, count if output.samples is None else output.samples, metrics, priorities
-
-    def _number(self, name: Any, value: Any) -> float:
-        try:
-            return float(value)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{called(self._learner)}.learn() returned {value!r} for {name!r}, but it must be a number: {error}") from error
+    def _learnt(self, returned: Any, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
+        return self._results.of(self._results.learnt(returned), items, keys)
 
     def expect_shared(self) -> None:
         """Raises an exception if the learner does not support runs of several learners."""
@@ -203,10 +195,21 @@ class LearnerBridge:
         self._learner.restore(_state.decode(state))
 
 
+def _kind(error: Exception) -> type[Exception]:
+    return ValueError if isinstance(error, ValueError) else TypeError
+
+
 def _expect_methods(value: Any, what: str, *names: str) -> None:
     for name in names:
         if not callable(getattr(value, name, None)):
             raise TypeError(f"{called(value)} cannot be {what}, because it has no method {name}()")
+
+
+def _extras(policy: Any) -> dict[str, ArraySpec]:
+    given = getattr(policy, "extras", {})
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{called(policy)}.extras is {given!r}, but it must be a mapping of names to data types, such as {{'value': np.float32}}")
+    return {name: _extra(policy, name, value) for name, value in given.items()}
 
 
 def _extra(policy: Any, name: str, given: Any) -> ArraySpec:

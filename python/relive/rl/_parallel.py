@@ -93,13 +93,14 @@ class Parallel:
             if not self._present[agent]:
                 self._wait_or_begin(row, agent, observations, answers)
                 continue
-            ends = bool(terminated.get(agent)) or bool(truncated.get(agent)) or agent not in self._environment.agents
+            is_terminated = _faults.flag(terminated.get(agent, False), f"terminated of {agent!r}")
+            is_truncated = _faults.flag(truncated.get(agent, False), f"truncated of {agent!r}")
+            ends = is_terminated or is_truncated or agent not in self._environment.agents
             if agent in observations:
                 answers.see(row, as_arrays(self.spec.observations, observations[agent]))
             elif not ends:
                 raise ValueError(f"step() of {self._environment!r} returned no observation of {agent!r}, which is still one of its agents")
-            discount = 0.0 if terminated.get(agent) else 1.0
-            answers.put(row, LAST if ends else MID, rewards.get(agent, 0.0), discount)
+            answers.put(row, LAST if ends else MID, rewards.get(agent, 0.0), 0.0 if is_terminated else 1.0)
             self._present[agent] = not ends
 
     def _wait_or_begin(self, row: int, agent: Any, observations: Mapping[Any, Any], answers: Answers) -> None:

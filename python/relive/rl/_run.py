@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import numbers
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
@@ -87,7 +88,7 @@ def run(
         environments; a PettingZoo parallel environment (its agents must have the same spaces, and share the policy); a
         class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter; a function
         that takes a seed and returns one of these; or a list of functions without arguments, each of which creates one,
-        as for ``gymnasium.vector``. A ready-made environment is not closed, and only works with one worker and without
+        as for ``gymnasium.vector``. A ready-made environment is not closed, and works only with one worker and without
         evaluations; otherwise pass a function.
       steps: the number of environment steps of all actors together. The run ends with the rollout that reaches this
         number. Not available with ``data``.
@@ -150,7 +151,8 @@ def run(
                          "other learners")
     if learner_steps is not None:
         learner_steps = count("learner_steps", learner_steps, 1)
-    checkpoint_every = count("checkpoint_every", checkpoint_every, 1)
+    _expect_seconds(timeout)
+    folder, checkpoint_every = _folder(checkpoint_dir), count("checkpoint_every", checkpoint_every, 1)
     evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
     if evaluate_every is not None:
         evaluate_every = count("evaluate_every", evaluate_every, 1)
@@ -177,7 +179,7 @@ def run(
                 data=path,
                 timeout=timeout,
                 evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
-                checkpoints=None if checkpoint_dir is None else (os.fspath(checkpoint_dir), checkpoint_every),
+                checkpoints=None if folder is None else (folder, checkpoint_every),
                 progress=progress if callable(progress) else None,
                 reports=Reports(loggers) if loggers else None,
                 supervisor=supervisor,
@@ -185,9 +187,9 @@ def run(
             )
         if isinstance(display, Shown):
             display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
-    except Exception:
+    except Exception as error:
         if supervisor is not None:
-            supervisor.raise_failure()
+            supervisor.raise_failure(after=error)
         raise
     finally:
         if supervisor is not None:
@@ -223,6 +225,22 @@ def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
     if steps is not None or learner_steps is None:
         raise ValueError("a run that learns from data does not act; give learner_steps instead of steps")
     return 0
+
+
+def _expect_seconds(timeout: Any) -> None:
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, numbers.Real)):
+        raise TypeError(f"timeout is {timeout!r}, but it must be a number of seconds, or None")
+
+
+def _folder(checkpoint_dir: Any) -> str | None:
+    if checkpoint_dir is None:
+        return None
+    folder = os.fspath(checkpoint_dir) if isinstance(checkpoint_dir, (str, os.PathLike)) else None
+    if not isinstance(folder, str):
+        raise TypeError(f"checkpoint_dir is {checkpoint_dir!r}, but it must be the path of a folder, or None")
+    if not folder:
+        raise ValueError("checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder")
+    return folder
 
 
 def _actors(on: Any, actors: int | None) -> int:

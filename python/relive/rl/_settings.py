@@ -6,8 +6,10 @@ import dataclasses
 import json
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
+
+import numpy as np
 
 from relive import _native
 
@@ -52,30 +54,41 @@ class Settings:
 
 
 def count(name: str, value: Any, least: int = 0) -> int:
-    """Returns a whole number."""
+    """Returns a whole number. ``True`` is not accepted as 1."""
     try:
-        number = operator.index(value)
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        whole = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
-    if not least <= number < 2**63:
-        raise ValueError(f"{name} is {number}, but it must be at least {least}, and below 2**63")
-    return number
+    if not least <= whole < 2**63:
+        raise ValueError(f"{name} is {whole}, but it must be at least {least}, and below 2**63")
+    return whole
 
 
-def _number(name: str, value: Any) -> float:
+def number(name: str, value: Any) -> float:
+    """Returns a finite number. Texts are not accepted, even if they contain a number."""
     try:
-        number = float(value)
+        if isinstance(value, (bool, np.bool_, str, bytes)):
+            raise TypeError
+        found = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is {value!r}, but it must be a number") from None
-    if not math.isfinite(number):
-        raise ValueError(f"{name} is {number}, but it must be a finite number")
-    return number
+    if not math.isfinite(found):
+        raise ValueError(f"{name} is {found}, but it must be a finite number")
+    return found
 
 
-def _numbers(name: str, value: Any, number: Any) -> tuple[Any, ...]:
-    if isinstance(value, str):
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} is {value!r}, but it must be True or False")
+    return bool(value)
+
+
+def _numbers(name: str, value: Any, checked: Callable[[str, Any], Any]) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         raise TypeError(f"{name} is {value!r}, but it must be a sequence of numbers")
-    return tuple(number(name, element) for element in value)
+    return tuple(checked(name, element) for element in value)
 
 
 def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
@@ -87,12 +100,12 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
         case "int":
             return count(name, value)
         case "float":
-            return _number(name, value)
+            return number(name, value)
         case "bool":
-            return bool(value)
+            return _flag(name, value)
         case "tuple[int, ...]":
             return _numbers(name, value, count)
         case "tuple[float, float]":
-            return _numbers(name, value, _number)
+            return _numbers(name, value, number)
         case _:
             return value

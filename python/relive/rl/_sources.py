@@ -34,8 +34,8 @@ class Source:
         self._environment, self._is_given, self._acts_here = environment, is_environment(environment), acts_here
         self._takes_seed = not self._is_given and not isinstance(environment, (list, tuple)) and _takes_seed(environment)
         self._specs: tuple[Any, ...] | None = None
-        # An environment that was created to read its specs, and what it was created for. It is used if the next
-        # environment that is needed is the same.
+        # An environment that was created to read its specs, with its key. It is used if the next environment that is
+        # needed has the same key.
         self._spare: tuple[Any, Any] | None = None
 
     def specs(self, seed: int) -> tuple[Any, ...]:

@@ -51,15 +51,19 @@ class TrainingResult:
         episodes, and the mean of each evaluation. For a run that learns from data, the x-axis shows learner steps."""
         return Curve.of(self.episodes, self.evaluation)
 
-    def resume(self, steps: int, **options: Any) -> TrainingResult:
-        """Continues the run until it has completed ``steps`` steps in total. The options stay the same, except for the
-        loggers, which were closed, and for the given options.
+    def resume(self, steps: int | None = None, **options: Any) -> TrainingResult:
+        """Continues the run until it has completed ``steps`` steps in total or, if it learns from data,
+        ``learner_steps`` learner steps. The options stay the same, except for the loggers, which were closed, and for
+        the given options.
 
         Raises:
+          TypeError: neither ``steps`` nor ``learner_steps`` is given.
           ValueError: the run had no ``checkpoint_dir``.
         """
         if self._again is None:
             raise ValueError("the run was not saved; give it a checkpoint_dir, from which it can resume")
+        if steps is None and options.get("learner_steps") is None:
+            raise TypeError("give the steps in total after which the resumed run ends: steps or, if the run learns from data, learner_steps")
         return self._again(steps=steps, **options)
 
     def __getstate__(self) -> dict[str, Any]:

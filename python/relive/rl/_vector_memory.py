@@ -55,7 +55,7 @@ class Memory:
         # Commands and messages have one row per worker; there are no more workers than environments.
         answers = {
             "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "has_message": flag,
-            "asked": _Leaf((), np.int64), "answered": _Leaf((), np.int64),
+            "asked": _Leaf((), np.int64), "answered": _Leaf((), np.int64), "ready_at": _Leaf((), np.float64),
         }
         everything = (*layout, answers)
         sizes = [count * max(1, int(np.prod(leaf.shape))) * leaf.dtype.itemsize for leaf in nest.flatten(everything)]
@@ -73,6 +73,9 @@ class Memory:
         self.commands, self.has_message = found["commands"], found["has_message"]
         # The numbers of each worker's newest command, and of the newest command that it has executed.
         self.asked, self.answered = found["asked"], found["answered"]
+        # The time at which each worker had created its environments, by `time.monotonic()`, which all processes share; 0
+        # before that.
+        self.ready_at = found["ready_at"]
 
 
 def own_row(arrays: Any, row: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Semaphore
 from typing import Any
@@ -18,7 +19,7 @@ def work(
     factories: Any, first: int, memory: tuple[Any, int, Any], number: int, parts: tuple[Connection, Semaphore, Semaphore]
 ) -> None:
     """Executes commands to step and reset, until the command to close."""
-    # Ctrl-C is for the parent process, which steps the vector.
+    # Only the parent process, which steps the vector, handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     pipe, go, done = parts
@@ -33,7 +34,9 @@ def work(
             continue
         try:
             arguments = _received(pipe, asked) if command == RESET else ()
-            worker = worker or _Worker([factory.fn() for factory in factories], first, shared)
+            if worker is None:
+                worker = _Worker([factory.fn() for factory in factories], first, shared)
+                shared.ready_at[number] = time.monotonic()
             message = worker.reset(*arguments) if command == RESET else worker.step()
         except BaseException as error:
             message = describe_error(error)
@@ -95,10 +98,11 @@ class _Worker:
                     observation, reward, terminated, truncated, info = _faults.transition(answer)
                     write(memory.observations, number, observation)
                     memory.rewards[number] = _faults.reward(reward)
-                    memory.terminated[number], memory.truncated[number] = terminated, truncated
+                    ends = _faults.flag(terminated, "terminated"), _faults.flag(truncated, "truncated")
+                    memory.terminated[number], memory.truncated[number] = ends
                 except _faults.WRONG as error:
                     raise _faults.wrong(self._called[number], "step", error) from error
-                self._ended[number] = terminated or truncated
+                self._ended[number] = any(ends)
             if info:
                 infos[number] = info
         return infos

@@ -73,6 +73,9 @@ class Vector:
             observations, infos, over = self._process_answer(answer, answers)
         except _faults.WRONG as error:
             raise _faults.wrong(self.who, "step", error) from error
+        if ended.any():
+            # Rows have begun an episode.
+            self._spaces.expect_same(self.who)
         last = over & ~ended
         if self._mode == _DISABLED and (over & ended).any():
             # The skipped step has also ended an episode.
@@ -92,11 +95,12 @@ class Vector:
         finished episodes."""
         ended = self._ended
         observations, rewards, terminated, truncated, infos = _faults.transition(answer)
-        over = np.asarray(terminated, np.bool_) | np.asarray(truncated, np.bool_)
+        terminated = _faults.flags(terminated, self.rows, "terminated")
+        over = terminated | _faults.flags(truncated, self.rows, "truncated")
         last = over & ~ended
         answers.step_types[:] = np.where(ended, FIRST, np.where(last, LAST, MID))
-        answers.rewards[:] = np.where(ended, 0.0, rewards)
-        answers.discounts[:] = np.where(ended | ~np.asarray(terminated, np.bool_), 1.0, 0.0)
+        answers.rewards[:] = np.where(ended, 0.0, _faults.rewards(rewards, self.rows))
+        answers.discounts[:] = np.where(ended | ~terminated, 1.0, 0.0)
         return observations, infos, over
 
     def _begin_all(self, observations: Any, answers: Answers) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable
+from multiprocessing import util
 from typing import Any, Protocol
 
 from relive import _native
@@ -14,10 +15,12 @@ from relive.rl._sources import source_of
 # A worker may end this many times in a row, each time within this many seconds of starting to work, before it is no
 # longer restarted.
 _MAX_ENDS, _SOON_SECONDS = 5, 10.0
-# How long workers may take to end by themselves when the run is over, and to report errors.
+# How long workers may take to end by themselves when the run is over, and to report errors: all of them together.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
-# The same limit for all nodes together, each of which first ends its workers.
+# The same limit for nodes, each of which first ends its workers.
 _NODES_REPORT_SECONDS = 10.0
+# How long workers may take to end by themselves after the run has failed, since they cannot always detect that.
+_FAILED_GRACE_SECONDS = 1.0
 # The interval between checks of the workers.
 _LOOK_SECONDS = 0.1
 
@@ -73,6 +76,7 @@ class Supervisor:
         # For each worker, the number of times in a row that it has ended soon after its start.
         self._ends: dict[int, int] = {}
         self.restarts = 0
+        self._grace_seconds = _GRACE_SECONDS
 
     @property
     def other_machines(self) -> dict[str, Any] | None:
@@ -103,7 +107,7 @@ class Supervisor:
             self._workers[number] = self._launcher.start(address, number)
 
     def check(self) -> None:
-        """Restarts workers that have ended.
+        """Restarts workers that have ended before the run, unless this process is exiting.
 
         Raises:
           Exception: a worker raised an exception.
@@ -112,11 +116,11 @@ class Supervisor:
         for number, worker in list(self._workers.items()):
             worker.raise_failure()
             how = worker.ended()
-            if how is None:
+            # A worker that has detected the end of the run, which may still be evaluating or saving, is not replaced.
+            if not how or util.is_exiting():
                 continue
-            if how:
-                self._note_end(number, worker, how)
-                self.restarts += 1
+            self._note_end(number, worker, how)
+            self.restarts += 1
             self._workers[number] = self._launcher.start(self._address, number)
 
     def wait(self) -> None:
@@ -137,18 +141,28 @@ class Supervisor:
         what = "node" if self._launcher.by_nodes else "worker"
         print(f"relive: {what} {number} ended with {how}: restarting it", file=sys.stderr)
 
-    def raise_failure(self) -> None:
-        """Raises a worker's error, if any, and waits for an error that is about to be reported."""
-        until = time.monotonic() + _NODES_REPORT_SECONDS
+    def raise_failure(self, after: BaseException | None = None) -> None:
+        """Raises a worker's error, if any. Waits for an error that is about to be reported, unless Python code of this
+        process has raised the run's exception, ``after``: that cannot be the consequence of an error in a worker."""
+        if after is not None and not self._launcher.by_nodes:
+            self._grace_seconds = _FAILED_GRACE_SECONDS
+        seconds = _NODES_REPORT_SECONDS if self._launcher.by_nodes else _REPORT_SECONDS
+        until = time.monotonic() + (0.0 if is_of_python(after) else seconds)
         for worker in self._workers.values():
-            worker.raise_failure(max(0.0, until - time.monotonic()) if self._launcher.by_nodes else _REPORT_SECONDS)
+            worker.raise_failure(max(0.0, until - time.monotonic()))
 
     def close(self) -> None:
         """Ends the workers, when the run is over."""
-        until = time.monotonic() + _GRACE_SECONDS
+        until = time.monotonic() + self._grace_seconds
         for worker in self._workers.values():
             worker.end(max(0.0, until - time.monotonic()))
         self._launcher.close()
+
+
+def is_of_python(error: BaseException | None) -> bool:
+    """Returns whether Python code that the extension called has raised the exception, which the caller has just caught
+    from the extension. The extension itself has no frames in a traceback."""
+    return error is not None and error.__traceback__ is not None and error.__traceback__.tb_next is not None
 
 
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:

@@ -28,7 +28,7 @@ class Atari(EnvironmentWrapper):
     """The usual preprocessing of Atari games (Mnih et al., 2015), as implemented in Acme.
 
     A step repeats its action for ``action_repeats`` frames, or until the episode ends, and adds up the rewards. The
-    pixelwise maximum of the last two frames is converted to grey, resized, and stacked with the previous steps; an
+    pixelwise maximum of the last two frames is converted to gray, resized, and stacked with the previous steps; an
     episode starts with zeros.
 
     >>> import gymnasium  # doctest: +SKIP
@@ -47,7 +47,7 @@ class Atari(EnvironmentWrapper):
         comes from a Gymnasium environment's ``info``.
       max_episode_frames: the number of frames after which an episode is truncated.
       to_float: whether pixels are float32 from 0 to 1 instead of bytes.
-      preprocessing: ``"dopamine"`` converts frames to grey before it takes their maximum, and averages areas when it
+      preprocessing: ``"dopamine"`` converts frames to gray before it takes their maximum, and averages areas when it
         resizes them (Castro et al., 2018).
 
     Raises:
@@ -161,7 +161,7 @@ class Atari(EnvironmentWrapper):
 
 
 def resized(image: _Pixels, size: tuple[int, int], interpolation: Literal["bilinear", "area"]) -> _Pixels:
-    """Resizes a grey image.
+    """Resizes a gray image.
 
     ``"bilinear"`` weights source pixels with a triangle as wide as the area that becomes one pixel, first along rows
     and then along columns, in Pillow's fixed-point arithmetic. For frames of 210 by 160, its result equals Pillow's.

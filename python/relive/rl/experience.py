@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from relive.rl._settings import count
+from relive.rl._settings import count, number
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,6 +131,10 @@ def _check_replay(experience: Any) -> None:
     }
     for name, (above, most) in ranges.items():
         value = getattr(experience, name)
-        if value is not None and not (above < value <= most and math.isfinite(value) and value >= 0):
+        if value is None:
+            continue
+        found = number(name, value)
+        if not (above < found <= most and found >= 0):
             expected = "above 0" if above == 0 else "from 0 to 1" if most == 1 else "at least 0"
             raise ValueError(f"{name} is {value}, but it must be {expected}")
+        object.__setattr__(experience, name, found)

@@ -64,7 +64,8 @@ class GymEnvironment:
         answer = self.environment.step(self._acted(action))
         try:
             observation, reward, terminated, truncated, self.info = _faults.transition(answer)
-            self._over = bool(terminated or truncated)
+            terminated, truncated = _faults.flag(terminated, "terminated"), _faults.flag(truncated, "truncated")
+            self._over = terminated or truncated
             observed, earned = as_arrays(self._observations, observation), _faults.reward(reward)
         except _faults.WRONG as error:
             raise _faults.wrong(self.called, "step", error) from error

@@ -45,8 +45,8 @@ def saved(tree: Any) -> list[Any]:
 
 
 def restored(like: Any, leaves: list[Any]) -> Any:
-    """Returns the pytree ``like`` with the leaves of :func:`saved`. Random keys and Python's numbers in ``like`` stay
-    of their kinds.
+    """Returns the pytree ``like`` with the leaves of :func:`saved`. Random keys and Python numbers in ``like`` keep
+    their types.
 
     Raises:
       ValueError: a different number of leaves.

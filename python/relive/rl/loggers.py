@@ -75,7 +75,7 @@ class _Table:
 
     file: _File
     columns: list[str]
-    # Names that are no columns, about which the user was warned.
+    # Names without a column, about which the user has been warned.
     left_out: set[str] = dataclasses.field(default_factory=set)
 
 

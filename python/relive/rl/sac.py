@@ -22,7 +22,7 @@ class SACConfig(Settings):
       min_replay_size: the number of transitions before learning starts.
       max_replay_size: the number of transitions that are kept.
       learning_rate: the step size of Adam, for policy, critics and temperature.
-      tau: τ, the fraction by which the target critics move towards the critics with each batch.
+      tau: τ, the fraction by which the target critics move toward the critics with each batch.
       initial_temperature: the initial temperature α.
       target_entropy: the target for the policy's entropy, to which the temperature is tuned; ``None``: minus the number
         of elements of an action.

@@ -28,8 +28,10 @@ from relive.rl._vector_worker import CLOSE, RESET, STEP, work
 
 __all__ = ["ProcessVectorEnv"]
 
-# The interval at which the parent checks that a worker is alive, and the time limit for a worker to end.
+# The interval at which the parent checks that a worker is alive, and the time limit for all workers to end.
 _LOOK_SECONDS, _GRACE_SECONDS = 0.5, 5.0
+# The time limit for starting a process and creating its environments, which includes imports.
+_START_SECONDS = 600.0
 
 
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
@@ -43,7 +45,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     Args:
       env_fns: functions that each create one environment; all environments must have the same spaces.
       workers: the number of processes; by default the number of cores, but at most one for each environment.
-      timeout: the number of seconds that a step or a reset may take; by default no bound.
+      timeout: the number of seconds that a step or a reset may take; by default no bound. The first reset also starts
+        the processes and creates the environments; this time is not counted, but may be at most 600 seconds.
       copy: whether observations are copied; otherwise the next step overwrites them.
 
     Raises:
@@ -68,7 +71,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         layout = leaves_of(self.single_observation_space, "the observation space"), leaves_of(self.single_action_space, "the action space")
         self._memory, self._copy, self._timeout = Memory(layout, self.num_envs), copy, timeout
-        self._workers = [_Process(env_fns, self._memory, number, count) for number in range(count)]
+        self._workers: list[_Process] = []
+        for number in range(count):
+            self._workers.append(_Process(env_fns, self._memory, number, count))
         # Whether all workers have finished the newest command.
         self._is_whole = True
 
@@ -112,9 +117,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._is_whole = False
         for index, worker in enumerate(self._workers):
             worker.begin(command, None if arguments is None else arguments[index])
-        until = None if self._timeout is None else time.monotonic() + self._timeout
+        begun = time.monotonic()
         infos: dict[str, Any] = {}
-        messages = [worker.wait(until) for worker in self._workers]
+        messages = [worker.wait(begun, self._timeout) for worker in self._workers]
         self._is_whole = True
         for worker, message in zip(self._workers, messages, strict=True):
             if isinstance(message, tuple):
@@ -130,7 +135,10 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **_: Any) -> None:
         """Ends the workers."""
         for worker in self._workers:
-            worker.close()
+            worker.begin(CLOSE)
+        until = time.monotonic() + _GRACE_SECONDS
+        for worker in self._workers:
+            worker.close(until)
 
     def __del__(self) -> None:
         if not getattr(self, "closed", True) and hasattr(self, "_workers"):
@@ -173,20 +181,22 @@ class _Process:
         self._memory.commands[self._number], self._memory.asked[self._number] = command, asked
         self._go.release()
 
-    def wait(self, until: float | None) -> Any:
-        """Waits until the worker is done, and returns its answer.
+    def wait(self, begun: float, timeout: float | None) -> Any:
+        """Waits until the worker has executed the command that was sent at the time ``begun``, and returns its answer.
 
         Raises:
           RuntimeError: the worker has ended.
           TimeoutError: the worker took too long.
         """
         memory, number = self._memory, self._number
-        while not self._has_answered(until):
+        while not self._has_answered(until := self._deadline(begun, timeout)):
             code = self._process.exitcode
             if code is not None:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
                 raise RuntimeError(f"{self} ended with {how}")
             if until is not None and time.monotonic() >= until:
+                if not memory.ready_at[number]:
+                    raise TimeoutError(f"{self} did not create its environments within {_START_SECONDS:.0f} s")
                 raise TimeoutError(f"{self} did not finish in time: one of its environments hangs, or timeout is too short")
         if not memory.has_message[number]:
             return None
@@ -195,6 +205,12 @@ class _Process:
             if asked == memory.asked[number]:
                 return message
 
+    def _deadline(self, begun: float, timeout: float | None) -> float | None:
+        if timeout is None:
+            return None
+        ready_at = float(self._memory.ready_at[self._number])
+        return max(begun, ready_at) + timeout if ready_at else begun + _START_SECONDS
+
     def _has_answered(self, until: float | None) -> bool:
         """Waits for a moment, and returns whether the worker has executed the newest command."""
         # The wake-up may belong to an earlier, interrupted call, and that call may also have consumed this call's
@@ -202,9 +218,9 @@ class _Process:
         self._done.acquire(timeout=_LOOK_SECONDS if until is None else max(0.0, min(_LOOK_SECONDS, until - time.monotonic())))
         return bool(self._memory.answered[self._number] == self._memory.asked[self._number])
 
-    def close(self) -> None:
-        self.begin(CLOSE)
-        self._process.join(_GRACE_SECONDS)
+    def close(self, until: float) -> None:
+        """Waits until the worker has ended after the command to close, and kills it if that takes too long."""
+        self._process.join(max(0.0, until - time.monotonic()))
         if self._process.is_alive():
             self._process.kill()
             self._process.join()

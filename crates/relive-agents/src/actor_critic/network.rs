@@ -34,7 +34,7 @@ impl ActorCritic {
         normalizes: bool,
         key: Key,
     ) -> Result<(ActorCritic, Params)> {
-        let (features, head) = (Features::of(&spec.observations)?, Head::of(spec)?);
+        let (features, head) = (Features::of_observations(&spec.observations)?, Head::of(spec)?);
         fits(features.width(), hidden, head.outputs())?;
         let mut layout = Layout::new();
         let mut network = |name, outputs, gain| {

@@ -18,7 +18,7 @@ impl Spaces {
     /// # Errors
     /// [`Unsuited`](RlError::Unsuited): the action is not one bounded float32 array, or observations are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
-        let observations = Features::of(&spec.observations)?;
+        let observations = Features::of_observations(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";
         match Head::of(spec) {
             Ok(Head::Normal { low, high }) if low.iter().chain(&high).all(|bound| bound.is_finite()) => {

@@ -24,7 +24,7 @@ pub(super) struct Networks {
 impl Networks {
     /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn new(config: &MctsConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
-        let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
+        let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
         let outputs = actions.count.saturating_add(1);
         settings::fits(features.width(), &config.hidden, outputs)?;
         let mut layout = Layout::new();

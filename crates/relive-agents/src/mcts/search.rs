@@ -209,7 +209,7 @@ mod tests {
         for seed in 0..20 {
             let mut environment = relive_env::make("catch/0", seed).unwrap();
             let spec = environment.spec().clone();
-            let features = Features::of(&spec.observations).unwrap();
+            let features = Features::of_observations(&spec.observations).unwrap();
             let mut row = Buffer::for_nest(&spec.observations, 1).unwrap();
             environment.reset(row.row_mut(0)).unwrap();
             let mut observation = vec![0.0; features.width()];

@@ -74,7 +74,7 @@ pub(super) struct Networks {
 impl Networks {
     /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn of(config: &BcqConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
-        let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
+        let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
         let plan = Plan { body: Body::Relu, hidden: &config.hidden };
         let (mut layout, shape) = (Layout::new(), (features.width(), actions.count));
         let values = plan.network(&mut layout, "values", shape, Role::Linear)?;

@@ -70,7 +70,7 @@ pub(super) fn logits(
     spec: &EnvironmentSpec,
     key: Key,
 ) -> Result<(Features, Discrete, Network, Params)> {
-    let (features, actions) = (Features::of(&spec.observations)?, Discrete::expect(spec)?);
+    let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
     fits(features.width(), &config.hidden, actions.count)?;
     let mut layout = Layout::new();
     let plan = Plan { body: Body::Relu, hidden: &config.hidden };

@@ -2,12 +2,15 @@
 
 use bytemuck::pod_read_unaligned;
 use relive_client::SampleBatch;
-use relive_env::{ArraySpec, Buffer, View};
+use relive_env::{ArraySpec, Buffer, Domain, View};
 use relive_tensor::{DType, Nest};
 
 use crate::{Result, RlError};
 
-/// Flattens observations: all elements of all leaves, in order, converted to float32.
+/// The largest number of values of a discrete number that becomes one feature per value.
+const MAX_ONE_HOT: u32 = 4_096;
+
+/// Flattens arrays: all elements of all leaves, in order, converted to float32.
 #[derive(Debug, Clone)]
 pub struct Features {
     leaves: Vec<FeatureLeaf>,
@@ -19,16 +22,35 @@ struct FeatureLeaf {
     dtype: DType,
     element_bytes: usize,
     elements: usize,
+    /// The number of features of each element: 1 for the number itself, otherwise one for each of its values.
+    values: usize,
 }
 
 impl Features {
-    /// Creates a flattener for observations with the given nest.
+    /// Creates a flattener for the observations of an environment. A number in `0..n` becomes `n` features, of which
+    /// one is 1 and the others are 0 (one-hot), if `n` is at most 4,096. A network would otherwise have to tell states
+    /// apart by the size of one number.
     ///
     /// # Errors
     /// A leaf is not numeric or has no fixed size.
-    pub fn of(observations: &Nest<ArraySpec>) -> Result<Features> {
+    pub fn of_observations(observations: &Nest<ArraySpec>) -> Result<Features> {
+        Features::with(observations, |spec| match spec.domain {
+            Domain::Discrete(values @ 1..=MAX_ONE_HOT) => values as usize,
+            _ => 1,
+        })
+    }
+
+    /// Creates a flattener for arrays with the given nest.
+    ///
+    /// # Errors
+    /// A leaf is not numeric or has no fixed size.
+    pub fn of(arrays: &Nest<ArraySpec>) -> Result<Features> {
+        Features::with(arrays, |_| 1)
+    }
+
+    fn with(arrays: &Nest<ArraySpec>, values: impl Fn(&ArraySpec) -> usize) -> Result<Features> {
         let mut leaves = Vec::new();
-        for (path, spec) in observations.flatten_with_paths() {
+        for (path, spec) in arrays.flatten_with_paths() {
             let dtype = spec.dtype;
             let element_bytes = dtype.size_bytes().filter(|_| is_number(dtype)).ok_or_else(|| {
                 let path = path.to_string();
@@ -36,9 +58,14 @@ impl Features {
                 let got = format!("one of {}{place}", dtype.numpy_name());
                 RlError::Unsuited { expected: "observations of real numbers with up to 64 bits", got }
             })?;
-            leaves.push(FeatureLeaf { dtype, element_bytes, elements: spec.num_elements()? });
+            leaves.push(FeatureLeaf {
+                dtype,
+                element_bytes,
+                elements: spec.num_elements()?,
+                values: values(spec),
+            });
         }
-        let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.elements));
+        let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.width()?));
         let width = width.ok_or_else(|| RlError::setting("observations", "too many to count", "smaller"))?;
         Ok(Features { leaves, width })
     }
@@ -69,7 +96,7 @@ impl Features {
     /// Returns the size of an observation in bytes if the observation is a single leaf of bytes.
     pub(crate) fn one_of_bytes(&self) -> Option<usize> {
         match self.leaves.as_slice() {
-            [leaf] if leaf.dtype == DType::UInt8 => Some(leaf.elements),
+            [leaf] if leaf.dtype == DType::UInt8 && leaf.values == 1 => Some(leaf.elements),
             _ => None,
         }
     }
@@ -83,8 +110,8 @@ impl Features {
     pub fn write(&self, observation: View<'_>, out: &mut [f32]) {
         let mut rest = out;
         for (index, leaf) in self.leaves.iter().enumerate() {
-            let (row, others) = rest.split_at_mut(leaf.elements);
-            convert(leaf.dtype, leaf.element_bytes, observation.leaf_bytes(index).unwrap_or_default(), row);
+            let (row, others) = rest.split_at_mut(leaf.elements * leaf.values);
+            leaf.write(observation.leaf_bytes(index).unwrap_or_default(), row);
             rest = others;
         }
     }
@@ -102,7 +129,7 @@ impl Features {
     /// `out`.
     fn write_column(&self, index: usize, bytes: &[u8], out: &mut [f32]) {
         match self.leaves.as_slice() {
-            [leaf] => convert(leaf.dtype, leaf.element_bytes, bytes, out),
+            [leaf] => leaf.write(bytes, out),
             _ => self.write_column_to(index, bytes, out, |row| row),
         }
     }
@@ -116,12 +143,39 @@ impl Features {
         place: impl Fn(usize) -> usize,
     ) {
         let Some(leaf) = self.leaves.get(index) else { return };
-        let before: usize = self.leaves.iter().take(index).map(|leaf| leaf.elements).sum();
+        let before: usize = self.leaves.iter().take(index).map(|leaf| leaf.elements * leaf.values).sum();
         let cells = bytes.chunks_exact((leaf.elements * leaf.element_bytes).max(1));
         for (row, cell) in cells.enumerate() {
             let start = place(row) * self.width + before;
-            let to = out.get_mut(start..start + leaf.elements).unwrap_or_default();
-            convert(leaf.dtype, leaf.element_bytes, cell, to);
+            let to = out.get_mut(start..start + leaf.elements * leaf.values).unwrap_or_default();
+            leaf.write(cell, to);
+        }
+    }
+}
+
+impl FeatureLeaf {
+    fn width(&self) -> Option<usize> {
+        self.elements.checked_mul(self.values)
+    }
+
+    /// Writes the features of elements to `out`.
+    fn write(&self, bytes: &[u8], out: &mut [f32]) {
+        if self.values == 1 {
+            return convert(self.dtype, self.element_bytes, bytes, out);
+        }
+        out.fill(0.0);
+        for (features, bytes) in out.chunks_exact_mut(self.values).zip(bytes.chunks_exact(self.element_bytes))
+        {
+            let mut value = [0.0];
+            convert(self.dtype, self.element_bytes, bytes, &mut value);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "whole numbers below 4,096"
+            )]
+            if let Some(feature) = features.get_mut(value[0] as usize) {
+                *feature = 1.0;
+            }
         }
     }
 }
@@ -163,5 +217,34 @@ fn convert(dtype: DType, element_bytes: usize, bytes: &[u8], out: &mut [f32]) {
         DType::UInt32 => each!(u32, |value| value as f32),
         DType::UInt64 => each!(u64, |value| value as f32),
         _ => each!(f32, |value| value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discrete_observations_become_one_feature_per_value() {
+        let of = |values| ("place", ArraySpec::discrete("", values));
+        let speed = ("speed", ArraySpec::new("", DType::Float32, [2]));
+        let spec = Nest::dict([of(3), speed].map(|(name, spec)| (name, Nest::Leaf(spec))));
+        let mut seen = Buffer::for_nest(&spec, 2).unwrap();
+        seen.leaf_mut::<i32>(0).unwrap().copy_from_slice(&[2, 0]);
+        seen.leaf_mut::<f32>(1).unwrap().copy_from_slice(&[0.5, 1.5, -0.5, 2.5]);
+        let features = Features::of_observations(&spec).unwrap();
+        let mut rows = Vec::new();
+        features.write_rows(&seen, &mut rows);
+        assert_eq!(
+            (features.width(), &rows[..5], &rows[5..]),
+            (5, &[0., 0., 1., 0.5, 1.5][..], &[1., 0., 0., -0.5, 2.5][..])
+        );
+        let mut row = [9.0; 5];
+        features.write(seen.row(1), &mut row);
+        assert_eq!(row, rows[5..]);
+        // Actions stay numbers, and so do observations with very many values.
+        assert_eq!(Features::of(&spec).unwrap().width(), 3);
+        let many = Nest::Leaf(of(MAX_ONE_HOT + 1).1);
+        assert_eq!(Features::of_observations(&many).unwrap().width(), 1);
     }
 }

@@ -63,7 +63,7 @@ impl Sequences {
             probabilities: Vec::new(),
             keys: Vec::new(),
             pictures: None,
-            of_observations: Features::of(&spec.observations)?,
+            of_observations: Features::of_observations(&spec.observations)?,
             of_actions: Features::of(&spec.actions)?,
             of_extras: Features::of(extras)?,
             discount,

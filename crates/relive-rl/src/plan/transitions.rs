@@ -53,7 +53,7 @@ impl Transitions {
             keys: Vec::new(),
             columns: TransitionColumns::of(spec),
             pictures: None,
-            of_observations: Features::of(&spec.observations)?,
+            of_observations: Features::of_observations(&spec.observations)?,
             of_actions: Features::of(&spec.actions)?,
             of_extras: Features::of(&Nest::None)?,
             discount,

@@ -1,15 +1,15 @@
 //! Logs the reason why a process of a run is waiting: a silent server or driver.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::scope;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use relive_client::ServerInfo;
 use relive_client::blocking::Client;
 
 use super::lease::{self, DriverHeartbeat};
-use crate::Result;
 use crate::limits::LEARNER_SILENCE;
+use crate::{Result, RlError};
 
 /// The time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -27,19 +27,32 @@ pub(crate) enum WatchTarget {
 }
 
 /// Runs `work`, and meanwhile logs the reason for waiting: a server that does not answer, or the driver of the run.
-pub(crate) fn watched<T>(client: &Client, target: WatchTarget, work: impl FnOnce() -> T) -> T {
-    scope(|threads| {
-        let (going_on, ended) = channel::<()>();
-        let _end: Sender<()> = going_on;
-        threads.spawn(move || {
-            let mut watch = SilenceWatch { target, seen: None, since: Instant::now(), logged: None };
-            while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let result = client.with_timeout(TIMEOUT).server_info();
-                watch.note_answer(result.ok().map(|info| watch.heartbeat(&info, client)), Instant::now());
-            }
-        });
-        work()
-    })
+///
+/// # Errors
+/// No thread can be started.
+pub(crate) fn watched<T>(
+    client: &Client,
+    target: WatchTarget,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let (_until_return, ended) = channel::<()>();
+    let client = client.clone();
+    // Nobody waits for this thread: a server that is gone would delay the end of the work by the timeout.
+    let thread =
+        Builder::new().name("relive-rl-watch".to_owned()).spawn(move || watch(&client, target, &ended));
+    thread.map_err(|error| RlError::file("a thread that watches the server".as_ref(), error))?;
+    work()
+}
+
+fn watch(client: &Client, target: WatchTarget, ended: &Receiver<()>) {
+    let mut watch = SilenceWatch { target, seen: None, since: Instant::now(), logged: None };
+    while ended.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let result = client.with_timeout(TIMEOUT).server_info();
+        if ended.try_recv() == Err(TryRecvError::Disconnected) {
+            return;
+        }
+        watch.note_answer(result.ok().map(|info| watch.heartbeat(&info, client)), Instant::now());
+    }
 }
 
 /// The process that is silent.

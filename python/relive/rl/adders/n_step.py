@@ -43,8 +43,8 @@ class NStepTransitionAdder:
       client: the client for the server.
       n_step: the number of steps that a transition covers.
       discount: the agent's own discount, g.
-      priority_fns: for each table, a function that returns an item's priority, given the item's values; ``None`` stands
-        for priority 1. The default is one table, ``"priority_table"``.
+      priority_fns: for each table, a function that returns an item's priority, given the item's values; ``None`` means
+        priority 1. The default is one table, ``"priority_table"``.
       max_in_flight_items: the number of items that may be unconfirmed; ``None``: no bound.
     """
 

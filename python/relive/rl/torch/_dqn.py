@@ -19,8 +19,9 @@ from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, check, expect_shape, inputs, layers, module_of, num_inputs
+from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, layers, module_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
+from relive.rl.torch._random import Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -100,19 +101,22 @@ class DQN:
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Returns a policy that takes the best action, or sometimes a random action."""
-        return _Policy(self._module(spec), context, _num_actions(spec), self)
+        random = Stream(context.seeds[0])
+        return _Policy(self._module(spec, random), context, random, _num_actions(spec), self)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Returns a learner that uses the loss."""
-        torch.manual_seed(seed)
-        return _Learner(self._module(spec), self)
+        random = Stream(seed)
+        return _Learner(self._module(spec, random), self, random)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)
 
-    def _module(self, spec: EnvironmentSpec) -> Module:
-        return _Layers(spec, self.hidden) if self.network is None else module_of("network", self.network, spec)
+    def _module(self, spec: EnvironmentSpec, random: Stream) -> Module:
+        if self.network is not None:
+            return module_of("network", self.network, spec, random)
+        return random.made(_Layers, spec, self.hidden)
 
 
 def _num_actions(spec: EnvironmentSpec) -> int:
@@ -126,36 +130,43 @@ class _Layers(Module):
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
-        self.layers = layers([num_inputs(spec, "DQN"), *hidden], _num_actions(spec))
+        self.read = Observations(spec, "DQN")
+        self.layers = layers([self.read.width, *hidden], _num_actions(spec))
 
     def forward(self, observations: Tensor) -> Any:
         """Returns the values ``[B, actions]`` for observations ``[B, …]``."""
-        return self.layers(observations.flatten(1).float())
+        return self.layers(self.read(observations))
 
 
 class _Policy(Policy):
-    def __init__(self, module: Module, context: PolicyContext, num_actions: int, settings: DQN) -> None:
+    _draws_globally = False
+
+    def __init__(self, module: Module, context: PolicyContext, random: Stream, num_actions: int, settings: DQN) -> None:
         super().__init__(module)
-        self.rng, self.num_actions = context.rng(), num_actions
+        self.rng, self.random, self.num_actions = context.rng(), random, num_actions
         place = np.arange(context.first, context.first + context.rows) / max(context.of - 1, 1)
         self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if context.explores else np.zeros(context.rows)
 
     def act(self, observations: Any, starts: Any) -> Any:
-        values = self.module(inputs(tensors(observations)))
+        with self.random.given("network"):
+            values = self.module(inputs(tensors(observations)))
         expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
         return np.where(self.rng.random(len(starts)) < self.epsilon, any_of_them, values.argmax(1).numpy())
 
 
 class _Learner(Learner):
-    def __init__(self, module: Module, settings: DQN) -> None:
+    _draws_globally = False
+
+    def __init__(self, module: Module, settings: DQN, random: Stream) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
         self.optimizer = Adam(module.parameters(), settings.learning_rate)
-        self.steps = 0
+        self.steps, self.random = 0, random
 
     def learn(self, batch: Any) -> Learnt:
         """Takes a gradient step on the loss."""
-        losses, priorities = self._losses(self._transitions(batch))
+        with self.random.given("loss"):
+            losses, priorities = self._losses(self._transitions(batch))
         weights = torch.as_tensor(batch.weights(self.settings.importance_sampling_exponent))
         loss = step(self.optimizer, (weights * losses).mean(), max_norm=self.settings.max_gradient_norm)
         if self.steps % self.settings.target_update_period == 0:

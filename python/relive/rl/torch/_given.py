@@ -12,8 +12,12 @@ from torch import Tensor
 from torch.nn import Module
 
 from relive import nest
-from relive.rl.specs import EnvironmentSpec
+from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.torch._random import Stream
 from relive.specs import ArraySpec
+
+# The largest number of values of a discrete observation that becomes one input per value.
+_MAX_ONE_HOT = 4_096
 
 Network = Callable[[EnvironmentSpec], Module]
 
@@ -33,19 +37,30 @@ def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> N
         object.__setattr__(agent, name, getattr(checked, name))
 
 
-def module_of(name: str, given: Network, spec: EnvironmentSpec) -> Module:
-    """Returns the module that a function creates."""
-    module = given(spec)
+def module_of(name: str, given: Network, spec: EnvironmentSpec, random: Stream) -> Module:
+    """Returns the module that a function creates, with parameters from the stream."""
+    module = random.made(given, spec)
     if not isinstance(module, Module):
         raise TypeError(f"{name} returned {type(module).__name__}, but it must return a torch.nn.Module")
     return module
 
 
-def num_inputs(spec: EnvironmentSpec, agent: str) -> int:
-    """Returns the number of elements of an observation, which is one array."""
-    if not isinstance(spec.observations, ArraySpec):
-        raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} requires a network= that takes them")
-    return math.prod(shape_of(spec.observations))
+class Observations:
+    """How default networks read observations, which are one array: as a vector of floats. A discrete number becomes one
+    float per value, of which one is 1 and the others are 0 (one-hot), as for the agents without PyTorch."""
+
+    def __init__(self, spec: EnvironmentSpec, agent: str) -> None:
+        if not isinstance(spec.observations, ArraySpec):
+            raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} requires a network= that takes them")
+        values = spec.observations.num_values if isinstance(spec.observations, DiscreteArraySpec) else 0
+        self._values = values if values <= _MAX_ONE_HOT else 0
+        self.width = self._values or math.prod(shape_of(spec.observations))
+
+    def __call__(self, observations: Tensor) -> Tensor:
+        """Returns a vector for each row ``[B, …]``."""
+        if not self._values:
+            return flat(observations)
+        return torch.nn.functional.one_hot(observations.reshape(-1).long(), self._values).float()
 
 
 def shape_of(spec: ArraySpec) -> tuple[int, ...]:
@@ -59,6 +74,11 @@ def layers(sizes: Sequence[int], outputs: int) -> torch.nn.Sequential:
     for before, after in zip(sizes, sizes[1:], strict=False):
         made += [torch.nn.Linear(before, after), torch.nn.ReLU()]
     return torch.nn.Sequential(*made, torch.nn.Linear(sizes[-1], outputs))
+
+
+def flat(values: Tensor) -> Tensor:
+    """Returns one vector of floats for each row ``[B, …]``; a row may also be a single number."""
+    return values.reshape(len(values), -1).float()
 
 
 def inputs(observations: Any) -> Any:

@@ -20,8 +20,10 @@ from relive.rl.on_policy import PPOConfig
 from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, check, expect_shape, inputs, module_of, num_inputs, shape_of
+from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors
+from relive.rl.torch._random import Stream
+from relive.specs import ArraySpec
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -100,19 +102,29 @@ class PPO:
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Returns a policy that draws actions or, without exploration, takes the likeliest action."""
-        return _Policy(self._module(spec), context, spec.actions)
+        random = Stream(context.seeds[0])
+        return _Policy(self._module(spec, random), context, random, spec.actions)
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Returns a learner that learns from each rollout in several epochs of minibatches."""
-        torch.manual_seed(seed)
-        return _Learner(self._module(spec), self, seed)
+        random = Stream(seed)
+        return _Learner(self._module(spec, random), self, random, seed)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)
 
-    def _module(self, spec: EnvironmentSpec) -> nn.Module:
-        return _ActorCritic(spec, self.hidden) if self.network is None else module_of("network", self.network, spec)
+    def _module(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
+        # A network of the user's may have a distribution of any one array.
+        if not isinstance(spec.actions, ArraySpec):
+            raise _mismatch(spec)
+        if self.network is not None:
+            return module_of("network", self.network, spec, random)
+        return random.made(_ActorCritic, spec, self.hidden)
+
+
+def _mismatch(spec: EnvironmentSpec) -> TypeError:
+    return TypeError(f"PPO takes one discrete action or one float array, but the environment's actions are {spec.actions!r}")
 
 
 class _ActorCritic(nn.Module):
@@ -121,15 +133,18 @@ class _ActorCritic(nn.Module):
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
         self.chooses = isinstance(spec.actions, DiscreteArraySpec)
+        if not self.chooses and spec.actions.dtype.kind != "f":
+            raise _mismatch(spec)
         self.shape = () if self.chooses else shape_of(spec.actions)
         outputs = spec.actions.num_values if self.chooses else math.prod(self.shape)
-        sizes = [num_inputs(spec, "PPO"), *hidden]
+        self.read = Observations(spec, "PPO")
+        sizes = [self.read.width, *hidden]
         self.policy, self.value = _tower(sizes, outputs, gain=0.01), _tower(sizes, 1, gain=1.0)
         self.log_std = nn.Parameter(torch.zeros(0 if self.chooses else outputs))
 
     def forward(self, observations: Tensor) -> tuple[Distribution, Tensor]:
         """Returns the distribution and the values for observations ``[B, …]``."""
-        rows = observations.flatten(1).float()
+        rows = self.read(observations)
         outputs = self.policy(rows)
         if self.chooses:
             return Categorical(logits=outputs, validate_args=False), self.value(rows).squeeze(1)
@@ -152,15 +167,30 @@ def _orthogonal(inputs_of: int, outputs_of: int, gain: float) -> nn.Linear:
     return layer
 
 
+def _drawn(distribution: Distribution, random: Stream) -> Tensor:
+    """Returns a sample, which distributions themselves can only draw from PyTorch's global generator."""
+    if type(distribution) is Categorical and len(distribution.batch_shape) == 1:
+        return torch.multinomial(distribution.probs, 1, generator=random.on(distribution.probs.device)).squeeze(1)
+    normal = distribution.base_dist if type(distribution) is Independent else distribution
+    if type(normal) is Normal:
+        return torch.normal(normal.loc, normal.scale, generator=random.on(normal.loc.device))
+    with random.redirected():
+        drawn: Tensor = distribution.sample()
+    return drawn
+
+
 class _Policy(Policy):
-    def __init__(self, module: nn.Module, context: PolicyContext, actions: Any) -> None:
+    _draws_globally = False
+
+    def __init__(self, module: nn.Module, context: PolicyContext, random: Stream, actions: Any) -> None:
         super().__init__(module)
-        self.explores, self._actions = context.explores, actions
+        self.explores, self.random, self._actions = context.explores, random, actions
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
     def act(self, observations: Any, starts: Any) -> Any:
-        distribution, _ = _network_output(self.module, inputs(tensors(observations)), len(starts))
-        drawn = distribution.sample() if self.explores else distribution.mode
+        with self.random.given("network"):
+            distribution, _ = _network_output(self.module, inputs(tensors(observations)), len(starts))
+        drawn = _drawn(distribution, self.random) if self.explores else distribution.mode
         log_prob = expect_shape(
             "log_prob of the network's distribution",
             distribution.log_prob(drawn),
@@ -184,15 +214,17 @@ def _network_output(module: nn.Module, observations: Any, rows: int) -> tuple[Di
 
 
 class _Learner(Learner):
-    def __init__(self, module: nn.Module, settings: PPO, seed: int) -> None:
-        self.module, self.settings, self.rng = module, settings, np.random.default_rng(seed)
+    _draws_globally = False
+
+    def __init__(self, module: nn.Module, settings: PPO, random: Stream, seed: int) -> None:
+        self.module, self.settings, self.random, self.rng = module, settings, random, np.random.default_rng(seed)
         self.optimizer = Adam(module.parameters(), settings.learning_rate, eps=1e-5)
 
     def learn(self, rollout: Rollout) -> Learnt:
         """Learns from a rollout in several epochs of minibatches."""
         settings, shape = self.settings, (len(rollout.rewards) + 1, rollout.rewards.shape[1])
         observations = inputs(tensors(nest.map_structure(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), rollout.observations)))
-        with torch.no_grad():
+        with torch.no_grad(), self.random.given("network"):
             values = _network_output(self.module, observations, math.prod(shape))[1].reshape(shape).numpy()
         advantages, returns = rollout.advantages(values, discount=settings.discount, gae_lambda=settings.gae_lambda)
         steps = tensors(rollout.steps(advantage=advantages, **{"return": returns}))
@@ -208,7 +240,8 @@ class _Learner(Learner):
         advantage = data["advantage"]
         if self.settings.normalize_advantages and len(advantage) > 1:
             data["advantage"] = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-        losses = expect_shape("loss", self._losses(data), tuple(advantage.shape), "the loss of each step")
+        with self.random.given("loss"):
+            losses = expect_shape("loss", self._losses(data), tuple(advantage.shape), "the loss of each step")
         return step(self.optimizer, losses.mean(), max_norm=self.settings.max_gradient_norm)
 
     def _losses(self, data: dict[str, Any]) -> Any:

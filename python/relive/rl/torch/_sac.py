@@ -17,10 +17,11 @@ from relive.rl._run import run
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
-from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
+from relive.rl.specs import EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, check, expect_shape, inputs, layers, module_of, num_inputs, shape_of
+from relive.rl.torch._given import Network, Observations, check, expect_shape, flat, inputs, layers, module_of, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
+from relive.rl.torch._random import Stream
 from relive.specs import BoundedArraySpec
 
 if TYPE_CHECKING:
@@ -94,41 +95,54 @@ class SAC:
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
         """Returns a policy that draws actions or, without exploration, takes the center of the distribution."""
-        return _Policy(_Squashed(self._network(spec), spec), context, _bounded(spec))
+        random = Stream(context.seeds[0])
+        return _Policy(_Squashed(self._network(spec, random), spec), context, random, _bounded(spec))
 
     def learner(self, spec: EnvironmentSpec, seed: int) -> _Learner:
         """Returns a learner that updates critics, policy and temperature with each batch."""
-        torch.manual_seed(seed)
-        critics = _Critics(spec, self.hidden) if self.critics is None else module_of("critics", self.critics, spec)
-        return _Learner(_Squashed(self._network(spec), spec), critics, self)
+        random = Stream(seed)
+        return _Learner(_Squashed(self._network(spec, random), spec), self._critics(spec, random), self, random)
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
         return run(self, environment, **options)
 
-    def _network(self, spec: EnvironmentSpec) -> nn.Module:
+    def _network(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
+        outputs = 2 * math.prod(shape_of(_bounded(spec)))
         if self.network is not None:
-            return module_of("network", self.network, spec)
-        return _Normal(layers([num_inputs(spec, "SAC"), *self.hidden], 2 * math.prod(shape_of(_bounded(spec)))))
+            return module_of("network", self.network, spec, random)
+        read = Observations(spec, "SAC")
+        return _Normal(read, random.made(layers, [read.width, *self.hidden], outputs))
+
+    def _critics(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
+        if self.critics is not None:
+            return module_of("critics", self.critics, spec, random)
+        return random.made(_Critics, spec, self.hidden)
 
 
 def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
     actions = spec.actions
-    if isinstance(actions, BoundedArraySpec) and not isinstance(actions, DiscreteArraySpec):
-        if np.isfinite(actions.minimum).all() and np.isfinite(actions.maximum).all():
-            return actions
-    raise TypeError(f"SAC requires actions that are one array between bounds, but the environment's actions are {actions!r}")
+    if not isinstance(actions, BoundedArraySpec) or actions.dtype.kind != "f" or not _is_finite(actions):
+        raise TypeError(f"SAC requires actions that are one array of floats between bounds, but the environment's actions are {actions!r}")
+    if not (actions.minimum < actions.maximum).all():
+        raise ValueError(f"SAC requires lower bounds below the upper bounds, but an action of the environment has equal bounds: {actions!r}; "
+                         "remove this number from the actions")
+    return actions
+
+
+def _is_finite(actions: BoundedArraySpec) -> bool:
+    return bool(np.isfinite(actions.minimum).all() and np.isfinite(actions.maximum).all())
 
 
 class _Normal(nn.Module):
     """Means and logarithms of standard deviations, from one stack of layers."""
 
-    def __init__(self, both: nn.Module) -> None:
+    def __init__(self, read: Observations, both: nn.Module) -> None:
         super().__init__()
-        self.both = both
+        self.read, self.both = read, both
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
-        means, log_stds = self.both(observations.flatten(1).float()).chunk(2, -1)
+        means, log_stds = self.both(self.read(observations)).chunk(2, -1)
         return means, log_stds
 
 
@@ -137,11 +151,12 @@ class _Critics(nn.Module):
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
-        sizes = [num_inputs(spec, "SAC") + math.prod(shape_of(_bounded(spec))), *hidden]
+        self.read = Observations(spec, "SAC")
+        sizes = [self.read.width + math.prod(shape_of(_bounded(spec))), *hidden]
         self.both = nn.ModuleList([layers(sizes, 1), layers(sizes, 1)])
 
     def forward(self, observations: Tensor, actions: Tensor) -> Tensor:
-        rows = torch.cat([observations.flatten(1).float(), actions.flatten(1)], -1)
+        rows = torch.cat([self.read(observations), flat(actions)], -1)
         return torch.stack([critic(rows).squeeze(-1) for critic in self.both])
 
 
@@ -159,10 +174,13 @@ class _Squashed(nn.Module):
         self.register_buffer("center", (high + low) / 2)
         self.register_buffer("scale", (high - low) / 2)
 
-    def forward(self, observations: Any, *, explores: bool = True) -> tuple[Tensor, Tensor]:
-        """Returns actions ``[B, …]`` and their log-probabilities ``[B]``."""
+    def forward(self, observations: Any, random: Stream | None) -> tuple[Tensor, Tensor]:
+        """Returns actions ``[B, …]``, drawn or, without random numbers, from the center of the distribution, and their
+        log-probabilities ``[B]``."""
         means, log_stds = self._network_output(observations)
-        noise = torch.randn_like(means) if explores else torch.zeros_like(means)
+        noise = torch.zeros_like(means)
+        if random is not None:
+            noise.normal_(generator=random.on(means.device))
         log_stds = log_stds.clamp(-20, 2)
         drawn = means + log_stds.exp() * noise
         log_prob = -0.5 * noise.square() - log_stds - 0.5 * math.log(2 * math.pi)
@@ -183,18 +201,24 @@ class _Squashed(nn.Module):
 
 
 class _Policy(Policy):
-    def __init__(self, module: _Squashed, context: PolicyContext, actions: Any) -> None:
+    _draws_globally = False
+
+    def __init__(self, module: _Squashed, context: PolicyContext, random: Stream, actions: Any) -> None:
         super().__init__(module)
-        self.explores, self._actions = context.explores, actions
+        self.explores, self.random, self._actions = context.explores, random, actions
 
     def act(self, observations: Any, starts: Any) -> Any:
-        actions = self.module(inputs(tensors(observations)), explores=self.explores)[0]
+        with self.random.given("network"):
+            actions = self.module(inputs(tensors(observations)), self.random if self.explores else None)[0]
         # Rounding can leave the bounds.
         return np.clip(actions.numpy().astype(self._actions.dtype, copy=False), self._actions.minimum, self._actions.maximum)
 
 
 class _Learner(Learner):
-    def __init__(self, module: _Squashed, critics: nn.Module, settings: SAC) -> None:
+    _draws_globally = False
+
+    def __init__(self, module: _Squashed, critics: nn.Module, settings: SAC, random: Stream) -> None:
+        self.random = random
         self.module, self.critics, self.target, self.settings = module, critics, copy.deepcopy(critics), settings
         self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.initial_temperature)))
         entropy = settings.target_entropy
@@ -207,21 +231,27 @@ class _Learner(Learner):
     def learn(self, batch: Any) -> Learnt:
         """Updates critics, policy and temperature."""
         data = dict(tensors(batch.data))
-        data |= {name: inputs(data[name]) for name in ("observation", "next_observation")}
+        data |= {name: inputs(data[name]) for name in ("observation", "action", "next_observation")}
         temperature = self.log_temperature.exp().detach()
-        targets = self._targets(data, temperature)
-        loss = self.settings.critic_loss or squared_critic_loss
-        losses = expect_shape("critic_loss", loss(self.critics, data, targets), tuple(targets.shape), "the loss of each transition")
+        with self.random.given("critic_loss"):
+            losses = self._critic_losses(data, temperature)
         critic_loss = step(self.of_critics, losses.mean())
-        actions, log_prob = self.module(data["observation"])
-        step(self.of_actor, (temperature * log_prob - self.critics(data["observation"], actions).amin(0)).mean())
+        with self.random.given("network"):
+            actions, log_prob = self.module(data["observation"], self.random)
+            values = self.critics(data["observation"], actions).amin(0)
+        step(self.of_actor, (temperature * log_prob - values).mean())
         step(self.of_temperature, -self.log_temperature * (log_prob.detach() + self.target_entropy).mean())
         update_target(self.target, self.critics, self.settings.tau)
         return Learnt({"critic_loss": critic_loss, "temperature": float(temperature)})
 
+    def _critic_losses(self, data: Mapping[str, Any], temperature: Tensor) -> Tensor:
+        targets = self._targets(data, temperature)
+        loss = self.settings.critic_loss or squared_critic_loss
+        return expect_shape("critic_loss", loss(self.critics, data, targets), tuple(targets.shape), "the loss of each transition")
+
     @torch.no_grad()
     def _targets(self, data: Mapping[str, Any], temperature: Tensor) -> Tensor:
-        actions, log_prob = self.module(data["next_observation"])
+        actions, log_prob = self.module(data["next_observation"], self.random)
         values = self.target(data["next_observation"], actions)
         if not isinstance(values, Tensor) or values.ndim != 2 or values.shape[1] != len(log_prob):
             found = f"a tensor of the shape {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__

@@ -123,7 +123,7 @@ pub(crate) fn rows_of(numbers: &[f32], width: usize) -> Vec<Vec<f64>> {
 
 /// Returns the number of values in an observation.
 pub(crate) fn width(spec: &EnvironmentSpec) -> usize {
-    Features::of(&spec.observations).unwrap().width()
+    Features::of_observations(&spec.observations).unwrap().width()
 }
 
 /// Returns the number of discrete actions; `None` if actions are of another kind.

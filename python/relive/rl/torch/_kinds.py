@@ -1,0 +1,208 @@
+"""Values of attributes in the form in which they are saved, which keeps their kinds: numbers, strings, arrays, lists and
+tuples as they are, and all others as records, which are dicts with a ``kind``."""
+
+from __future__ import annotations
+
+import collections
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+UNSAVED = object()
+"""What :func:`saved` returns for values that cannot be saved."""
+
+_KEYS = (bool, int, float, str, np.generic)
+
+
+def has_state_dict(value: Any) -> bool:
+    """Returns whether an object, such as a module or an optimizer, saves and loads its own state."""
+    return callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None))
+
+
+def has_state(value: Any) -> bool:
+    """Returns whether a collection contains something that changes and can be saved."""
+    if isinstance(value, Mapping):
+        return any(has_state(part) for part in value.values())
+    if isinstance(value, (list, tuple, collections.deque)):
+        return any(has_state(part) for part in value)
+    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, np.random.Generator, torch.Generator, random.Random))
+
+
+def saved(value: Any) -> Any:
+    """Returns the saved form of a value, or :data:`UNSAVED`."""
+    if has_state_dict(value):
+        state = value.state_dict()
+        form = saved(state)
+        # If a part cannot be saved, the raw state lets the error name that part.
+        return _record("state_dict", state=state if form is UNSAVED else form)
+    if isinstance(value, np.generic):
+        return _record("scalar", array=np.asarray(value))
+    if value is None or isinstance(value, (bool, int, float, str, np.ndarray)):
+        return value
+    if isinstance(value, torch.Tensor):
+        return _saved_tensor(value)
+    if isinstance(value, Mapping):
+        items = {key: saved(part) for key, part in value.items()}
+        is_saved = all(isinstance(key, _KEYS) and part is not UNSAVED for key, part in items.items())
+        return _record("dict", items=items) if is_saved else UNSAVED
+    if isinstance(value, (list, tuple, collections.deque)):
+        return _saved_parts(value)
+    return _saved_generator(value)
+
+
+def restored(own: Any, form: Any, name: str) -> Any:
+    """Returns the value of a saved form. Modules, optimizers, generators, tensors, lists, deques and dicts that exist
+    are changed in place, if ``own`` is of the same kind.
+
+    Args:
+      own: the value so far, or ``None``.
+      form: the result of :func:`saved`, in which tensors may have become arrays.
+      name: the name in errors.
+
+    Raises:
+      ValueError: an object, such as a module, that does not exist yet, or a parameter of another shape.
+    """
+    if isinstance(form, Mapping):
+        return _OF_KIND[form["kind"]](own, form, name)
+    if isinstance(form, list):
+        parts = _restored_parts(own, form, name)
+        if isinstance(own, list):
+            own[:] = parts
+            return own
+        return parts
+    if isinstance(form, tuple):
+        parts = _restored_parts(own, form, name)
+        is_named = hasattr(own, "_fields") and len(own) == len(parts)
+        return type(own)(*parts) if is_named else tuple(parts)
+    return form
+
+
+def _record(kind: str, **content: Any) -> dict[str, Any]:
+    return {"kind": kind, **content}
+
+
+def _saved_parts(value: Any) -> Any:
+    parts = [saved(part) for part in value]
+    if any(part is UNSAVED for part in parts):
+        return UNSAVED
+    if isinstance(value, collections.deque):
+        return _record("deque", parts=parts, maxlen=value.maxlen)
+    return tuple(parts) if isinstance(value, tuple) else parts
+
+
+def _saved_generator(value: Any) -> Any:
+    if isinstance(value, np.random.Generator):
+        return _record("numpy_generator", state=value.bit_generator.state)
+    if isinstance(value, torch.Generator):
+        return _record("torch_generator", state=value.get_state().numpy(), device=str(value.device))
+    if isinstance(value, random.Random):
+        return _record("python_generator", state=value.getstate())
+    return UNSAVED
+
+
+def _saved_tensor(value: torch.Tensor) -> Any:
+    if value.layout != torch.strided:
+        # The error says that it is not an array.
+        return value
+    plain = value.detach().cpu().resolve_conj().resolve_neg()
+    try:
+        array = plain.numpy()
+    except TypeError:
+        # numpy lacks some types, such as bfloat16.
+        array = plain.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return _record(
+        "tensor", array=array, dtype=str(value.dtype).removeprefix("torch."), shape=list(value.shape), device=str(value.device),
+        is_parameter=isinstance(value, torch.nn.Parameter), requires_grad=value.requires_grad and value.is_leaf,
+    )  # fmt: skip
+
+
+def _restored_tensor(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    # A copy, because a decoded array may be read-only.
+    value = torch.from_numpy(np.array(form["array"]))
+    dtype, shape = getattr(torch, form["dtype"]), tuple(form["shape"])
+    value = value if value.dtype == dtype else value.view(dtype).reshape(shape)
+    if isinstance(own, torch.Tensor) and own.shape == value.shape and own.dtype == dtype:
+        with torch.no_grad():
+            return own.copy_(value)
+    if isinstance(own, torch.nn.Parameter):
+        raise ValueError(f"the saved {name} is a tensor of the type {dtype} and the shape {shape}, but this one has {own.dtype} and "
+                         f"{tuple(own.shape)}")
+    value = value.to(_existing(torch.device(form["device"])))
+    return torch.nn.Parameter(value, form["requires_grad"]) if form["is_parameter"] else value.requires_grad_(form["requires_grad"])
+
+
+def _existing(device: torch.device) -> torch.device:
+    """Returns the device, or the CPU if this machine lacks it."""
+    module = getattr(torch, device.type, None)
+    is_there = device.type != "cpu" and module is not None and (device.index or 0) < module.device_count()
+    return device if is_there else torch.device("cpu")
+
+
+def _restored_parts(own: Any, parts: Sequence[Any], name: str) -> list[Any]:
+    before = list(own) if isinstance(own, (list, tuple, collections.deque)) else []
+    before += [None] * (len(parts) - len(before))
+    return [restored(mine, part, f"{name}[{place}]") for place, (mine, part) in enumerate(zip(before, parts, strict=False))]
+
+
+def _restored_deque(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    parts = _restored_parts(own, form["parts"], name)
+    if not isinstance(own, collections.deque):
+        return collections.deque(parts, form["maxlen"])
+    own.clear()
+    own.extend(parts)
+    return own
+
+
+def _restored_dict(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    before = own if isinstance(own, dict) else {}
+    parts = {key: restored(before.get(key), part, f"{name}[{key!r}]") for key, part in form["items"].items()}
+    # The saved order.
+    before.clear()
+    before.update(parts)
+    return before
+
+
+def _restored_state_dict(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    if not has_state_dict(own):
+        raise ValueError(f"{name} was saved as an object with state_dict(), but it is {own!r} here, and cannot be created from a state")
+    own.load_state_dict(restored(None, form["state"], name))
+    return own
+
+
+def _restored_scalar(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    return np.asarray(form["array"])[()]
+
+
+def _restored_numpy_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    kind = form["state"]["bit_generator"]
+    if not isinstance(own, np.random.Generator) or type(own.bit_generator).__name__ != kind:
+        own = np.random.Generator(getattr(np.random, kind)())
+    own.bit_generator.state = form["state"]
+    return own
+
+
+def _restored_torch_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    generator = own if isinstance(own, torch.Generator) else torch.Generator(torch.device(form["device"]))
+    generator.set_state(torch.from_numpy(np.array(form["state"])))
+    return generator
+
+
+def _restored_python_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    generator = own if isinstance(own, random.Random) else random.Random()
+    generator.setstate(form["state"])
+    return generator
+
+
+_OF_KIND: dict[str, Callable[[Any, Mapping[str, Any], str], Any]] = {
+    "deque": _restored_deque,
+    "dict": _restored_dict,
+    "numpy_generator": _restored_numpy_generator,
+    "python_generator": _restored_python_generator,
+    "scalar": _restored_scalar,
+    "state_dict": _restored_state_dict,
+    "tensor": _restored_tensor,
+    "torch_generator": _restored_torch_generator,
+}

@@ -1,0 +1,88 @@
+"""States of policies and learners, by attribute."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+import torch
+
+from relive.rl.torch._kinds import UNSAVED, has_state, restored, saved
+
+_log = logging.getLogger("relive")
+
+
+class Stateful:
+    """Implements ``state()`` and ``restore()`` for all attributes that can be saved: objects with ``state_dict()`` and
+    ``load_state_dict()``, such as modules and optimizers; tensors, arrays, numbers, strings and ``None``; random
+    generators of numpy, PyTorch and Python; and lists, tuples, deques and dictionaries of these. Each value is restored
+    as the kind that was saved, a tensor with its type, on its device if the machine has it. The state includes
+    PyTorch's own CPU generator.
+
+    Other attributes, such as functions, are not saved. If a list, tuple, deque or dictionary contains both kinds, none
+    of it is saved: it starts from scratch after a checkpoint, and the logger ``relive`` logs a warning.
+
+    The attributes that a class names in ``unsaved`` are not saved and not restored. Name the settings that may differ
+    when a run is resumed, such as the length of the run:
+
+    >>> class Learner(Stateful):
+    ...     unsaved = ("length",)
+    ...
+    ...     def __init__(self, length):
+    ...         self.steps, self.length = 0, length
+    >>> longer = Learner(length=2_000)
+    >>> longer.restore(Learner(length=1_000).state())
+    >>> longer.length
+    2000
+    """
+
+    unsaved: ClassVar[Collection[str]] = ()
+    """The names of attributes that are not saved."""
+
+    # Whether the methods may draw from PyTorch's global generator.
+    _draws_globally: ClassVar[bool] = True
+
+    def state(self) -> dict[str, Any]:
+        """Returns the state, by attribute name."""
+        found = {}
+        for name, value in vars(self).items():
+            if name in self.unsaved:
+                continue
+            form = saved(value)
+            if form is not UNSAVED:
+                found[name] = form
+            elif has_state(value):
+                _warn_once(type(self), name)
+        return {"attributes": found, **({"torch_rng": torch.get_rng_state()} if self._draws_globally else {})}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Restores a state.
+
+        Raises:
+          ValueError: the state has attributes, or objects in them, that this object lacks.
+        """
+        kind = type(self).__qualname__
+        for name, form in state["attributes"].items():
+            if name in self.unsaved:
+                continue
+            if not hasattr(self, name):
+                raise ValueError(f"the saved {kind} has {name}, which this one lacks")
+            own = getattr(self, name)
+            # An attribute that is now, for instance, a function remains.
+            if form is not None or saved(own) is not UNSAVED:
+                setattr(self, name, restored(own, form, f"{kind}.{name}"))
+        if self._draws_globally:
+            torch.set_rng_state(torch.as_tensor(state["torch_rng"]).clone())
+
+
+_warned: set[tuple[type, str]] = set()
+
+
+def _warn_once(kind: type, name: str) -> None:
+    if (kind, name) not in _warned:
+        _warned.add((kind, name))
+        _log.warning(
+            "%s.%s has parts that cannot be saved, so it begins anew after each checkpoint; keep modules, optimizers, tensors and numbers "
+            "apart from other objects, or implement state() and restore()", kind.__qualname__, name,
+        )

@@ -1,0 +1,76 @@
+"""Settings of runs, agents and experience: wrong ones are refused with their name, their value and what is accepted."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+from test_own_agents import TRANSITIONS, Agent
+
+from relive import rl
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: rl.PPO(anneal="false"), "anneal is 'false', but it must be True or False"),  # type: ignore[arg-type]
+        (lambda: rl.PPO(normalize_advantages=None), "normalize_advantages is None, but it must be True or False"),  # type: ignore[arg-type]
+        (lambda: rl.PPO(anneal=1), "anneal is 1, but it must be True or False"),  # type: ignore[arg-type]
+        (lambda: rl.PPO(num_envs=True), "num_envs is True, but it must be a whole number"),
+        (lambda: rl.PPO(num_envs=np.True_), "num_envs is (np.)?True_?, but it must be a whole number"),
+        (lambda: rl.PPO(hidden=64), "hidden is 64, but it must be a sequence of numbers"),  # type: ignore[arg-type]
+        (lambda: rl.PPO(learning_rate="0.1"), "learning_rate is '0.1', but it must be a number"),  # type: ignore[arg-type]
+        (lambda: rl.PPO(discount=True), "discount is True, but it must be a number"),
+        (lambda: rl.Rollouts(steps=True), "steps is True, but it must be a whole number"),
+        (lambda: rl.Transitions(discount="0.9"), "discount is '0.9', but it must be a number"),  # type: ignore[arg-type]
+        (lambda: rl.Transitions(samples_per_insert="3"), "samples_per_insert is '3', but it must be a number"),  # type: ignore[arg-type]
+        (lambda: rl.Sequences(length=5, priority_exponent=[1]), r"priority_exponent is \[1\], but it must be a number"),  # type: ignore[arg-type]
+    ],
+)
+def test_settings_of_a_wrong_type_are_refused(make: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{text}"):
+        make()
+
+
+def test_numbers_and_bools_of_numpy_are_accepted() -> None:
+    config = rl.PPO(anneal=np.True_, num_envs=np.int32(3), learning_rate=np.float32(0.5), hidden=np.array([8, 8])).config  # type: ignore[arg-type]
+    assert (config.anneal, config.num_envs, config.learning_rate, config.hidden) == (True, 3, 0.5, (8, 8))
+    assert type(config.anneal) is bool
+    assert rl.Transitions(discount=np.float64(0.5), samples_per_insert=4).samples_per_insert == 4.0
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"steps": True}, "steps is True, but it must be a whole number"),
+        ({"evaluate_every": True}, "evaluate_every is True, but it must be a whole number"),
+        ({"timeout": "5"}, "timeout is '5', but it must be a number of seconds, or None"),
+        ({"timeout": True}, "timeout is True, but it must be a number of seconds, or None"),
+        ({"checkpoint_dir": 5}, "checkpoint_dir is 5, but it must be the path of a folder, or None"),
+        ({"checkpoint_dir": b"run"}, "checkpoint_dir is b'run', but it must be the path of a folder, or None"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused(options: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=f"^{text}"):
+        rl.run(Agent(TRANSITIONS), "catch/0", **{"steps": 10, **options})
+
+
+def test_a_run_is_not_saved_in_the_current_folder_by_accident(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10, checkpoint_dir="")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_learns_from_data_resumes_with_learner_steps(tmp_path: pathlib.Path) -> None:
+    rows = {"observations": np.zeros((20, 4), np.float32), "actions": np.zeros(20, np.int64), "rewards": np.zeros(20)}
+    np.savez(tmp_path / "data.npz", terminals=np.arange(20) % 10 == 9, **rows)  # type: ignore[arg-type]
+    result = rl.run(rl.BC(batch_size=4), "CartPole-v1", data=tmp_path / "data.npz", learner_steps=5, checkpoint_dir=tmp_path / "run")
+    assert result.resume(learner_steps=8).learner_steps == 8
+    with pytest.raises(TypeError, match="give the steps in total after which the resumed run ends: steps or, if the run learns from data, "
+                                        "learner_steps"):
+        result.resume()
+    with pytest.raises(ValueError, match="give learner_steps instead of steps"):
+        result.resume(steps=8)

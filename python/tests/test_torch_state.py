@@ -1,0 +1,213 @@
+"""relive.rl.torch: the states of policies and learners keep the kinds of their values."""
+
+from __future__ import annotations
+
+import collections
+import doctest
+import pathlib
+import random
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from relive import rl
+from relive.rl import _state
+from relive.rl import torch as rlt
+from relive.rl.torch import _stateful
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small networks are slower with more threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+class Pair(NamedTuple):
+    mean: Any
+    count: int
+
+
+class Grown(rlt.Learner):
+    """A learner with attributes that are filled while it learns."""
+
+    def __init__(self) -> None:
+        self.module = nn.Linear(2, 2)
+        self.value: Any = None
+
+
+def restored(value: Any, fresh: Any = None) -> Any:
+    """Returns a value after it was saved as bytes and restored into an object that has ``fresh`` instead."""
+    first, second = Grown(), Grown()
+    first.value, second.value = value, fresh
+    second.restore(_state.decode(_state.encode(first.state())))
+    return second.value
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Returns whether two values are equal, and of the same kinds at all depths."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, torch.Tensor):
+        return one.dtype == other.dtype and one.requires_grad == other.requires_grad and torch.equal(one, other)
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple, collections.deque)):
+        return len(one) == len(other) and all(equal(*pair) for pair in zip(one, other, strict=True))
+    return bool(one == other)
+
+
+VALUES = [
+    None, True, 3, 0.5, "text", np.float32(0.5), np.int64(3), np.ones(2), np.array(3.0), torch.ones(2), torch.tensor(3.0),
+    torch.tensor([True, False]), torch.ones(2, 3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.complex64).conj(),
+    nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2), requires_grad=False), torch.ones(2, requires_grad=True),
+    [torch.ones(2), 1], (torch.ones(2), 1.0, None), [], (), {}, {"a": torch.ones(2), 3: [None]}, [[(np.ones(1),)]],
+    collections.deque([(torch.ones(2), 1.0)], maxlen=5), collections.deque([1]),
+]  # fmt: skip
+FRESH = [None, 7, torch.zeros(4), np.zeros(4), [], (), {}, collections.deque()]
+
+
+@pytest.mark.parametrize("fresh", FRESH, ids=repr)
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_a_value_is_restored_as_the_kind_that_was_saved(value: Any, fresh: Any) -> None:
+    found = restored(value, type(fresh)() if isinstance(fresh, (list, dict, collections.deque)) else fresh)
+    assert equal(found, value)
+    if isinstance(value, collections.deque):
+        assert found.maxlen == (None if isinstance(fresh, collections.deque) else value.maxlen)
+
+
+def test_what_exists_is_changed_in_place() -> None:
+    tensor, parameter, parts, named = torch.zeros(2), nn.Parameter(torch.zeros(2)), [torch.zeros(1)], {"a": torch.zeros(1)}
+    inner, of_named = parts[0], named["a"]
+    assert restored(torch.ones(2), tensor) is tensor and tensor.tolist() == [1, 1]
+    assert restored(nn.Parameter(torch.ones(2)), parameter) is parameter and parameter.tolist() == [1, 1]
+    assert restored([torch.ones(1), torch.ones(2)], parts) is parts and parts[0] is inner and inner.item() == 1
+    assert restored({"b": 1, "a": torch.ones(1)}, named) is named and named["a"] is of_named and list(named) == ["b", "a"]
+    counts: Any = collections.defaultdict(int)
+    assert restored({"a": 3}, counts) is counts and counts == {"a": 3} and counts["b"] == 0
+    assert restored(Pair(torch.ones(2), 3), Pair(None, 0))._fields == ("mean", "count")
+
+
+def test_a_parameter_of_another_shape_is_refused() -> None:
+    # Another parameter in its place would not be the optimizer's.
+    with pytest.raises(ValueError, match=r"the saved Grown.value is a tensor of the type torch.float32 and the shape \(3,\), but this one has "
+                                         r"torch.float32 and \(2,\)"):
+        restored(nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(2)))
+
+
+def test_a_module_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"Grown.value\[1\] was saved as an object with state_dict\(\), but it is None here"):
+        restored([nn.Linear(1, 1), nn.Linear(1, 1)], [nn.Linear(1, 1)])
+
+
+def test_functions_are_neither_saved_nor_replaced() -> None:
+    assert restored(None, len) is len and restored(len, 3) == 3
+
+
+@pytest.mark.parametrize("make", [lambda: np.random.default_rng(1), lambda: np.random.Generator(np.random.MT19937(1)),
+                                  lambda: torch.Generator().manual_seed(1), lambda: random.Random(1)])
+@pytest.mark.parametrize("exists", [True, False])
+def test_generators_continue(make: Any, exists: bool) -> None:
+    def draw(generator: Any) -> float:
+        return torch.rand(1, generator=generator).item() if isinstance(generator, torch.Generator) else float(generator.random())
+
+    generator = make()
+    draw(generator)
+    found = restored({"a": generator}, {"a": make()} if exists else None)["a"]
+    assert type(found) is type(generator) and [draw(found) for _ in range(3)] == [draw(generator) for _ in range(3)]
+
+
+def test_objects_keep_arrays_and_tensors_apart() -> None:
+    class Statistics:
+        def __init__(self) -> None:
+            self.parts: dict[str, Any] = {}
+
+        def state_dict(self) -> Any:
+            return self.parts
+
+        def load_state_dict(self, state: Any) -> None:
+            self.parts = state
+
+    first = Statistics()
+    first.parts = {"mean": np.ones(2), "of": torch.ones(2), "range": (0.0, 1.0)}
+    assert equal(restored(first, Statistics()).parts, first.parts)
+
+
+class Recent(rlt.Learner):
+    """A learner that collects tensors, and whose schedule depends on the length of the run."""
+
+    unsaved = ("length",)
+
+    def __init__(self, module: nn.Module, length: int) -> None:
+        self.module, self.optimizer = module, torch.optim.SGD(module.parameters(), 0.1)
+        self.recent: list[torch.Tensor] = []
+        self.baseline: Any = None
+        self.steps, self.length = 0, length
+
+    def learn(self, rollout: Any) -> dict[str, Any]:
+        self.steps += rollout.env_steps
+        if self.baseline is None:
+            self.baseline = torch.as_tensor(rollout.rewards).mean()
+        loss = (self.module(torch.ones(1, 50)).mean() - self.baseline).square()
+        rlt.step(self.optimizer, loss)
+        self.recent = [*self.recent, loss.detach()][-5:]
+        fractions.append(self.steps / self.length)
+        return {"mean": torch.stack(self.recent).mean()}
+
+
+fractions: list[float] = []
+
+
+class Still(rlt.Policy):
+    def act(self, observations: Any, starts: Any) -> Any:
+        return np.zeros(len(starts), np.int32)
+
+
+class Agent:
+    """An agent that may be resumed with another length."""
+
+    experience = rl.Rollouts(steps=10)
+    settings: dict[str, Any] = {}
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def policy(self, spec: Any, context: Any) -> Any:
+        return Still(nn.Linear(50, 3))
+
+    def learner(self, spec: Any, seed: int) -> Any:
+        torch.manual_seed(seed)
+        return Recent(nn.Linear(50, 3), self.length)
+
+
+def test_a_resumed_run_keeps_its_tensors_and_uses_its_own_length(tmp_path: pathlib.Path) -> None:
+    def run(length: int) -> list[float]:
+        fractions.clear()
+        assert rl.run(Agent(length), "catch/0", steps=length, checkpoint_dir=tmp_path).learner_steps > 1
+        return fractions
+
+    first = run(100)[:]
+    assert first[-1] >= 1.0
+    then = run(400)
+    assert 0.25 < then[0] < 0.35 and then[-1] >= 1.0
+
+
+def test_a_name_in_unsaved_is_not_restored_from_older_states() -> None:
+    class Older(Recent):
+        unsaved = ()
+
+    learner = Recent(nn.Linear(2, 2), 200)
+    learner.restore(Older(nn.Linear(2, 2), 100).state())
+    assert learner.length == 200
+
+
+def test_the_example_in_the_documentation() -> None:
+    result = doctest.testmod(_stateful)
+    assert result.attempted > 0 and result.failed == 0
