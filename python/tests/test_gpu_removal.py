@@ -102,9 +102,10 @@ def test_a_removal_function_may_not_scan_its_store() -> None:
 
 
 def test_a_removal_function_runs_while_another_thread_observes() -> None:
-    observed = threading.Event()
+    choosing, observed = threading.Event(), threading.Event()
 
     def choose(candidates: gpu.Candidates) -> int:
+        choosing.set()
         # The other thread observes in this time, for which it needs neither the interpreter nor this function.
         assert observed.wait(30.0)
         return 0
@@ -124,6 +125,7 @@ def test_a_removal_function_runs_while_another_thread_observes() -> None:
         waiting.begin(timeout=0.0)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         scanning = pool.submit(store.scan)
+        assert choosing.wait(30.0)
         store.observe([request], "x")
         observed.set()
         assert scanning.result(60.0).starved == 0

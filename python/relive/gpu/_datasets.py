@@ -69,10 +69,13 @@ def _naming_file(data: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if not isinstance(data, (str, os.PathLike)) or os.fspath(data) in str(error):
+        if not isinstance(data, (str, os.PathLike)) or os.fsdecode(data) in str(error):
+            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            # Its class and number say what happened.
             raise
         kind = OSError if isinstance(error, OSError) else InvalidArgumentError
-        raise kind(f"{os.fspath(data)}: {error}") from error
+        raise kind(f"{os.fsdecode(data)}: {error}") from error
 
 
 def _expect_dataset(data: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
+from relive._frameworks import as_numpy
 from relive.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from relive.gpu._group import Group, exchange, group_of
 from relive.gpu._local_group import LocalGroup
@@ -164,7 +165,7 @@ def own_updates(
 
 def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
     """Converts integers and checks that they are below the limit."""
-    numbers = np.asarray(given)
+    numbers = np.asarray(as_numpy(given))
     if numbers.ndim > 1:
         raise InvalidArgumentError(f"{what} must be one-dimensional, got shape {numbers.shape}")
     numbers = numbers.ravel()

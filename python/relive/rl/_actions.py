@@ -60,10 +60,11 @@ class ActionLeaves:
         return [part for _, part in found]
 
     def _expect_names(self, actions: Any, found: Any) -> None:
+        if found == self._names:
+            return
         expected = ", ".join(map(repr, sorted(self._names)))
         if found is None:
             raise TypeError(f"{self._place} are of type {type(actions).__name__}, but they must be a mapping with the names {expected}")
-        if found != self._names:
-            faults = [("lack", self._names - found), ("have the unknown", found - self._names)]
-            told = " and ".join(f"{verb} {', '.join(sorted(map(repr, names)))}" for verb, names in faults if names)
-            raise ValueError(f"{self._place} {told}; the environment's actions have the names {expected}")
+        differences = [("lack", self._names - found), ("have the unknown", found - self._names)]
+        text = " and ".join(f"{verb} {', '.join(sorted(map(repr, names)))}" for verb, names in differences if names)
+        raise ValueError(f"{self._place} {text}; the environment's actions have the names {expected}")

@@ -72,8 +72,8 @@ def flag(value: Any, name: str) -> bool:
     Raises:
       TypeError: the value is not a bool, 0 or 1.
     """
-    if isinstance(value, bool):
-        return value
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
     array = np.asarray(value)
     if array.shape == () and _are_flags(array):
         return bool(array)

@@ -234,5 +234,5 @@ def _with_dm_env_interface(environment: Any, seed: int) -> Any:
 
 
 def _of_episodes(seed: int, generation: int) -> int:
-    """Returns the seed of an environment's episodes, which differs after each checkpoint."""
+    """Returns the seed of an environment's episodes, which differs for each generation of the worker."""
     return seed if not generation else int(np.random.SeedSequence([seed, generation]).generate_state(1)[0])

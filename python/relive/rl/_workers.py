@@ -107,7 +107,8 @@ class Supervisor:
             self._workers[number] = self._launcher.start(address, number)
 
     def check(self) -> None:
-        """Restarts workers that have ended before the run, unless this process is exiting.
+        """Restarts workers that have ended before the run, unless this process is exiting. A worker that ended because
+        it saw the end of the run is not replaced.
 
         Raises:
           Exception: a worker raised an exception.

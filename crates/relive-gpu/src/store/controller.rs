@@ -109,7 +109,7 @@ impl Controller {
     pub(super) fn commit(&mut self, segment: &Segment, place: Place, length: u32, weight: f32) {
         let (at, weight) = (narrow(place.row), without_sign(weight));
         segment.lengths()[at].store(length, Ordering::Relaxed);
-        segment.inserted()[at].store(self.committed, Ordering::Relaxed);
+        segment.inserted()[at].store(self.committed, Ordering::Release);
         segment.sampled()[at].store(0, Ordering::Relaxed);
         let stamp = Stamp::new(RowState::Selectable, place.generation);
         segment.states()[at].store(stamp.word(), Ordering::SeqCst);

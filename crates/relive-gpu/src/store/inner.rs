@@ -103,8 +103,8 @@ impl Inner {
     fn full(&self) -> Error {
         let state = self.state.lock();
         Error::unavailable(format!(
-            "no row of {} is free, and none can be evicted: {} rows, of which {} are selectable, but pinned or \
-             kept by the callback; drop batches, finish trajectories, or create a larger store",
+            "no row of {} is free, and none can be evicted: {} rows, of which {} are selectable, but pinned by \
+             batches, including those drawn ahead (`prefetch`), or kept by the removal function; drop batches, finish trajectories, or create a larger store",
             self.segment.what(),
             self.segment.capacity(),
             state.selectable()
@@ -138,9 +138,8 @@ impl Inner {
         }
     }
 
-    /// Makes a written row selectable, and keeps the number of selectable rows within its limit.
+    /// Makes a written row selectable. The caller [makes room](Self::make_room) before.
     pub(crate) fn commit(&self, place: Place, length: u32, weight: f32) {
-        self.make_room();
         let bytes: u64 = self.segment.header().layout.tables.iter().map(|table| table.step_bytes).sum();
         self.state.lock().commit(&self.segment, place, length, weight);
         Metrics::add(&self.metrics.inserted_rows, 1);
@@ -148,9 +147,10 @@ impl Inner {
         self.notify_room();
     }
 
-    /// Evicts until one more row may be selectable, or nothing can be evicted.
-    pub(super) fn make_room(&self) {
-        let Some(most) = self.options.max_selectable else { return };
+    /// Evicts until one more row may be selectable. Returns `false` if the limit is exceeded because the callback
+    /// keeps everything, or all candidates are pinned.
+    pub(crate) fn make_room(&self) -> bool {
+        let Some(most) = self.options.max_selectable else { return true };
         let over = |state: &Controller| state.selectable() >= most;
         match &self.options.removal {
             Removal::Callback(choose) => {
@@ -158,18 +158,20 @@ impl Inner {
                     let candidates = {
                         let state = self.state.lock();
                         if !over(&state) {
-                            return;
+                            return true;
                         }
                         state.candidates(&self.segment, self.shard)
                     };
                     if !self.evict_choice(&candidates, choose(&candidates), Eviction::MaxSelectable) {
-                        return;
+                        return false;
                     }
                 }
+                !over(&self.state.lock())
             }
             _ => {
                 let mut state = self.state.lock();
                 while over(&state) && state.evict(&self.segment, &self.metrics, Eviction::MaxSelectable) {}
+                !over(&state)
             }
         }
     }

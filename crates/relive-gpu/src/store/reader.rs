@@ -212,7 +212,7 @@ impl Reader {
     pub fn read_inserted(&self, out: &mut [u64]) -> Result<()> {
         self.check_places(out.len())?;
         let inserted = self.shared.segment.inserted();
-        out.iter_mut().zip(inserted).for_each(|(out, number)| *out = number.load(Ordering::Relaxed));
+        out.iter_mut().zip(inserted).for_each(|(out, number)| *out = number.load(Ordering::Acquire));
         Ok(())
     }
 

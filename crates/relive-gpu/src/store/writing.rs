@@ -27,11 +27,13 @@ pub struct Writing {
     store: Arc<Inner>,
     place: Place,
     done: bool,
+    /// Whether nothing could be evicted in favor of this trajectory, so that `commit` need not try again.
+    found_no_room: bool,
 }
 
 impl Writing {
     pub(super) fn new(store: Arc<Inner>, place: Place) -> Self {
-        Self { store, place, done: false }
+        Self { store, place, done: false, found_no_room: false }
     }
 
     /// Returns the schema of the trajectory.
@@ -77,8 +79,8 @@ impl Writing {
 
     /// Evicts what [`commit`](Self::commit) would evict. If the removal function fails, the caller can still abandon
     /// the trajectory by dropping this value.
-    pub fn make_room(&self) {
-        self.store.make_room();
+    pub fn make_room(&mut self) {
+        self.found_no_room = !self.store.make_room();
     }
 
     /// Makes the trajectory selectable, with the given number of steps and the given weight. With weight 0 it is kept,
@@ -91,6 +93,9 @@ impl Writing {
         let length = check_length(self.schema(), length)?;
         check_weight(weight)?;
         self.done = true;
+        if !self.found_no_room {
+            self.store.make_room();
+        }
         self.store.commit(self.place, length, weight);
         Ok(Inserted { index: self.index(), generation: self.place.generation })
     }

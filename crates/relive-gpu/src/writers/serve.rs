@@ -126,6 +126,9 @@ impl Store {
         }
         let place = remembered.place.take();
         remembered.reported = false;
+        if has_ended {
+            slot.clear(NOBODY);
+        }
         // Settling and assigning rows may call a removal function, which may use the store.
         drop(writers);
         match place {
@@ -137,7 +140,6 @@ impl Store {
             if claim != LEFT {
                 Metrics::add(&self.inner.metrics.dead_writers, 1);
             }
-            slot.clear(NOBODY);
             return Ok(());
         }
         slot.clear_row();
@@ -297,6 +299,7 @@ fn settle(store: &Inner, place: Place, contents: SlotContents, scan: &mut Scan) 
     let length = check_length(store.segment.schema(), u64::from(contents.steps));
     match (length, check_weight(contents.weight)) {
         (Ok(length), Ok(())) => {
+            store.make_room();
             store.commit(place, length, contents.weight);
             scan.finished.push(inserted(store, place));
         }

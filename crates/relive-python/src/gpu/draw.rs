@@ -148,6 +148,26 @@ impl Draws {
         Ok((counted, missing))
     }
 
+    /// Returns whether ranks that draw together count samples only when their list is complete: if a selection with
+    /// distinct indices lacks some, all ranks repeat it.
+    pub(super) fn counts_late(&self) -> bool {
+        self.limits_samples() && self.selects_once()
+    }
+
+    /// Pins drawn trajectories like [`pin_drawn`](Self::pin_drawn), but does not count samples.
+    pub(super) fn hold_drawn(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
+        let (mut pinned, mut missing) = self.reader.hold(indices)?;
+        self.drop_replaced(&mut pinned, &mut missing, indices.len());
+        Ok((pinned, missing))
+    }
+
+    /// Counts samples of the trajectories that [`hold_drawn`](Self::hold_drawn) pinned.
+    pub(super) fn count_held(&mut self, held: &Pinned) -> Result<()> {
+        let indices: Vec<u64> = held.rows().iter().map(|row| row.index).collect();
+        let (counted, _) = self.reader.pin_present(&indices)?;
+        self.note_exhausted(&counted)
+    }
+
     fn limits_samples(&self) -> bool {
         self.reader.max_times_sampled() > 0
     }

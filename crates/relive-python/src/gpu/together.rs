@@ -74,7 +74,8 @@ impl Together {
         }
         let part = draws.part(&summaries, self.total - list.drawn.len())?;
         let indices: Vec<u64> = part.draws().map(|(_, index)| index).collect();
-        let (pinned, missing) = draws.pin_drawn(&indices)?;
+        let (pinned, missing) =
+            if draws.counts_late() { draws.hold_drawn(&indices)? } else { draws.pin_drawn(&indices)? };
         let bytes = part_bytes(&part, &pinned, &missing);
         self.guards.push(pinned);
         Ok(bytes)
@@ -94,6 +95,12 @@ impl Together {
         }
         if list.drawn.len() < self.total {
             return Err(too_many_rounds(self.total));
+        }
+        if draws.counts_late()
+            && let Some(own) = self.guards.last()
+        {
+            // Such a list is complete after one round, so the last guard has this rank's part of it.
+            draws.count_held(own)?;
         }
         draws.compute_importance(&mut list.drawn, list.rounds - 1);
         let mut own = list.drawn.every(self.replica, self.replicas);

@@ -43,8 +43,9 @@ const MAX_BYTES_TOGETHER: usize = 1 << 20;
 /// How long one wait for an order lasts before the worker checks whether the run continues.
 const SLICE: Duration = Duration::from_millis(100);
 
-/// How long a worker may continue after the end of the run. A table may block it indefinitely.
-const GRACE: Duration = Duration::from_millis(500);
+/// How long a worker may continue after the end of the run: enough for a step of nearly every environment, which is
+/// then closed. A table may block the worker indefinitely.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// The name of a setting in messages.
 const NUMBER: &str = "the number of the worker";

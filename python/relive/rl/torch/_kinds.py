@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from relive.rl.torch._random import existing
+
 UNSAVED = object()
 """What :func:`saved` returns for values that cannot be saved."""
 
@@ -66,6 +68,8 @@ def restored(own: Any, form: Any, name: str) -> Any:
       ValueError: an object, such as a module, that does not exist yet, or a parameter of another shape.
     """
     if isinstance(form, Mapping):
+        if form.get("kind") not in _OF_KIND:
+            raise ValueError(f"the saved {name} has an unknown form; it was saved by another version of Relive")
         return _OF_KIND[form["kind"]](own, form, name)
     if isinstance(form, list):
         parts = _restored_parts(own, form, name)
@@ -130,15 +134,8 @@ def _restored_tensor(own: Any, form: Mapping[str, Any], name: str) -> Any:
     if isinstance(own, torch.nn.Parameter):
         raise ValueError(f"the saved {name} is a tensor of the type {dtype} and the shape {shape}, but this one has {own.dtype} and "
                          f"{tuple(own.shape)}")
-    value = value.to(_existing(torch.device(form["device"])))
+    value = value.to(existing(torch.device(form["device"])))
     return torch.nn.Parameter(value, form["requires_grad"]) if form["is_parameter"] else value.requires_grad_(form["requires_grad"])
-
-
-def _existing(device: torch.device) -> torch.device:
-    """Returns the device, or the CPU if this machine lacks it."""
-    module = getattr(torch, device.type, None)
-    is_there = device.type != "cpu" and module is not None and (device.index or 0) < module.device_count()
-    return device if is_there else torch.device("cpu")
 
 
 def _restored_parts(own: Any, parts: Sequence[Any], name: str) -> list[Any]:
@@ -185,8 +182,11 @@ def _restored_numpy_generator(own: Any, form: Mapping[str, Any], name: str) -> A
 
 
 def _restored_torch_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:
-    generator = own if isinstance(own, torch.Generator) else torch.Generator(torch.device(form["device"]))
-    generator.set_state(torch.from_numpy(np.array(form["state"])))
+    device = torch.device(form["device"])
+    generator = own if isinstance(own, torch.Generator) else torch.Generator(existing(device))
+    # The state of another kind of device, which this machine lacks, does not fit.
+    if generator.device.type == device.type:
+        generator.set_state(torch.from_numpy(np.array(form["state"])))
     return generator
 
 

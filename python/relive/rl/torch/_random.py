@@ -64,8 +64,18 @@ class Stream:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues from a state."""
-        for device, saved in state.items():
-            self.on(device).set_state(saved)
+        for name, saved in state.items():
+            device = torch.device(name)
+            # A generator of a device that this machine lacks is not needed here.
+            if existing(device).type == device.type:
+                self.on(device).set_state(saved)
+
+
+def existing(device: torch.device) -> torch.device:
+    """Returns the device, or the CPU if this machine lacks it."""
+    module = getattr(torch, device.type, None)
+    is_there = device.type != "cpu" and module is not None and (device.index or 0) < module.device_count()
+    return device if is_there else torch.device("cpu")
 
 
 class _Redirected(TorchDispatchMode):  # type: ignore[no-untyped-call]
