@@ -547,3 +547,34 @@ def test_another_process_reads_one_rank_and_does_not_draw() -> None:
             group.all_gather(b"")
 
     together(2, work)
+
+
+class RemovedBetween:
+    """A loader's extension, with the first trajectory of rank 0 removed between the two exchanges of the first round."""
+
+    def __init__(self, native: Any, store: gpu.Store, rank: int) -> None:
+        self._native, self._store, self._is_open = native, store, rank == 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
+
+    def part(self, summaries: list[bytes]) -> bytes:
+        if self._is_open:
+            self._is_open = False
+            self._store.remove([0])
+        part: bytes = self._native.part(summaries)
+        return part
+
+
+def test_a_repeated_list_counts_no_sample_that_is_not_delivered() -> None:
+    def delivered(group: gpu.Group) -> tuple[list[int], list[int]]:
+        with filled(group, removal=("max_times_sampled", 1)) as store, store.loader(2, WINDOWS, sampling="fifo", prefetch=0) as loader:
+            loader._native = RemovedBetween(loader._native, store, group.rank)  # type: ignore[assignment]
+            indices = [int(index) for _ in range(2) for index in next(loader).indices]
+            first = group.rank * len(store._native.weights())
+            return indices, [index for index in range(first, first + 6) if store.status(index).sampled]
+
+    found = together(2, delivered)
+    indices = sorted(index for share, _ in found for index in share)
+    assert len(indices) == 8 and 0 not in indices
+    assert indices == sorted(index for _, sampled in found for index in sampled)
