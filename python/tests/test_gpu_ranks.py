@@ -572,7 +572,7 @@ def test_a_repeated_list_counts_no_sample_that_is_not_delivered() -> None:
             loader._native = RemovedBetween(loader._native, store, group.rank)  # type: ignore[assignment]
             indices = [int(index) for _ in range(2) for index in next(loader).indices]
             first = group.rank * len(store._native.weights())
-            return indices, [index for index in range(first, first + 6) if store.status(index).sampled]
+            return indices, [index for index in range(6 * group.rank, 6 * group.rank + 6) if store.status(index).sampled]
 
     found = together(2, delivered)
     indices = sorted(index for share, _ in found for index in share)
