@@ -26,6 +26,17 @@ def uniform_table(name: str = "table", **rules: object) -> relive.Table:
 
 
 @pytest.fixture
+def one_thread() -> Iterator[None]:
+    """One thread for PyTorch: more only slow down small networks."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
 def serve() -> Iterator[Callable[..., relive.Server]]:
     """Starts servers with the given tables; all are stopped at the end of the test."""
     servers: list[relive.Server] = []

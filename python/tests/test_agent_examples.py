@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib.util
 import pathlib
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from relive import rl
 from relive.rl import recorded
 
@@ -28,13 +26,7 @@ def example(name: str) -> Any:
     return sys.modules[known]
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """More threads only slow down such small networks."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,10 @@ import pathlib
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from relive import rl
 from relive.rl import recorded
 
@@ -27,13 +25,7 @@ def example(name: str) -> Any:
     return module
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """More threads only slow down such small networks."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_behavior_cloning(tmp_path: pathlib.Path) -> None:

@@ -21,13 +21,7 @@ PPO: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "minibatch_size": 32, "ep
 SAC: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (16,)}
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    """Small networks are slower with more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Shared(nn.Module):

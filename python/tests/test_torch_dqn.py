@@ -17,13 +17,7 @@ from relive.rl import torch as rlt
 SMALL: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (8,)}
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Any:
-    """Small networks are slower with more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def network(spec: rl.EnvironmentSpec) -> nn.Module:

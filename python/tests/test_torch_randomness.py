@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pathlib
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -26,13 +25,7 @@ DQN: dict[str, Any] = {**SAC, "epsilon": 0.2}
 FOLDER = "RELIVE_TEST_ACTIONS"
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks are slower with more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Uncertain(nn.Module):

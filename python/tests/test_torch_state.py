@@ -6,7 +6,6 @@ import collections
 import doctest
 import pathlib
 import random
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +18,7 @@ from relive.rl.torch import _stateful
 from torch import nn
 
 
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Small networks are slower with more threads."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Pair(NamedTuple):

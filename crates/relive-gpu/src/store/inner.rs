@@ -104,7 +104,8 @@ impl Inner {
         let state = self.state.lock();
         Error::unavailable(format!(
             "no row of {} is free, and none can be evicted: {} rows, of which {} are selectable, but pinned by \
-             batches, including those drawn ahead (`prefetch`), or kept by the removal function; drop batches, finish trajectories, or create a larger store",
+             batches, including those drawn ahead (`prefetch`), or kept by the removal function; drop batches, finish \
+             trajectories, or create a larger store",
             self.segment.what(),
             self.segment.capacity(),
             state.selectable()

@@ -132,11 +132,13 @@ impl Draws {
     /// times. If samples are limited and a selection with distinct indices lacks some, no sample is counted, because
     /// the whole selection is repeated.
     pub(super) fn pin_drawn(&mut self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
-        let limits_samples = self.limits_samples();
-        let (mut pinned, mut missing) =
-            if limits_samples { self.reader.hold(indices)? } else { self.reader.pin_present(indices)? };
-        self.drop_replaced(&mut pinned, &mut missing, indices.len());
-        if !limits_samples || (self.selects_once() && !missing.is_empty()) {
+        if !self.limits_samples() {
+            let (mut pinned, mut missing) = self.reader.pin_present(indices)?;
+            self.drop_replaced(&mut pinned, &mut missing, indices.len());
+            return Ok((pinned, missing));
+        }
+        let (pinned, mut missing) = self.hold_drawn(indices)?;
+        if self.selects_once() && !missing.is_empty() {
             return Ok((pinned, missing));
         }
         let positions = others(&missing, indices.len());

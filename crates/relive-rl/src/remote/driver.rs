@@ -136,9 +136,13 @@ impl Driver {
             packed.put(&self.client, &self.nodes.readers(), &should_continue)?;
             now.version = Some(newer.version());
         }
-        let joins = self.joins.lock().clone();
-        if newer.is_some() || joins != now.joins {
-            now.joins = joins;
+        let has_joins = {
+            let joins = self.joins.lock();
+            let has_joins = *joins != now.joins;
+            now.joins.clone_from(&joins);
+            has_joins
+        };
+        if newer.is_some() || has_joins {
             job::put(&self.client, &self.identity, &now, &should_continue)?;
         }
         Ok(now.stamp())
@@ -200,7 +204,7 @@ impl Driver {
 
     fn count_join(&self, worker: u32) {
         // Only a faulty program has a larger number.
-        let worker = worker.min(MAX_WORKERS) as usize;
+        let Some(worker) = Some(worker as usize).filter(|_| worker < MAX_WORKERS) else { return };
         let mut joins = self.joins.lock();
         if joins.len() <= worker {
             joins.resize(worker + 1, 0);
