@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use relive_transport::Frames;
@@ -30,6 +30,8 @@ pub(crate) struct Link {
     what: Arc<str>,
     /// `None` once the link is broken: an abandoned request leaves bytes on it that cannot be interpreted.
     frames: Arc<Mutex<Option<Frames>>>,
+    /// Whether the next request for pins opens another connection. Rows pinned over this one can still be read.
+    is_retired: AtomicBool,
     leases: AtomicU64,
     runtime: Handle,
 }
@@ -61,30 +63,46 @@ pub(crate) struct Body<'a> {
 impl Link {
     pub(super) fn new(what: Arc<str>, frames: Frames, runtime: Handle) -> Arc<Self> {
         let frames = Arc::new(Mutex::new(Some(frames)));
-        Arc::new(Self { what, frames, leases: AtomicU64::new(0), runtime })
+        let (leases, is_retired) = (AtomicU64::new(0), AtomicBool::new(false));
+        Arc::new(Self { what, frames, is_retired, leases, runtime })
     }
 
-    /// Returns whether the link is broken. A link in use is assumed to be intact; if it is not, its next user notices.
-    pub(super) fn is_broken(&self) -> bool {
-        self.frames.try_lock().is_ok_and(|frames| frames.is_none())
+    pub(super) fn is_retired(&self) -> bool {
+        self.is_retired.load(Ordering::Acquire)
     }
 
-    /// Requests pins on rows.
+    pub(super) fn retire(&self) {
+        self.is_retired.store(true, Ordering::Release);
+    }
+
+    /// Closes the connection.
+    fn break_off(&self, frames: &mut Option<Frames>) {
+        *frames = None;
+        self.retire();
+    }
+
+    /// Requests pins on rows. Returns `None` if the link broke before the request was sent.
     pub(super) async fn pin(
         self: &Arc<Self>,
         indices: &[u64],
         is_sample: bool,
-    ) -> Result<(PendingAnswer, Lease)> {
+    ) -> Result<Option<(PendingAnswer, Lease)>> {
         let id = self.leases.fetch_add(1, Ordering::Relaxed);
         let body: Vec<u8> = indices.iter().flat_map(|index| index.to_le_bytes()).collect();
         let head = PinHead { lease: id, is_sample }.encode();
         // The lease is created before the request is sent, so that the pins of an abandoned request are released.
         let lease = Lease { link: Arc::clone(self), id };
-        Ok((self.ask(FrameKind::PinRows, &head, &body).await?, lease))
+        let pending = self.ask(FrameKind::PinRows, &head, &body).await?;
+        Ok(pending.map(|pending| (pending, lease)))
     }
 
-    /// Sends a request after the previous one was answered.
-    async fn ask(self: &Arc<Self>, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<PendingAnswer> {
+    /// Sends a request after the previous one was answered. Returns `None` if the link is broken by then.
+    async fn ask(
+        self: &Arc<Self>,
+        kind: FrameKind,
+        head: &[u8],
+        body: &[u8],
+    ) -> Result<Option<PendingAnswer>> {
         if body.len() > MAX_REQUEST_BYTES {
             return Err(Error::invalid(format!(
                 "a request of {} bytes to {}; the limit is {MAX_REQUEST_BYTES}; request fewer trajectories at a time",
@@ -93,10 +111,17 @@ impl Link {
             )));
         }
         let frames = Arc::clone(&self.frames).lock_owned().await;
+        if frames.is_none() {
+            return Ok(None);
+        }
         let mut pending = PendingAnswer { link: Arc::clone(self), frames, is_answered: false };
         let sent = pending.frames()?.send_frame(kind, head, body).await;
         sent.map_err(|error| self.lost(&error))?;
-        Ok(pending)
+        Ok(Some(pending))
+    }
+
+    fn abandoned(&self) -> Error {
+        self.lost(&"an earlier call was abandoned, or failed")
     }
 
     fn lost(&self, why: &dyn Display) -> Error {
@@ -108,7 +133,7 @@ impl Lease {
     /// Requests steps of rows that were pinned over the same connection.
     pub(crate) async fn read(&self, windows: &[WindowRequest], rows: &[RowRequest]) -> Result<PendingAnswer> {
         let (head, body) = (WindowRequest::encode_all(windows), RowRequest::encode_all(rows));
-        self.link.ask(FrameKind::ReadRows, &head, &body).await
+        self.link.ask(FrameKind::ReadRows, &head, &body).await?.ok_or_else(|| self.link.abandoned())
     }
 
     /// Returns whether both leases are on one connection, so that one request can cover the rows of both leases.
@@ -130,12 +155,12 @@ impl Drop for Lease {
                 let mut frames = link.frames.lock().await;
                 let Some(open) = &*frames else { return };
                 if open.send_frame(FrameKind::ReleaseRows, &id.to_le_bytes(), &[]).await.is_err() {
-                    *frames = None;
+                    link.break_off(&mut frames);
                 }
             };
             if tokio::time::timeout(RELEASE_PATIENCE, release).await.is_err() {
                 // A part of the frame may have been sent.
-                *link.frames.lock().await = None;
+                link.break_off(&mut *link.frames.lock().await);
             }
         });
     }
@@ -143,11 +168,7 @@ impl Drop for Lease {
 
 impl PendingAnswer {
     fn frames(&mut self) -> Result<&mut Frames> {
-        let lost = || self.link.lost(&"an earlier call was abandoned, or failed");
-        match &mut *self.frames {
-            Some(frames) => Ok(frames),
-            None => Err(lost()),
-        }
+        self.frames.as_mut().ok_or_else(|| self.link.abandoned())
     }
 
     /// Reads the header of the answer.
@@ -194,7 +215,7 @@ impl PendingAnswer {
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
         if !self.is_answered {
-            *self.frames = None;
+            self.link.break_off(&mut self.frames);
         }
     }
 }

@@ -68,13 +68,23 @@ impl Peer {
 
     /// Requests pins on rows; reconnects if the connection has been lost.
     pub(crate) async fn pin(&self, indices: &[u64], is_sample: bool) -> Result<(PendingAnswer, Lease)> {
-        self.link().await?.pin(indices, is_sample).await
+        loop {
+            let link = self.link().await?;
+            if let Some(asked) = link.pin(indices, is_sample).await? {
+                return Ok(asked);
+            }
+        }
+    }
+
+    /// Makes the next request for pins open a new connection. Rows that are already pinned can still be read.
+    pub(crate) fn reconnect(&self) {
+        self.shared.link.lock().retire();
     }
 
     async fn link(&self) -> Result<Arc<Link>> {
         let shared = &*self.shared;
         let link = Arc::clone(&shared.link.lock());
-        if !link.is_broken() {
+        if !link.is_retired() {
             return Ok(link);
         }
         let (frames, described) = open(&shared.network, &shared.address, &shared.what).await?;

@@ -313,6 +313,16 @@ fn a_blocking_call_inside_a_runtime_works() {
     assert_eq!(runtime.block_on(async { ranks.remote.pin(&[7]).unwrap().rows()[0].index }), 7);
 }
 
+/// Returns a server at the address of one that was dropped, as soon as the address is free.
+fn restarted(store: &Store, address: std::net::SocketAddr) -> RowServer {
+    let (network, mut server) = (network(NetworkOptions::new()), None);
+    eventually("the address is free", || {
+        server = RowServer::start(&network, store.reader(), address).ok();
+        server.is_some()
+    });
+    server.unwrap()
+}
+
 /// The next draw reconnects to a restarted server; earlier pins are reported as lost.
 #[test]
 fn a_lost_connection_is_reopened() {
@@ -330,13 +340,48 @@ fn a_lost_connection_is_reopened() {
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains(&format!("rank 1 at {address}")), "{error}");
     eventually("the pins of a connection end with it", || pins(&ranks.stores[1]) == 0);
-    let network = network(NetworkOptions::new());
-    ranks.servers.insert(0, RowServer::start(&network, ranks.stores[1].reader(), address).unwrap());
+    ranks.servers.insert(0, restarted(&ranks.stores[1], address));
     let again = ranks.remote.pin(&[7]).unwrap();
     collector.collect(&again, &[0]).unwrap();
     assert!(collector.collect(&pinned, &[0]).is_err());
     let mut both = pinned;
     assert!(both.append(again).unwrap_err().to_string().contains("draw again"));
+}
+
+/// A request that waits for an abandoned one continues over a new connection.
+#[test]
+fn a_request_survives_the_end_of_the_one_before_it() {
+    let store = store(1);
+    let network = network(NetworkOptions::new());
+    let server = RowServer::start(&network, store.reader(), ANYWHERE).unwrap();
+    let peer = Peer::connect(&network, &server.address().to_string()).unwrap();
+    let (first, _lease) = network.wait("the first request", peer.pin(&[CAPACITY], false)).unwrap();
+    let second = async {
+        let mut second = std::pin::pin!(peer.pin(&[CAPACITY + 1], false));
+        let blocked =
+            std::future::poll_fn(|cx| std::task::Poll::Ready(second.as_mut().poll(cx).is_pending()));
+        assert!(blocked.await, "the first request is unanswered");
+        drop(first);
+        let (pending, _lease) = second.await?;
+        pending.pinned(1).await
+    };
+    assert_eq!(network.wait("the second request", second).unwrap().len(), 1);
+}
+
+/// A reader of several lost stores needs one further attempt.
+#[test]
+fn all_lost_connections_are_reopened_at_once() {
+    let mut ranks = ranks(&NetworkOptions::new(), "127.0.0.10");
+    let indices = [CAPACITY, 2 * CAPACITY];
+    let _lost = ranks.remote.pin(&indices).unwrap();
+    let addresses: Vec<_> = ranks.servers.drain(..).map(|server| server.address()).collect();
+    for (store, address) in ranks.stores[1..].iter().zip(addresses) {
+        eventually("the connection ends with its server", || pins(store) == 0);
+        ranks.servers.push(restarted(store, address));
+    }
+    assert_eq!(ranks.remote.hold(&indices).unwrap_err().kind(), ErrorKind::Unavailable);
+    ranks.remote.reconnect();
+    assert_eq!(ranks.remote.hold(&indices).unwrap().0.rows().len(), 2);
 }
 
 /// Entry point of the test binary as a child process; does nothing unless a test has started it as one.

@@ -48,6 +48,16 @@ impl Reader {
         self.pin_all(indices, false)
     }
 
+    /// Makes the next request to each store on another machine open a new connection, because an earlier one failed. A
+    /// network that fails often takes several connections with it. Trajectories that are already pinned stay pinned.
+    pub fn reconnect(&self) {
+        for place in self.places() {
+            if let StorePlace::Remote(peer) = place {
+                peer.reconnect();
+            }
+        }
+    }
+
     pub(crate) fn pin_all(&self, indices: &[u64], is_sample: bool) -> Result<(Pinned, Vec<usize>)> {
         let mut pinned = Pinned::new(self.clone(), indices.len());
         let answers = self.ask_peers(indices, is_sample, &mut pinned)?;

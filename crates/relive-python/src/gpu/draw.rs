@@ -255,11 +255,14 @@ impl Draws {
         Ok(pinned)
     }
 
-    /// Pins earlier draws without counting them again, if the same trajectories still exist. A lost connection makes
-    /// the first request fail; the second request reconnects.
+    /// Pins earlier draws without counting them again, if the same trajectories still exist. If a connection is lost,
+    /// it tries once more over new connections.
     pub(super) fn try_pin_again(&self, drawn: &Drawn) -> Result<Option<Pinned>> {
         let held = match self.reader.hold(&drawn.indices) {
-            Err(error) if error.kind() == ErrorKind::Unavailable => self.reader.hold(&drawn.indices),
+            Err(error) if error.kind() == ErrorKind::Unavailable => {
+                self.reader.reconnect();
+                self.reader.hold(&drawn.indices)
+            }
             held => held,
         };
         let (pinned, _) = held?;
