@@ -67,7 +67,7 @@ fn loom(root: &Path) -> Result<()> {
         "--package",
         "relive-flow",
         "--package",
-        "relive-gpu",
+        "relive-gpu-protocol",
         "--test",
         "loom",
         "--release",

@@ -11,11 +11,9 @@ mod kill;
 mod memory;
 mod metrics;
 mod peers;
-mod protocol;
 mod schema;
 mod serve;
 mod store;
-mod sync;
 mod writers;
 
 pub use checkpoint::{Checkpoint, Saved};

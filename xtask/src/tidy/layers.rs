@@ -150,7 +150,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
     ("relive-cluster", &["relive-flow", "relive-transport"]),
-    ("relive-gpu", &["relive-transport", "relive-wire", "relive-tensor"]),
+    ("relive-gpu-protocol", &[]),
+    ("relive-gpu", &["relive-gpu-protocol", "relive-transport", "relive-wire", "relive-tensor"]),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (
         "relive",

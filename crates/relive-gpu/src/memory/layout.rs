@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::protocol::slot::{ANSWER_COLUMNS, Slot};
 use crate::schema::{MAX_COLUMNS, Schema};
+use relive_gpu_protocol::slot::{ANSWER_COLUMNS, Slot};
 
 /// Blocks and arrays start at multiples of this: a line of a GPU's L2 cache, and the size of a bus request.
 pub(crate) const LINE: u64 = 128;

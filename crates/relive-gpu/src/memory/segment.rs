@@ -18,8 +18,8 @@ use super::layout::{PAGE, SCHEMA_AT, Table, Tier};
 use super::mapping::Mapping;
 use crate::bytes::narrow;
 use crate::error::{Error, Result};
-use crate::protocol::slot::Slot;
 use crate::schema::Schema;
+use relive_gpu_protocol::slot::Slot;
 
 const STATE_AT: u64 = 1024;
 const IDENTITY_AT: u64 = 1032;

@@ -8,7 +8,7 @@ use super::snapshot::{Snapshot, SnapshotRow};
 use crate::bytes::narrow;
 use crate::error::Result;
 use crate::memory::segment::Segment;
-use crate::protocol::pin::{RowState, Stamp};
+use relive_gpu_protocol::pin::{RowState, Stamp};
 
 impl Inner {
     /// Takes a snapshot of the store, and runs `act` on it while only weights and sample counts can change.

@@ -13,7 +13,7 @@ use crate::memory::claims::{self, NOBODY};
 use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
 use crate::metrics::{Eviction, Metrics};
-use crate::protocol::pin::{self, RowState, Stamp};
+use relive_gpu_protocol::pin::{self, RowState, Stamp};
 
 /// A row and the generation of the trajectory in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use crate::bytes::{narrow, wide};
 use crate::error::Result;
 use crate::memory::segment::{Reach, Ready, Segment};
 use crate::metrics::{Metrics, MetricsSnapshot};
-use crate::protocol::pin::{RowState, Stamp};
 use crate::schema::Schema;
+use relive_gpu_protocol::pin::{RowState, Stamp};
 
 /// A store, in the process that created it and manages its rows: the controller. Cheap to clone.
 ///

@@ -11,7 +11,7 @@ use crate::memory::futex;
 use crate::memory::segment::Segment;
 use crate::metrics::Metrics;
 use crate::peers::Peer;
-use crate::protocol::pin::{self, Pin};
+use relive_gpu_protocol::pin::{self, Pin};
 
 /// The number of rows whose pins are announced together.
 const ROWS_AT_ONCE: usize = 64;

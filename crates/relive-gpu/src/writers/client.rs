@@ -13,9 +13,9 @@ use crate::memory::claims::{self, LEFT};
 use crate::memory::futex;
 use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
-use crate::protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 use crate::schema::Schema;
 use crate::store::{Store, check_column, check_weight};
+use relive_gpu_protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 
 /// How long a wait lasts before it checks whether the controller has died, which wakes nobody.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

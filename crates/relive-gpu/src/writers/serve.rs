@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::claims::{self, LEFT, NOBODY};
 use crate::memory::futex;
 use crate::metrics::Metrics;
-use crate::protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
+use relive_gpu_protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
 
 /// The age of a writer's last heartbeat from which the controller checks whether the writer is dead.
 const QUIET_MS: u64 = 100;

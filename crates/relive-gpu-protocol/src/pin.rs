@@ -5,26 +5,36 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 /// The state of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum RowState {
+pub enum RowState {
+    /// The row has no trajectory.
     Free = 0,
+    /// A writer has the row.
     Writing = 1,
+    /// The row has a trajectory that readers can pin.
     Selectable = 2,
+    /// The controller is deciding whether to evict the trajectory, or has evicted it.
     Evicting = 3,
 }
 
 /// A row's state and generation, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    pub(crate) state: RowState,
-    pub(crate) generation: u64,
+pub struct Stamp {
+    /// Who can use the row.
+    pub state: RowState,
+    /// The number of the row's trajectory.
+    pub generation: u64,
 }
 
 impl Stamp {
-    pub(crate) fn new(state: RowState, generation: u64) -> Self {
+    /// Combines a state and a generation below 2^56.
+    #[must_use]
+    pub fn new(state: RowState, generation: u64) -> Self {
         Self { state, generation }
     }
 
-    pub(crate) fn from_word(word: u64) -> Self {
+    /// Reads a word of shared memory.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
         let state = match word & 255 {
             0 => RowState::Free,
             1 => RowState::Writing,
@@ -35,14 +45,16 @@ impl Stamp {
         Self { state, generation: word >> 8 }
     }
 
-    pub(crate) fn word(self) -> u64 {
+    /// Returns the word in shared memory.
+    #[must_use]
+    pub fn word(self) -> u64 {
         self.generation << 8 | self.state as u64
     }
 }
 
 /// The result of an attempt to pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pin {
+pub enum Pin {
     /// The row of this generation stays in place until [`unpin`].
     Held(u64),
     /// The controller is deciding whether to evict the row; the decision takes only a moment.
@@ -52,13 +64,13 @@ pub(crate) enum Pin {
 }
 
 /// Pins a row through a reader's count of it.
-pub(crate) fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
+pub fn pin(state: &AtomicU64, count: &AtomicU32) -> Pin {
     announce([count]);
     confirm(state, count)
 }
 
 /// The first half of pinning: counts the pins of rows, each of which must then be [confirmed](confirm).
-pub(crate) fn announce<'a>(counts: impl IntoIterator<Item = &'a AtomicU32>) {
+pub fn announce<'a>(counts: impl IntoIterator<Item = &'a AtomicU32>) {
     for count in counts {
         count.fetch_add(1, Ordering::Relaxed);
     }
@@ -68,7 +80,7 @@ pub(crate) fn announce<'a>(counts: impl IntoIterator<Item = &'a AtomicU32>) {
 }
 
 /// The second half of pinning. Unless the row is held, its count no longer includes the pin.
-pub(crate) fn confirm(state: &AtomicU64, count: &AtomicU32) -> Pin {
+pub fn confirm(state: &AtomicU64, count: &AtomicU32) -> Pin {
     let stamp = Stamp::from_word(state.load(Ordering::Acquire));
     match stamp.state {
         RowState::Selectable => Pin::Held(stamp.generation),
@@ -84,13 +96,13 @@ pub(crate) fn confirm(state: &AtomicU64, count: &AtomicU32) -> Pin {
 }
 
 /// Releases a pin. The reader's accesses to the row happen before everything that follows its eviction.
-pub(crate) fn unpin(count: &AtomicU32) {
+pub fn unpin(count: &AtomicU32) {
     count.fetch_sub(1, Ordering::Release);
 }
 
 /// Evicts a selectable row that is not pinned. If this returns `false`, the row stays selectable. Only the controller
 /// calls this. Afterwards the row is in the state evicting, and belongs to the controller.
-pub(crate) fn evict<'a>(state: &AtomicU64, counts: impl IntoIterator<Item = &'a AtomicU32>) -> bool {
+pub fn evict<'a>(state: &AtomicU64, counts: impl IntoIterator<Item = &'a AtomicU32>) -> bool {
     let stamp = Stamp::from_word(state.load(Ordering::Relaxed));
     if stamp.state != RowState::Selectable {
         return false;

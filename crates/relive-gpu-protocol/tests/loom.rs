@@ -1,10 +1,6 @@
 //! Every interleaving of pins and evictions, and of a writer's slot with the controller. Run with `RUSTFLAGS="--cfg
 //! relive_loom"`.
-//!
-//! The protocols are included as source, so that they are compiled with loom's atomics; the crate itself keeps the
-//! standard atomics, since its atomics are words of shared memory.
 #![cfg(relive_loom)]
-#![expect(dead_code, reason = "the protocols have more than a model needs")]
 #![expect(
     unsafe_code,
     reason = "loom's cells are read and written by address; that it watches them is what the models are for"
@@ -12,18 +8,11 @@
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
-use protocol::pin::{Pin, RowState, Stamp, announce, confirm, evict, pin, unpin};
-use protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
-use sync::{AtomicU32, AtomicU64, Ordering};
-
-mod sync {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-}
-
-#[path = "../src/protocol/mod.rs"]
-mod protocol;
+use relive_gpu_protocol::pin::{Pin, RowState, Stamp, announce, confirm, evict, pin, unpin};
+use relive_gpu_protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 
 /// Bytes whose accesses are checked by loom: two concurrent accesses fail the test.
 struct Bytes(UnsafeCell<u64>);
