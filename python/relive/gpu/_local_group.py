@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
+import functools
 import selectors
 import socket
 import struct
 import time
-import weakref
 from collections.abc import Sequence
 
 from relive.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
 from relive.gpu._group import Group
+from relive.gpu._rendezvous import Rendezvous
 from relive.gpu._waits import log_long_wait
 
 # The size of a message precedes it. `_END` in place of a size precedes a last message, the reason why the group ends.
 _SIZE = struct.Struct("<Q")
 _END = (1 << 64) - 1
-# A rank's greeting: a magic number, its rank, and the number of ranks.
-_HELLO = struct.Struct("<8sQQ")
-_MARK = b"RLVRANKS"
-# Process, user and group of the peer.
-_PEER = struct.Struct("3i")
-_BETWEEN_TRIES_S = 0.01
 _MAX_BYTES = 1 << 34
-
-_sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
-
-
-def _close_copies() -> None:
-    """Closes a forked child's copies of the sockets, which would hide the end of its parent from the other ranks."""
-    for copy in list(_sockets):
-        copy.close()
-
-
-os.register_at_fork(after_in_child=_close_copies)
 
 
 class LocalGroup(Group):
@@ -69,9 +52,11 @@ class LocalGroup(Group):
         self._claim: socket.socket | None = None
         if ranks > 1:
             try:
-                self._claim = self._bound(f"/{rank}/{name}")
+                deadline = time.monotonic() + timeout
+                meeting = Rendezvous(name, rank, ranks, functools.partial(self._left, deadline))
+                self._claim = meeting.claim()
                 with log_long_wait(f"group {name!r}, rank {rank}", self._awaited):
-                    self._meet()
+                    meeting.meet(self._peers)
             except BaseException as error:
                 self._end(f"rank {rank} has not created the group {name!r}: {str(error) or type(error).__name__}")
                 raise
@@ -134,97 +119,6 @@ class LocalGroup(Group):
                     return arrived
                 for key, _ in found:
                     arrived[key.data] = self._receive(key.data, deadline)
-
-    def _bound(self, end: str) -> socket.socket:
-        """Returns a socket with an address in the abstract namespace, which vanishes with the process and leaves no
-        file."""
-        bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        _sockets.add(bound)
-        try:
-            bound.bind(f"\0relive-gpu{end}")
-        except OSError as error:
-            bound.close()
-            raise UnavailableError(
-                f"a process already is rank {self.rank} of the group {self._name!r}, or the name is too long: {error}"
-            ) from error
-        return bound
-
-    def _meet(self) -> None:
-        deadline = time.monotonic() + self.timeout
-        if self.rank > 0:
-            self._connect(deadline)
-            return
-        with self._bound(f"-{self._name}") as listener, selectors.DefaultSelector() as ready:
-            listener.listen(self.ranks)
-            listener.setblocking(False)
-            ready.register(listener, selectors.EVENT_READ)
-            try:
-                self._listen(listener, ready, deadline)
-            finally:
-                # Connections that have not identified themselves.
-                for key in list(ready.get_map().values()):
-                    if isinstance(key.fileobj, socket.socket):
-                        key.fileobj.close()
-
-    def _listen(self, listener: socket.socket, ready: selectors.BaseSelector, deadline: float) -> None:
-        while missing := sorted(set(range(1, self.ranks)) - self._peers.keys()):
-            for key, _ in ready.select(self._left(deadline, f"ranks {missing} have not connected")):
-                if key.fileobj is listener:
-                    self._accept(listener, ready)
-                elif (rank := self._welcome(key, ready)) is not None:
-                    assert isinstance(key.fileobj, socket.socket), "as it was registered"
-                    self._peers[rank] = key.fileobj
-
-    def _accept(self, listener: socket.socket, ready: selectors.BaseSelector) -> None:
-        """Accepts a connection from any rank if it belongs to this user."""
-        try:
-            peer, _ = listener.accept()
-        except OSError:
-            return
-        _sockets.add(peer)
-        _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-        if user != os.getuid():
-            peer.close()
-            return
-        peer.setblocking(False)
-        ready.register(peer, selectors.EVENT_READ, bytearray())
-
-    def _welcome(self, key: selectors.SelectorKey, ready: selectors.BaseSelector) -> int | None:
-        """Returns the rank of a connection once it has sent its greeting. A connection that sends other data is
-        closed."""
-        peer, received = key.fileobj, key.data
-        assert isinstance(peer, socket.socket), "as it was registered"
-        try:
-            part = peer.recv(_HELLO.size - len(received))
-        except OSError:
-            part = b""
-        received += part
-        if part and len(received) < _HELLO.size:
-            return None
-        ready.unregister(peer)
-        mark, rank, ranks = _HELLO.unpack(received) if part else (b"", 0, 0)
-        if mark != _MARK:
-            peer.close()
-            return None
-        if ranks != self.ranks or not 1 <= rank < ranks:
-            peer.close()
-            raise InvalidArgumentError(f"a process connected as rank {rank} of {ranks} to the group {self._name!r} of {self.ranks}")
-        return int(rank)
-
-    def _connect(self, deadline: float) -> None:
-        while True:
-            root = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            _sockets.add(root)
-            try:
-                root.connect(f"\0relive-gpu-{self._name}")
-            except OSError:
-                root.close()
-                self._left(deadline, "rank 0 has not connected")
-                time.sleep(_BETWEEN_TRIES_S)
-                continue
-            self._peers[0] = root
-            self._write(0, _HELLO.pack(_MARK, self.rank, self.ranks), deadline)
-            return
 
     def _left(self, deadline: float, what: str) -> float:
         self._missing = what
