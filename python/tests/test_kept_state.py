@@ -142,7 +142,7 @@ def test_a_csv_file_keeps_its_columns(tmp_path: pathlib.Path, caplog: pytest.Log
     first.write("learner", {"steps": 1, "loss": 0.5})
     first.close()
     resumed = loggers.CSV(tmp_path)
-    resumed.cut_back(resumed.mark())
+    resumed.truncate(resumed.mark())
     for steps in (2, 3):
         resumed.write("learner", {"extra": 9, "steps": steps, "loss": 0.25})
     resumed.write("learner", {"more": 9, "steps": 4})

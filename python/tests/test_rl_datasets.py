@@ -27,8 +27,8 @@ def transitions(count: int = 40) -> dict[str, Any]:
     return {name: np.array(values) for name, values in rows.items()}
 
 
-def learned(data: Any) -> rl.TrainingResult:
-    return rl.BC(batch_size=32, hidden=(16,)).train("catch/0", data=data, learner_steps=50)
+def learned(data: Any, learner_steps: int = 50, **options: Any) -> rl.TrainingResult:
+    return rl.BC(batch_size=32, hidden=(16,)).train("catch/0", data=data, learner_steps=learner_steps, **options)
 
 
 def stays(result: rl.TrainingResult) -> bool:
@@ -138,6 +138,32 @@ def test_data_sets_of_minari_itself(tmp_path: pathlib.Path, monkeypatch: pytest.
     assert result.learner_steps == 5
     with pytest.raises(ValueError, match="no reference scores"):
         rl.evaluate(result.policy, "CartPole-v1", reference_scores=data)
+
+
+def test_a_run_resumes_with_the_same_data_in_any_form(tmp_path: pathlib.Path) -> None:
+    """Only the path of a temporary file used to identify a mapping, so that a run did not resume."""
+    h5py = pytest.importorskip("h5py")
+    data = transitions()
+    forms: list[Any] = [data, {name: array.copy() for name, array in data.items()}, minari_like(data), tmp_path / "data.npz", tmp_path / "data.hdf5"]
+    rl.save_dataset(tmp_path / "data.npz", data)
+    with h5py.File(tmp_path / "data.hdf5", "w") as file:
+        for name, array in data.items():
+            file[name] = array
+
+    def learn(data: Any, steps: int, name: str) -> rl.TrainingResult:
+        return learned(data, steps, checkpoint_dir=tmp_path / name, checkpoint_every=20)
+
+    whole = learn(data, 60, "whole").policy.to_bytes()
+    for number, form in enumerate(forms):
+        learn(data, 40, f"run {number}")
+        assert learn(form, 60, f"run {number}").policy.to_bytes() == whole
+        assert learn(form, 40, f"again {number}").resume(learner_steps=60).policy.to_bytes() == whole
+    other = {**data, "rewards": data["rewards"] + (np.arange(len(data["rewards"])) == 3)}
+    with pytest.raises(ValueError, match=r"different run: rewards of the data: the checkpoint has numbers with the checksum .* \(checkpoint_dir=\)"):
+        learn(other, 90, "whole")
+    shorter = {name: array[:-10] for name, array in data.items()}
+    with pytest.raises(ValueError, match=r"different run: data: the checkpoint has \d+ steps in \d+ episodes, this run has \d+ steps in"):
+        learn(shorter, 90, "whole")
 
 
 @pytest.mark.parametrize(

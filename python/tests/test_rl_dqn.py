@@ -148,9 +148,9 @@ def test_settings_are_named() -> None:
 
 def test_saved_runs_resume_only_with_the_same_environment_and_settings(tmp_path: pathlib.Path) -> None:
     rl.DQN(SMALL).train("catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
-    with pytest.raises(ValueError, match="environment is catch/0 there, but catch/1 was requested"):
+    with pytest.raises(ValueError, match="environment: the checkpoint has catch/0, this run has catch/1"):
         rl.DQN(SMALL).train("catch/1", steps=300, checkpoint_dir=tmp_path)
-    with pytest.raises(ValueError, match="n_step is 5 there, but 1 was requested"):
+    with pytest.raises(ValueError, match="n_step: the checkpoint has 5, this run has 1"):
         rl.DQN(SMALL, n_step=1).train("catch/0", steps=300, checkpoint_dir=tmp_path)
     result = rl.DQN(SMALL).train("catch/0", steps=300, checkpoint_dir=tmp_path)
     assert "EpisodeLog(11 episodes)" in repr(result)

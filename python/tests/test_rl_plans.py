@@ -143,8 +143,41 @@ def test_runs_are_saved_and_resumed(tmp_path: pathlib.Path) -> None:
     agent.train("CartPole-v1", steps=300, checkpoint_dir=tmp_path, checkpoint_every=100)
     resumed = agent.train("CartPole-v1", steps=600, checkpoint_dir=tmp_path, checkpoint_every=100)
     assert resumed.policy.to_bytes() == whole.policy.to_bytes()
-    with pytest.raises(ValueError, match="epochs is 2 there, but 3 was requested"):
+    with pytest.raises(ValueError, match="epochs: the checkpoint has 2, this run has 3"):
         rl.PPO(SMALL, epochs=3).train("CartPole-v1", steps=700, checkpoint_dir=tmp_path)
+
+
+def test_a_run_in_threads_resumes_in_one_thread_and_back(tmp_path: pathlib.Path) -> None:
+    agent = rl.DQN(min_replay_size=50, batch_size=8, hidden=(8,))
+    threads = agent.train("catch/0", steps=200, on="threads", actors=3, checkpoint_dir=tmp_path)
+    serial = threads.resume(400, on="serial")
+    again = serial.resume(600, on="threads")
+    assert 400 <= serial.env_steps < 600 <= again.env_steps
+    for given, told in [({"on": "serial", "actors": 2}, "omit actors, or give on='threads'"), ({"actors": 0}, "omit actors for the default, or give on='serial'")]:
+        with pytest.raises(ValueError, match=told):
+            again.resume(800, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("agent", [rl.DQN(min_replay_size=50, batch_size=16), rl.R2D2(min_replay_size=10, batch_size=4)])
+def test_a_run_in_threads_ends_without_warnings(agent: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Its workers used to warn that the table had not taken their last items, which nobody needs."""
+    with caplog.at_level(logging.WARNING, "relive"):
+        agent.train("catch/0", steps=3_000, actors=2)
+        _native.flush_logs()
+    assert not caplog.records, caplog.text
+
+
+def test_a_logger_that_marks_its_files_must_be_able_to_truncate_them() -> None:
+    class Marking:
+        def write(self, label: str, values: Any) -> None: ...
+
+        def mark(self) -> dict[str, int]:
+            return {}
+
+        def close(self) -> None: ...
+
+    with pytest.raises(TypeError, match="Marking has the method mark, but lacks truncate"):
+        rl.PPO(SMALL).train("catch/0", steps=100, loggers=[Marking()])
 
 
 class Broken(Line):

@@ -80,6 +80,18 @@ pub enum RlError {
         /// The value.
         value: f64,
     },
+    /// A policy's extras are not finite, or exceed the range of float32.
+    #[error(
+        "{policy} returned {value:?} in its extras{place}, but agents learn only from finite float32 numbers"
+    )]
+    Extras {
+        /// The name of the policy.
+        policy: String,
+        /// The path and the index of the element, and the environment.
+        place: String,
+        /// The value.
+        value: f64,
+    },
     /// The learner's loss or parameters became NaN or infinite.
     #[error(
         "the loss or its gradient is not finite at learner step {step} (loss {loss}): learning has diverged; try a smaller \

@@ -24,17 +24,17 @@ class Reports:
         """Returns the sizes of all files, by position and name."""
         return {f"{place}/{name}": size for place, logger in self._with_files() for name, size in logger.mark().items()}
 
-    def cut_back(self, sizes: Mapping[str, int]) -> None:
+    def truncate(self, sizes: Mapping[str, int]) -> None:
         """Truncates files to the sizes from :meth:`mark`."""
         for place, logger in self._with_files():
             begin = f"{place}/"
-            logger.cut_back({name.removeprefix(begin): size for name, size in sizes.items() if name.startswith(begin)})
+            logger.truncate({name.removeprefix(begin): size for name, size in sizes.items() if name.startswith(begin)})
 
     def _with_files(self) -> Iterator[tuple[str, Any]]:
         """Returns the loggers with files that can be truncated, by class and index."""
         numbers: dict[str, int] = {}
         for logger in self._loggers:
-            if hasattr(logger, "mark") and hasattr(logger, "cut_back"):
+            if hasattr(logger, "mark") and hasattr(logger, "truncate"):
                 name = type(logger).__name__
                 numbers[name] = numbers.get(name, -1) + 1
                 yield f"{name}{numbers[name]}", logger

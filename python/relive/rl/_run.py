@@ -106,17 +106,18 @@ def run(
       learner_steps: the number of learner steps after which the run ends, if it reaches this number before ``steps``.
       data: the data to learn from instead of acting; needs ``learner_steps``: a folder of recorded episodes
         (``relive rl record``), a file in D4RL's layout as numpy's ``savez`` or HDF5 (with h5py), a Minari data set, or
-        a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`. A
-        custom agent also learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner receives each
-        batch unchanged, and its ``Learnt.priorities`` are the new weights of the store's trajectories.
+        a mapping of such arrays. The environment is then only used for evaluations. See :func:`relive.rl.arrays_of`. To
+        resume the run, give the same data: its episodes are compared, not its path or its format. A custom agent also
+        learns from an iterator of batches, such as a ``relive.gpu.Loader``: its learner receives each batch unchanged,
+        and its ``Learnt.priorities`` are the new weights of the store's trajectories.
       timeout: the number of seconds after which the run ends early, with its current result and without a last
         evaluation.
       evaluate_every: the number of steps between evaluations without exploration.
       evaluation_episodes: the number of episodes of an evaluation.
       checkpoint_dir: the folder for the checkpoints that are written during the run and at its end; not a bucket. The
-        run resumes from a checkpoint there if it has the same environment, seed and settings. Python environments, and
-        environments of threads and processes, reset when a run resumes, and after each checkpoint of a run in one
-        thread; everything else continues unchanged.
+        run resumes from a checkpoint there if it has the same environment, seed, settings and ``data``. Python
+        environments, and environments of threads and processes, reset when a run resumes, and after each checkpoint of
+        a run in one thread; everything else continues unchanged. ``on`` and ``actors`` may differ.
       checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
       progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
@@ -198,8 +199,17 @@ def run(
             source.close()
         _close(loggers)
     own = None if hasattr(agent, "_for_extension") else agent
-    again = functools.partial(run, agent, env, **options) if checkpoint_dir is not None else None
+    again = functools.partial(_resumed, agent, env, options) if checkpoint_dir is not None else None
     return TrainingResult.of(Policy(result["policy"], own), result, again)
+
+
+def _resumed(agent: Any, env: Any, options: dict[str, Any], **changed: Any) -> TrainingResult:
+    """Continues a run with these options, some of which have changed."""
+    options = {**options, **changed}
+    # A number of actors from before that the new kind of workers does not support is replaced by its default.
+    if "actors" not in changed and not _supports(options["on"], options["actors"]):
+        options["actors"] = None
+    return run(agent, env, **options)
 
 
 def _loggers(given: Any) -> list[Logger]:
@@ -207,6 +217,10 @@ def _loggers(given: Any) -> list[Logger]:
     found: list[Any] = list(given) if isinstance(given, Iterable) else [None]
     if not all(callable(getattr(logger, name, None)) for logger in found for name in ("write", "close")):
         raise TypeError(f"loggers must be a list of loggers, such as [loggers.JSONL(path)], but got {given!r}")
+    for logger in found:
+        if hasattr(logger, "mark") and not hasattr(logger, "truncate"):
+            raise TypeError(f"{type(logger).__qualname__} has the method mark, but lacks truncate, with which a resumed run removes the "
+                            "entries after its last checkpoint")
     return found
 
 
@@ -247,11 +261,18 @@ def _actors(on: Any, actors: int | None) -> int:
     if on not in (None, *get_args(On)) and not hasattr(on, "_launcher"):
         raise ValueError(f"on is {on!r}, but it must be 'serial', 'threads', 'processes', 'ray' or a relive.ray.Workers")
     number = count("actors", actors if actors is not None else 0 if on in (None, "serial") else 2)
-    if on == "serial" and number:
-        raise ValueError(f"actors is {number}, but on='serial' does not support actors: one thread acts and learns")
-    if on not in (None, "serial") and not number:
-        raise ValueError(f"actors is 0, but on={on!r} needs at least 1")
+    if not _supports(on, number):
+        raise ValueError(
+            f"actors is {number}, but on='serial' does not support actors: one thread acts and learns; omit actors, or give on='threads'"
+            if number
+            else f"actors is 0, but on={on!r} needs at least 1; omit actors for the default, or give on='serial' to act in the learner's thread"
+        )
     return number
+
+
+def _supports(on: Any, actors: int | None) -> bool:
+    """Returns whether workers of this kind can have this number; without a kind, each number is possible."""
+    return on is None or actors is None or (on == "serial") == (actors == 0)
 
 
 def _learners(learners: int, on: Any, data: Any) -> int:

@@ -94,7 +94,8 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
 @contextlib.contextmanager
 def path_of(data: Any) -> Iterator[str | None]:
     """Provides the files that the extension reads: folders and numpy files are used in place; other data is written to
-    a temporary file for the duration of the context."""
+    a temporary file for the duration of the context. A run identifies its data by its content, so a resumed run may use
+    another file."""
     if data is None:
         yield None
         return

@@ -7,7 +7,7 @@ two methods is a logger.
 :class:`JSONL` and :class:`CSV` flush their files when they write, but at most once per second.
 
 A logger that keeps its files consistent with a run's checkpoints has two more methods, like :class:`JSONL` and
-:class:`CSV`: ``mark()`` flushes the files and returns their sizes by name, and ``cut_back(sizes)`` truncates the files
+:class:`CSV`: ``mark()`` flushes the files and returns their sizes by name, and ``truncate(sizes)`` truncates the files
 to these sizes when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard`
 also has these methods, and hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove
 entries; see their classes.
@@ -60,7 +60,7 @@ class JSONL:
         """Returns the size of the file."""
         return {self._path.name: self._file.synced()}
 
-    def cut_back(self, sizes: Mapping[str, int]) -> None:
+    def truncate(self, sizes: Mapping[str, int]) -> None:
         """Truncates the file."""
         _shorten(self._path, sizes.get(self._path.name))
 
@@ -119,7 +119,7 @@ class CSV:
         paths = [self._folder / f"{label}.csv" for label in ("actor", "evaluator", "learner")]
         return {path.name: path.stat().st_size if path.exists() else 0 for path in paths}
 
-    def cut_back(self, sizes: Mapping[str, int]) -> None:
+    def truncate(self, sizes: Mapping[str, int]) -> None:
         """Truncates the files."""
         for name, size in sizes.items():
             _shorten(self._folder / name, size)
@@ -162,7 +162,7 @@ class TensorBoard:
         self._begin().flush()
         return {"env_steps": self._last}
 
-    def cut_back(self, sizes: Mapping[str, int]) -> None:
+    def truncate(self, sizes: Mapping[str, int]) -> None:
         """Hides entries of later steps."""
         if "env_steps" in sizes:
             self._last = sizes["env_steps"]

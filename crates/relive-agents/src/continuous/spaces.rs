@@ -16,12 +16,14 @@ pub(crate) struct Spaces {
 
 impl Spaces {
     /// # Errors
-    /// [`Unsuited`](RlError::Unsuited): the action is not one bounded float32 array, or observations are not numbers.
+    /// [`Unsuited`](RlError::Unsuited): the action is not one bounded float32 array, a component of the action has no
+    /// range, or observations are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
         let observations = Features::of_observations(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";
         match Head::of(spec) {
             Ok(Head::Normal { low, high }) if low.iter().chain(&high).all(|bound| bound.is_finite()) => {
+                expect_ranges(spec, &low, &high)?;
                 Ok(Spaces { observations, low, high })
             }
             Err(RlError::Unsuited { got, .. }) => Err(RlError::Unsuited { expected, got }),
@@ -59,6 +61,25 @@ impl Spaces {
     }
 }
 
+/// Checks that each component of an action has a range: actions are scaled by it, and a component without one can
+/// neither be scaled nor learned.
+fn expect_ranges(spec: &EnvironmentSpec, low: &[f32], high: &[f32]) -> Result<()> {
+    let Some((component, (low, high))) =
+        low.iter().zip(high).enumerate().find(|(_, (low, high))| low >= high)
+    else {
+        return Ok(());
+    };
+    let leaf = spec.actions.leaves().next();
+    let name = leaf.map_or("", |leaf| leaf.name.as_str());
+    let name = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
+    Err(RlError::Unsuited {
+        expected: "actions whose lower bounds are below their upper bounds",
+        got: format!(
+            "the bounds {low} and {high} for component {component}{name}; remove the component from the actions"
+        ),
+    })
+}
+
 /// Concatenates each row of observations with its actions.
 pub(crate) fn join(observations: &[f32], actions: &[f32], dimensions: usize, rows: &mut Vec<f32>) {
     rows.clear();
@@ -91,7 +112,29 @@ fn append(observations: &[f32], actions: &[f32], dimensions: usize, rows: &mut V
 
 #[cfg(test)]
 mod tests {
+    use relive_env::ArraySpec;
+    use relive_tensor::DType;
+
     use super::*;
+
+    #[test]
+    fn actions_with_equal_bounds_are_refused_with_the_component() {
+        let of = |name: &str, minimum: &[f64], maximum: &[f64]| {
+            let actions = ArraySpec::new(name, DType::Float32, [2]);
+            let actions = actions.bounded_each(minimum.to_vec(), maximum.to_vec());
+            Spaces::of(&EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions)).map(drop)
+        };
+        of("torque", &[-1.0, 0.5], &[1.0, 0.75]).unwrap();
+        let error = of("torque", &[-1.0, 0.5], &[1.0, 0.5]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "this agent takes actions whose lower bounds are below their upper bounds, but the environment has the \
+             bounds 0.5 and 0.5 for component 1 of `torque`; remove the component from the actions"
+        );
+        // The bounds of each component are equal as float32, which is the type of the actions.
+        let error = of("", &[1.0, -1.0], &[1.0 + 1e-12, 1.0]).unwrap_err().to_string();
+        assert!(error.contains("the bounds 1 and 1 for component 0; remove"), "{error}");
+    }
 
     #[test]
     fn several_actions_are_joined_with_the_same_observations() {

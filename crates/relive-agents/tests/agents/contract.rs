@@ -106,9 +106,9 @@ fn a_run_with_different_settings_is_not_resumed() {
     };
     of(first, 1).unwrap();
     let error = of(second, 1).unwrap_err().to_string();
-    assert!(error.contains("agent is ppo there, but a2c was requested"), "{error}");
+    assert!(error.contains("agent: the checkpoint has ppo, this run has a2c"), "{error}");
     let error = of(first, 2).unwrap_err().to_string();
-    assert!(error.contains("seed is 1 there, but 2 was requested"), "{error}");
+    assert!(error.contains("seed: the checkpoint has 1, this run has 2"), "{error}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn run_there(folder: &Path, steps: u64, breaks_after: Option<u64>) -> Result<Tra
     });
     let checkpoints = Checkpoints { folder: folder.join("run"), every: 200 };
     if !checkpoints.any_exist()? {
-        loggers.begin_anew()?;
+        loggers.remove_files()?;
     }
     let evaluation = Some(Evaluation { every: 150, episodes: 2 });
     let agent: Arc<dyn Agent> = Arc::new(DqnConfig { hidden: vec![8], ..small_dqn() });

@@ -2,7 +2,9 @@
 //! command line use real processes.
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::{JoinHandle, scope, spawn};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use relive_agents::DqnConfig;
@@ -54,9 +56,7 @@ fn served(
     // A worker that was too late to join would wait for the tables of this run forever.
     stop.stop();
     let worked = std::mem::take(&mut *started.lock());
-    // If the tables close because of an error, workers would wait for them to return.
-    let ended = if trained.is_ok() { worked } else { Vec::new() };
-    (trained, ended.into_iter().map(|worker| worker.join().unwrap()).collect())
+    (trained, worked.into_iter().map(|worker| worker.join().unwrap()).collect())
 }
 
 #[test]
@@ -165,19 +165,27 @@ fn other_runs_on_the_server_are_refused_and_change_nothing() {
     on_server(&client, small_dqn(), "catch/0", 0).unwrap();
     let error = on_server(&client, small_dqn(), "catch/1", 400).unwrap_err();
     assert!(matches!(error, RlError::OtherRun { .. }), "{error}");
-    assert!(error.to_string().contains("environment is catch/0 there, but catch/1 was requested"), "{error}");
+    assert!(
+        error.to_string().contains("environment: the server's run has catch/0, this run has catch/1"),
+        "{error}"
+    );
     assert!(error.to_string().contains("relive table drop"), "{error}");
     let ppo: Arc<dyn Agent> = Arc::new(relive_agents::PpoConfig::default());
     let processes = Some(Processes { server: Some(client.clone()), by_nodes: false });
     let error = run(&ppo, &RunOptions { actors: 1, processes, ..options("catch/0", 400, 1) }).map(drop);
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("agent is dqn there, but ppo was requested; request the same"), "{error}");
+    assert!(
+        error.contains(
+            "agent: the server's run has dqn, this run has ppo; use the values of the server's run"
+        ),
+        "{error}"
+    );
     let other = DqnConfig { learning_rate: 0.5, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
-    assert!(error.contains("learning_rate is 0.001 there, but 0.5 was requested"), "{error}");
+    assert!(error.contains("learning_rate: the server's run has 0.001, this run has 0.5"), "{error}");
     let other = DqnConfig { n_step: 1, ..small_dqn() };
     let error = on_server(&client, other, "catch/0", 400).unwrap_err().to_string();
-    assert!(error.contains("n_step is 5 there, but 1 was requested"), "{error}");
+    assert!(error.contains("n_step: the server's run has 5, this run has 1"), "{error}");
     assert_eq!(worker(&client, 0).unwrap(), Worked::default(), "it is over still");
     on_server(&client, small_dqn(), "catch/0", 0).unwrap();
 }
@@ -199,6 +207,23 @@ fn workers_wait_for_a_new_driver_after_a_failure() {
         acting.join().unwrap().unwrap();
         engine.close();
     });
+}
+
+#[test]
+fn workers_end_when_the_run_that_serves_them_fails() {
+    let wild: Arc<dyn Agent> = Arc::new(DqnConfig { learning_rate: 1e36, ..small_dqn() });
+    let (sender, ended) = channel();
+    let watch = Watch::new(move |engine: &Engine| {
+        let (client, sender) = (Client::in_process(engine.clone()).unwrap(), sender.clone());
+        spawn(move || sender.send(worker(&client, 0)).unwrap());
+    });
+    let processes = Some(Processes::default());
+    let options = RunOptions { actors: 1, processes, watch: Some(watch), ..options("catch/0", 4_000, 1) };
+    let error = run(&wild, &options).unwrap_err();
+    assert!(matches!(error.cause(), RlError::Diverged { .. }), "{error}");
+    // A worker that is not told would wait for the tables to return.
+    let worked = ended.recv_timeout(Duration::from_secs(60)).expect("the worker has ended").unwrap();
+    assert!(worked.env_steps > 0);
 }
 
 #[test]

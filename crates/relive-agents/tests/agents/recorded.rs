@@ -170,6 +170,41 @@ fn bcq_learns_from_noisy_play_and_resumes_identically() {
 }
 
 #[test]
+fn a_run_resumes_with_the_same_data_from_any_place_and_refuses_other_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, moved, other, runs] =
+        ["first", "moved", "other", "runs"].map(|name| folder.path().join(name));
+    pendulum(&first);
+    let agent: Arc<dyn Agent> =
+        Arc::new(IqlConfig { batch_size: 16, hidden: vec![8], ..IqlConfig::default() });
+    let learn = |data: &Path, steps, name: &str| {
+        let checkpoints = Some(Checkpoints { folder: runs.join(name), every: 20 });
+        run(&agent, &RunOptions { checkpoints, ..offline("Pendulum-v1", steps, Some(data)) })
+    };
+    let whole = numbers(&learn(&first, 60, "whole").unwrap().0);
+    learn(&first, 40, "parts").unwrap();
+    std::fs::rename(&first, &moved).unwrap();
+    assert!(numbers(&learn(&moved, 60, "parts").unwrap().0) == whole);
+    let mut episodes = recorded::load(&moved, relive_env::make("Pendulum-v1", 1).unwrap().spec()).unwrap();
+    let save = |episodes: &[RecordedEpisode]| {
+        recorded::save(&other, relive_env::make("Pendulum-v1", 1).unwrap().spec(), episodes).unwrap();
+        learn(&other, 90, "parts").map(drop)
+    };
+    episodes[1].answers[7].reward -= 1.0;
+    let error = save(&episodes).unwrap_err().to_string();
+    assert!(error.contains("rewards of the data: the checkpoint has numbers with the checksum "), "{error}");
+    assert!(!error.contains("actions of the data"), "{error}");
+    episodes.pop();
+    let error = save(&episodes).unwrap_err().to_string();
+    let lengths = "data: the checkpoint has 800 steps in 4 episodes, this run has 600 steps in 3 episodes";
+    assert!(error.contains(lengths), "{error}");
+    episodes
+        .push(recorded::load(&moved, relive_env::make("Pendulum-v1", 1).unwrap().spec()).unwrap().remove(3));
+    episodes[1].answers[7].reward += 1.0;
+    save(&episodes).unwrap();
+}
+
+#[test]
 fn bcq_refuses_unsupported_environments() {
     let agent: Arc<dyn Agent> = Arc::new(BcqConfig::default());
     let error = run(&agent, &offline("Pendulum-v1", 10, None)).map(drop).unwrap_err().to_string();

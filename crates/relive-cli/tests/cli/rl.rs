@@ -361,7 +361,7 @@ fn a_saved_run_is_resumed_only_with_the_same_settings() {
     let (code, _, stderr) = run("catch/1", "300");
     assert_eq!(code, Some(2), "{stderr}");
     for expected in
-        [text(&saved), "environment is catch/0 there, but catch/1 was requested", "--checkpoint-dir"]
+        [text(&saved), "environment: the checkpoint has catch/0, this run has catch/1", "--checkpoint-dir"]
     {
         assert!(stderr.contains(expected), "{stderr}");
     }
@@ -410,7 +410,7 @@ fn a_checkpoint_of_another_agent_is_reported_despite_different_tables() {
     succeeds(&[&["rl", "train", "dqn", "--config", text(&config)], &checkpoints[..]].concat());
     let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &checkpoints[..]].concat());
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("a different run: agent is dqn there, but ppo was requested"), "{stderr}");
+    assert!(stderr.contains("a different run: agent: the checkpoint has dqn, this run has ppo"), "{stderr}");
     let data = shown();
     let resumed = ["--env", "deep_sea/0", "--steps", "100", "--checkpoint-dir", text(&data)];
     let (code, _, stderr) = outcome(&[&["rl", "train", "ppo"], &resumed[..]].concat());

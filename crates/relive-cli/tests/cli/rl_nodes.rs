@@ -204,8 +204,7 @@ fn a_node_does_not_switch_to_another_run() {
     let mut driver = spawn(&[&other[..], &["--server", &server.address, "--steps", "1000000000"]].concat());
     let output = node.wait_with_output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let expected =
-        "this node has a different run: environment is catch/0 there, but deep_sea/0 was requested";
+    let expected = "this node has a different run: environment: the node's run has catch/0, the server's run has deep_sea/0";
     assert!(output.status.code() == Some(2) && stderr.contains(expected), "{stderr}");
     driver.kill().unwrap();
     driver.wait().unwrap();

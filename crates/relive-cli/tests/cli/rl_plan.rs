@@ -50,9 +50,12 @@ fn costs_are_measured_once_and_a_cluster_is_predicted_from_them() {
     assert!(stdout.contains("first bottleneck") && stdout.contains("1 machine of"), "{stdout}");
     // Other settings result in other costs.
     let (code, _, stderr) = planned(&["ppo", "--env", "CartPole-v1"], &kept);
-    assert!(code == Some(2) && stderr.contains("num_envs is 4 there"), "{stderr}");
+    assert!(code == Some(2) && stderr.contains("num_envs: the file of costs has 4"), "{stderr}");
     let (code, _, stderr) = planned(&["impala", "--env", "CartPole-v1"], &kept);
-    assert!(code == Some(2) && stderr.contains("agent is ppo there, but impala was requested"), "{stderr}");
+    assert!(
+        code == Some(2) && stderr.contains("agent: the file of costs has ppo, this run has impala"),
+        "{stderr}"
+    );
 }
 
 #[test]

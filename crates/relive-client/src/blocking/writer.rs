@@ -160,6 +160,11 @@ impl TrajectoryWriter {
     pub fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
         self.runtime.block_on(self.inner.close_with_timeout(timeout))
     }
+
+    /// Closes the writer without waiting and without a warning; see [`crate::TrajectoryWriter::discard`].
+    pub fn discard(&mut self) {
+        self.inner.discard();
+    }
 }
 
 /// Appends steps and creates items from patterns; see [`crate::StructuredWriter`].
@@ -224,5 +229,10 @@ impl StructuredWriter {
     /// The errors of [`crate::TrajectoryWriter::close`].
     pub fn close(&mut self) -> Result<()> {
         self.runtime.block_on(self.inner.close())
+    }
+
+    /// Closes the writer without waiting and without a warning; see [`crate::TrajectoryWriter::discard`].
+    pub fn discard(&mut self) {
+        self.inner.discard();
     }
 }

@@ -27,7 +27,7 @@ type Sizes = BTreeMap<String, u64>;
 /// A request about the loggers' files.
 pub(super) struct FileRequest {
     /// The sizes to which the files are truncated. If there are none, the request is for the current sizes.
-    cut_back: Option<Sizes>,
+    truncate: Option<Sizes>,
     answer: SyncSender<Result<Sizes>>,
 }
 
@@ -35,8 +35,8 @@ impl FileRequest {
     /// Executes the request. An error is also sent to the run, which then ends.
     pub(super) fn answer(self, reports: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = reports.py();
-        let done = match self.cut_back {
-            Some(sizes) => reports.call_method1(intern!(py, "cut_back"), (sizes,)).map(|_| Sizes::new()),
+        let done = match self.truncate {
+            Some(sizes) => reports.call_method1(intern!(py, "truncate"), (sizes,)).map(|_| Sizes::new()),
             None => reports.call_method0(intern!(py, "mark")).and_then(|sizes| sizes.extract()),
         };
         let (sizes, raised) = match done {
@@ -64,11 +64,11 @@ impl Files {
         Files { events }
     }
 
-    fn ask(&self, cut_back: Option<Sizes>) -> Result<Sizes> {
+    fn ask(&self, truncate: Option<Sizes>) -> Result<Sizes> {
         let (answer, answered) = sync_channel(1);
         // The waiting thread may have ended, as after a second Ctrl-C.
         self.events
-            .send(Event::FileRequest(FileRequest { cut_back, answer }))
+            .send(Event::FileRequest(FileRequest { truncate, answer }))
             .map_err(|_| RlError::Stopped)?;
         answered.recv().map_err(|_| RlError::Stopped)?
     }
@@ -91,7 +91,7 @@ impl Logger for Files {
         Ok(Mark { kind: "python".to_owned(), files: self.ask(None)? })
     }
 
-    fn cut_back(&mut self, mark: &Mark) -> Result<()> {
+    fn truncate(&mut self, mark: &Mark) -> Result<()> {
         self.ask(Some(mark.files.clone())).map(drop)
     }
 }

@@ -24,6 +24,7 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
         | RlError::Unsuited { .. }
         | RlError::NoDemonstrator
         | RlError::NotFinite { .. }
+        | RlError::Extras { .. }
         | RlError::Dataset { .. }
         | RlError::Recording { .. }
         | RlError::Policy { .. }

@@ -1,7 +1,7 @@
 //! Checks for numbers that a learner cannot use.
 
-use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
-use relive_tensor::DType;
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
+use relive_tensor::{DType, Nest};
 
 use crate::{Result, RlError};
 
@@ -65,6 +65,39 @@ impl FiniteCheck {
     }
 }
 
+/// Rejects extras of a policy that are not finite or do not fit in a float32.
+pub(super) struct ExtrasCheck {
+    /// The leaves with their paths.
+    leaves: Vec<(String, ArraySpec)>,
+}
+
+impl ExtrasCheck {
+    pub(super) fn new(extras: &Nest<ArraySpec>) -> ExtrasCheck {
+        let leaves = extras.flatten_with_paths().into_iter();
+        ExtrasCheck { leaves: leaves.map(|(path, leaf)| (path.to_string(), leaf.clone())).collect() }
+    }
+
+    /// Checks the extras of all environments of a worker, from the policy with the given name.
+    pub(super) fn check(&self, extras: &Buffer, policy: &str) -> Result<()> {
+        for (index, (path, leaf)) in self.leaves.iter().enumerate() {
+            let found = match leaf.dtype {
+                DType::Float32 => first_of(extras.leaf::<f32>(index)?, |value| f64::from(*value)),
+                DType::Float64 => first_of(extras.leaf::<f64>(index)?, |value| *value),
+                _ => None,
+            };
+            let Some((element, value)) = found else { continue };
+            let count = leaf.num_elements()?.max(1);
+            let (row, place) = (element / count, index_of(leaf, element % count));
+            return Err(RlError::Extras {
+                policy: policy.to_owned(),
+                place: format!(" at `{path}`, element {place} of the worker's environment {row}"),
+                value,
+            });
+        }
+        Ok(())
+    }
+}
+
 /// Returns the first unusable number. Usually there is none, so the check is branchless.
 fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)> {
     if !values.iter().fold(false, |is_found, value| is_found | !is_learnable(number(value))) {
@@ -89,4 +122,30 @@ fn index_of(leaf: &ArraySpec, mut element: usize) -> String {
     }
     index.reverse();
     format!("[{}]", index.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extras_that_are_not_finite_are_refused_with_their_path() {
+        let leaf = |dtype, dims: &[u32]| Nest::Leaf(ArraySpec::new("", dtype, dims));
+        let nest = Nest::dict([
+            ("count", leaf(DType::Int64, &[])),
+            ("state", leaf(DType::Float32, &[2, 3])),
+            ("value", leaf(DType::Float64, &[])),
+        ]);
+        let (mut extras, check) = (Buffer::for_nest(&nest, 2).unwrap(), ExtrasCheck::new(&nest));
+        check.check(&extras, "the policy").unwrap();
+        extras.leaf_mut::<f64>(2).unwrap()[1] = 1e39;
+        let error = check.check(&extras, "the policy").unwrap_err().to_string();
+        assert!(
+            error.contains("1e39 in its extras at `value`, element [] of the worker's environment 1"),
+            "{error}"
+        );
+        extras.leaf_mut::<f32>(1).unwrap()[6 + 4] = f32::NEG_INFINITY;
+        let error = check.check(&extras, "the policy").unwrap_err().to_string();
+        assert!(error.contains("-inf in its extras at `state`, element [1, 1] of"), "{error}");
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use relive_env::{BatchEnvironment, Buffer, State, TimeStep};
 
-use super::finite::FiniteCheck;
+use super::finite::{ExtrasCheck, FiniteCheck};
 use super::{Acted, Episode, Rollout};
 use crate::contracts::WeightStore;
 use crate::stop::Stop;
@@ -20,6 +20,7 @@ pub(crate) struct RolloutWorker {
     observations: Buffer,
     actions: Buffer,
     extras: Buffer,
+    extras_check: ExtrasCheck,
     rows: Vec<Row>,
     starts: Vec<bool>,
     answers: Vec<TimeStep>,
@@ -63,10 +64,12 @@ impl RolloutWorker {
                 episodes_to_report: usize::MAX,
             }
         };
+        let extras = policy.extras();
         Ok(RolloutWorker {
             observations: environments.observations()?,
             actions: environments.actions()?,
-            extras: Buffer::for_nest(&policy.extras(), count)?,
+            extras: Buffer::for_nest(&extras, count)?,
+            extras_check: ExtrasCheck::new(&extras),
             rows: std::iter::repeat_with(row).take(count).collect(),
             starts: vec![true; count],
             answers: vec![TimeStep::restart(); count],
@@ -84,7 +87,7 @@ impl RolloutWorker {
     ///
     /// # Errors
     /// Errors of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation,
-    /// a reward or a discount is NaN or infinite.
+    /// a reward or a discount is NaN or infinite, and [`Extras`](crate::RlError::Extras) if the policy's extras are.
     pub(crate) fn rollout(&mut self, steps: usize) -> Result<Rollout> {
         self.begin()?;
         let rows = self.rows.len();
@@ -159,11 +162,22 @@ impl RolloutWorker {
     /// Acts once in each environment.
     fn step(&mut self, lap: &mut Lap) -> Result<()> {
         let Self {
-            environments, policy, observations, actions, extras, answers, rows, starts, acted, ..
+            environments,
+            policy,
+            observations,
+            actions,
+            extras,
+            extras_check,
+            answers,
+            rows,
+            starts,
+            acted,
+            ..
         } = self;
         starts.iter_mut().zip(rows).for_each(|(start, row)| *start = row.length == 0);
         let available: Option<&mut dyn BatchEnvironment> = Some(&mut **environments);
         policy.act(&mut ActStep { observations, starts, actions, extras, environments: available })?;
+        extras_check.check(extras, policy.name())?;
         acted.times.add(Part::Act, lap.lap());
         environments.step(actions, observations, answers)?;
         acted.times.add(Part::Step, lap.lap());

@@ -39,4 +39,8 @@ pub trait Adder: Send {
             leaves => Err(RlError::setting("extras", format!("{leaves} leaves"), "none at all")),
         }
     }
+
+    /// Ends the adder when nobody needs its items any more, because the tables end with the run: it neither waits for
+    /// items that are not in a table yet nor warns about them. No other call follows. Does nothing by default.
+    fn discard(&mut self) {}
 }

@@ -105,4 +105,8 @@ impl Adder for EpisodeAdder {
         self.rows.add(action, step, observation, extras)?;
         if step.last() { self.write() } else { Ok(()) }
     }
+
+    fn discard(&mut self) {
+        self.rows.discard();
+    }
 }

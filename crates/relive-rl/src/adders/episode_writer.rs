@@ -113,6 +113,10 @@ impl EpisodeWriter {
         until_there_is_room(|| self.writer.flush(CONFIRMATION_TIMEOUT))
     }
 
+    pub(super) fn discard(&mut self) {
+        self.writer.discard();
+    }
+
     /// Saves or restores the rows of the history, from which future items are created.
     pub(super) fn visit(&mut self, state: &mut State<'_>, cells: &mut Vec<Vec<u8>>) {
         let mut rows = u64::try_from(self.rows).unwrap_or(u64::MAX);

@@ -160,6 +160,10 @@ impl Adder for SequenceAdder {
         self.last_item()?;
         if self.end == EndOfEpisode::Continue { Ok(()) } else { self.rows.end() }
     }
+
+    fn discard(&mut self) {
+        self.rows.discard();
+    }
 }
 
 /// The name that error messages use for the owner of the saved state.

@@ -81,6 +81,10 @@ impl Adder for StructuredAdder {
         self.append(untaken)?;
         until_there_is_room(|| self.writer.end_episode(true, CONFIRMATION_TIMEOUT))
     }
+
+    fn discard(&mut self) {
+        self.writer.discard();
+    }
 }
 
 /// Returns the patterns for the items of [`SequenceAdder`](super::SequenceAdder). `step` is the spec of a row; see

@@ -172,6 +172,10 @@ impl Adder for TransitionAdder {
         }
         Ok(())
     }
+
+    fn discard(&mut self) {
+        self.writer.discard();
+    }
 }
 
 /// The name that error messages use for the owner of the saved state.

@@ -41,7 +41,13 @@ pub trait Policy: Saveable + Send {
     fn load(&mut self, weights: &Weights) -> Result<()>;
 
     /// Returns the spec of the outputs other than actions, such as values and log-probabilities; empty by default.
+    /// Extras must be finite, because a learner learns from them.
     fn extras(&self) -> Nest<ArraySpec> {
         Nest::None
+    }
+
+    /// Returns the policy's name in errors about its outputs.
+    fn name(&self) -> &str {
+        "the policy"
     }
 }

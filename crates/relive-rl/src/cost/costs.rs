@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::identity::Comparison;
 use crate::{Agent, Result, RlError};
 
 /// The version of the file format.
@@ -126,27 +127,25 @@ impl Costs {
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with the differences.
     pub fn expect(&self, agent: &dyn Agent, environment: &str, place: &str) -> Result<()> {
-        let mut differences = Vec::new();
-        for (what, there, asked) in
-            [("agent", &self.agent[..], agent.name()), ("environment", &self.environment, environment)]
-        {
-            if there != asked {
-                differences.push(format!("{what} is {there} there, but {asked} was requested"));
-            }
-        }
+        let comparison = Comparison {
+            place,
+            saved: "the file of costs",
+            asked: "this run",
+            advice: "use the values of the file, or another file, which the costs of this run are then written to",
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let mut differences = comparison.differences([
+            ("agent", some(&self.agent), some(agent.name())),
+            ("environment", some(&self.environment), some(environment)),
+        ]);
         // The settings of different agents are not comparable.
         let settings = if differences.is_empty() { agent.settings() } else { Vec::new() };
-        for (name, asked) in settings {
-            let there = self.settings.get(&name).map_or("nothing", String::as_str);
-            if there != asked {
-                differences.push(format!("{name} is {there} there, but {asked} was requested"));
-            }
-        }
-        if differences.is_empty() {
-            return Ok(());
-        }
-        let advice = "request the same, or give another file to which the new costs are written";
-        Err(RlError::OtherRun { place: place.to_owned(), differences: differences.join("; "), advice })
+        let settings = settings.into_iter().map(|(name, asked)| {
+            let saved = self.settings.get(&name).cloned();
+            (name, saved, Some(asked))
+        });
+        differences.extend(comparison.differences(settings));
+        comparison.refuse(&differences)
     }
 
     /// Writes the costs to a file.

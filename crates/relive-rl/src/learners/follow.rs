@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use relive_client::blocking::Client;
 
-use crate::identity::Identity;
+use crate::identity::{Comparison, Identity};
 use crate::plan::{Agent, Crew, MakeAgent, MakeNamed, next_progress, policies_of};
 use crate::remote::{Layouts, Team};
 use crate::seeds::{EnvironmentUser, environment_seed};
@@ -57,7 +57,15 @@ pub fn learn(
     agent.validate()?;
     let spec = make.spec(environment_seed(&of.environment, of.seed, EnvironmentUser::Actor(0)))?;
     let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
-    of.expect(&own, "the run's table `learners`", "use the same version of all programs on all machines")?;
+    of.expect(
+        &own,
+        Comparison {
+            place: "the run's table `learners`",
+            saved: "the run",
+            asked: "this learner",
+            advice: "use the same version of all programs on all machines",
+        },
+    )?;
     let layouts = Layouts::of(&agent, &spec, of.seed)?;
     let team = Arc::new(Team::join(&joining, rank, &of, (layouts, stop))?);
     let workers = usize::try_from(joining.workers).unwrap_or(usize::MAX);

@@ -41,7 +41,7 @@ impl Logger for CsvLogger {
         self.0.mark()
     }
 
-    fn cut_back(&mut self, mark: &Mark) -> Result<()> {
-        self.0.cut_back(mark)
+    fn truncate(&mut self, mark: &Mark) -> Result<()> {
+        self.0.truncate(mark)
     }
 }

@@ -42,7 +42,7 @@ impl Logger for JsonLinesLogger {
         self.0.mark()
     }
 
-    fn cut_back(&mut self, mark: &Mark) -> Result<()> {
-        self.0.cut_back(mark)
+    fn truncate(&mut self, mark: &Mark) -> Result<()> {
+        self.0.truncate(mark)
     }
 }

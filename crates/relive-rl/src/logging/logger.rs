@@ -49,7 +49,7 @@ pub trait Logger: Send {
     ///
     /// # Errors
     /// The files cannot be written.
-    fn cut_back(&mut self, _mark: &Mark) -> Result<()> {
+    fn truncate(&mut self, _mark: &Mark) -> Result<()> {
         Ok(())
     }
 }
@@ -80,8 +80,8 @@ impl Loggers {
     ///
     /// # Errors
     /// The files cannot be removed.
-    pub fn begin_anew(&self) -> Result<()> {
-        self.cut_back(Vec::new())
+    pub fn remove_files(&self) -> Result<()> {
+        self.truncate(Vec::new())
     }
 
     /// Returns the marks of the loggers with files.
@@ -93,11 +93,11 @@ impl Loggers {
 
     /// Truncates the files of each logger to the logger's mark, which is the first remaining mark of its kind. The
     /// files of a logger without a mark are emptied.
-    pub(crate) fn cut_back(&self, mut marks: Vec<Mark>) -> Result<()> {
+    pub(crate) fn truncate(&self, mut marks: Vec<Mark>) -> Result<()> {
         for logger in &mut self.0.lock().loggers {
             let Some(kind) = logger.kind() else { continue };
             let found = marks.iter().position(|mark| mark.kind == kind);
-            logger.cut_back(&found.map(|index| marks.remove(index)).unwrap_or_default())?;
+            logger.truncate(&found.map(|index| marks.remove(index)).unwrap_or_default())?;
         }
         Ok(())
     }
@@ -175,9 +175,9 @@ impl Files {
         Mark::of(self.suffix, &self.folder, &|name| self.is_own(name))
     }
 
-    pub(super) fn cut_back(&mut self, mark: &Mark) -> Result<()> {
+    pub(super) fn truncate(&mut self, mark: &Mark) -> Result<()> {
         self.files.clear();
-        mark.cut_back(&self.folder, &|name| self.is_own(name))
+        mark.truncate(&self.folder, &|name| self.is_own(name))
     }
 
     /// Returns whether a file name is one of the logger's, because the folder may contain other files.

@@ -35,7 +35,7 @@ impl Mark {
     }
 
     /// Truncates the files of a folder to their recorded lengths, and removes files that did not exist at the mark.
-    pub(super) fn cut_back(&self, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
+    pub(super) fn truncate(&self, folder: &Path, is_own: &dyn Fn(&str) -> bool) -> Result<()> {
         for name in names(folder, is_own)? {
             let path = folder.join(&name);
             let cut = match self.files.get(&name) {

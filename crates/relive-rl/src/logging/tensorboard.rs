@@ -78,9 +78,9 @@ impl Logger for TensorBoardLogger {
     }
 
     /// Truncates only earlier files, because the logger's own file is still empty.
-    fn cut_back(&mut self, mark: &Mark) -> Result<()> {
+    fn truncate(&mut self, mark: &Mark) -> Result<()> {
         let own = self.path.file_name();
-        mark.cut_back(self.folder(), &|name| is_own(name) && Some(name.as_ref()) != own)
+        mark.truncate(self.folder(), &|name| is_own(name) && Some(name.as_ref()) != own)
     }
 }
 

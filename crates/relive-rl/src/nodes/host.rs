@@ -11,7 +11,7 @@ use super::heartbeat::{self, NodeHeartbeat};
 use super::list::{Assignment, NodeList};
 use super::relay::{self, Relay};
 use super::{Connect, worker_weight_table};
-use crate::identity::Identity;
+use crate::identity::{Comparison, Identity};
 use crate::limits::{MAX_WORKERS, NODE_GONE};
 use crate::stop::Stop;
 use crate::tables::item::is_loss;
@@ -209,8 +209,15 @@ impl Hosting<'_, '_> {
     /// The run is not the one that was joined, or has a different version.
     fn expect_same(&mut self, job: &Job) -> Result<()> {
         if let Some(of) = &self.of {
-            let advice = "the server has started another run; start a new node for it";
-            return of.expect(&job.identity, "this node", advice);
+            return of.expect(
+                &job.identity,
+                Comparison {
+                    place: "this node",
+                    saved: "the node's run",
+                    asked: "the server's run",
+                    advice: "the server has started another run; start a new node for it",
+                },
+            );
         }
         if self.node.client.server_info()?.table(heartbeat::TABLE).is_none() {
             let (here, there) =

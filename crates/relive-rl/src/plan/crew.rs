@@ -1,6 +1,6 @@
 //! The resources that a run offers to its agent's plan.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use relive_client::blocking::Client;
@@ -14,7 +14,7 @@ use crate::acting::RolloutWorker;
 use crate::adders::Adder;
 use crate::contracts::{MakePolicy, WeightStore};
 use crate::identity::Identity;
-use crate::recorded::{self, RecordedEpisode};
+use crate::recorded::{self, RecordedEpisode, RunData};
 use crate::remote::{Driver, Layouts, Team, WorkerOutput};
 use crate::seeds::{EnvironmentUser, actor_key, environment_seed, learner_key};
 use crate::times::SharedTimes;
@@ -36,8 +36,8 @@ pub(crate) struct CrewParts {
     pub(crate) seed: u64,
     pub(crate) role: Role,
     pub(crate) env_steps: u64,
-    /// The folder of recorded episodes to learn from instead of acting.
-    pub(crate) data: Option<PathBuf>,
+    /// The recorded episodes to learn from instead of acting.
+    pub(crate) data: Option<RunData>,
     /// The [generation] of this process's workers.
     ///
     /// [generation]: crate::seeds::generation
@@ -223,7 +223,7 @@ impl Crew {
     /// Returns the folder of recorded episodes to learn from instead of acting, or `None` for a run that acts.
     #[must_use]
     pub fn data(&self) -> Option<&Path> {
-        self.0.data.as_deref()
+        self.0.data.as_ref().map(RunData::path)
     }
 
     /// Loads the recorded episodes of a folder.
@@ -231,7 +231,13 @@ impl Crew {
     /// # Errors
     /// The episodes cannot be read, or do not fit the environment.
     pub fn recorded(&self, folder: &Path) -> Result<Vec<RecordedEpisode>> {
-        recorded::load(folder, &self.0.spec)
+        let loaded = self.0.data.as_ref().and_then(|data| data.take(folder));
+        loaded.map_or_else(|| recorded::load(folder, &self.0.spec), Ok)
+    }
+
+    /// Frees the run's recorded episodes if the plan has not needed them.
+    pub(crate) fn free_data(&self) {
+        self.0.data.iter().for_each(RunData::free);
     }
 
     /// Plays `episodes` episodes with the environment's own demonstrator.

@@ -34,7 +34,9 @@ impl Crew {
         rollouts.on_each(move |rollouts, number| {
             let name = format!("adders of worker {number}");
             let (crew, make) = (crew.clone(), Arc::clone(&make));
-            let stored = Arc::new(Mutex::new(Stored { adders: Vec::new(), is_begun: false }));
+            let ends_with_tables = crew.has_threads();
+            let stored = Stored { adders: Vec::new(), is_begun: false, ends_with_tables };
+            let stored = Arc::new(Mutex::new(stored));
             crew.keep_of_episodes(&name, {
                 let stored = Arc::clone(&stored);
                 Box::new(move || Some(stored.lock().save()))
@@ -95,9 +97,20 @@ impl Crew {
 }
 
 /// The adders of a worker, one per row.
-struct Stored<A> {
+struct Stored<A: Adder> {
     adders: Vec<A>,
     is_begun: bool,
+    /// Whether the adders end together with their tables, as in threads of a run: items that the rate limiter still
+    /// blocks are then not needed. Workers of other processes, and a run in one thread, end before their tables.
+    ends_with_tables: bool,
+}
+
+impl<A: Adder> Drop for Stored<A> {
+    fn drop(&mut self) {
+        if self.ends_with_tables {
+            self.adders.iter_mut().for_each(Adder::discard);
+        }
+    }
 }
 
 impl<A: Adder + Saveable> Stored<A> {

@@ -62,7 +62,7 @@ impl Crew {
     }
 
     /// Returns whether each worker is a thread of this process.
-    fn has_threads(&self) -> bool {
+    pub(super) fn has_threads(&self) -> bool {
         matches!(self.role(), Role::Here { actors: 1.., .. })
     }
 

@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 use relive_flow::Flow;
 
 use super::weight_source::WeightSource;
-use crate::identity::Identity;
+use crate::identity::{Comparison, Identity};
 use crate::limits::MAX_WORKERS;
 use crate::plan::{Agent, Crew, MakeAgent, MakeEnvironment, MakeNamed, policies_of};
 use crate::remote::{Message, Stream, Worked, WorkerOutput};
@@ -293,7 +293,15 @@ impl WorkSession {
         agent.validate()?;
         let spec = make.spec(environment_seed(&of.environment, of.seed, EnvironmentUser::Actor(0)))?;
         let own = Identity::new((agent.name(), agent.settings()), &of.environment, &spec, of.seed);
-        of.expect(&own, "the server's table `job`", "use the same version of all programs on all machines")?;
+        of.expect(
+            &own,
+            Comparison {
+                place: "the server's table `job`",
+                saved: "the run",
+                asked: "this worker",
+                advice: "use the same version of all programs on all machines",
+            },
+        )?;
         let output = &self.output;
         let crew = Crew::of_worker(
             (&policies_of(agent), make, &self.client),

@@ -5,9 +5,12 @@
 //! their own server. External data sets can also be read from files in D4RL's layout, which `dataset.rs` describes.
 
 mod dataset;
+mod digest;
 mod episode;
 mod npz;
+mod run_data;
 mod saved;
 
 pub use episode::RecordedEpisode;
+pub(crate) use run_data::RunData;
 pub use saved::{TABLE, load, save};

@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 
 use crate::contracts::WeightStore;
 use crate::identity::Identity;
-use crate::limits::{MAX_WORKERS, NODE_GONE};
+use crate::limits::NODE_GONE;
 use crate::nodes::Registry;
 use crate::stop::Stop;
 use crate::tables::job::{self, JobProgress};
@@ -32,6 +32,9 @@ const SLICE: Duration = Duration::from_millis(20);
 /// How long to wait for workers at the end, since they may have been killed. Live workers check the job far more often.
 const WORKERS_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// How long to wait for workers and nodes after the run has failed. The error is then reported, so the wait is short.
+const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// How long to wait for nodes at the end: by then, the driver has noticed that killed nodes are gone.
 const NODES_LEAVE_TIMEOUT: Duration = NODE_GONE.saturating_mul(2);
 
@@ -50,18 +53,20 @@ pub(crate) struct Driver {
     nodes: Registry,
     /// For each worker, the number of joins minus the number of leaves.
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
-    /// How many times each worker has joined, including the run's previous drivers.
-    joins: Mutex<Vec<u32>>,
     /// Statistics of the workers, for observers.
     stats: WorkerStats,
     /// The reason that the driver can no longer publish.
     failed: Mutex<Option<RlError>>,
 }
 
-/// Publishes weights and heartbeats until dropped.
+/// Publishes weights and heartbeats until dropped. If it is dropped without [`end`](Self::end), the run has failed: a
+/// run whose tables end with this process is then over for its workers; on another server, they wait for the next
+/// driver.
 pub(crate) struct Publishing {
     driver: Arc<Driver>,
     thread: Option<JoinHandle<Lease>>,
+    /// Whether the tables belong to this process.
+    is_own: bool,
 }
 
 impl Driver {
@@ -104,8 +109,7 @@ impl Driver {
             stop: stop.clone(),
             nodes: Registry::new((started, workers), follows),
             members: Mutex::default(),
-            joins: Mutex::new(joins),
-            stats: WorkerStats::default(),
+            stats: WorkerStats::with_joins(joins),
             failed: Mutex::new(None),
         })
     }
@@ -136,12 +140,7 @@ impl Driver {
             packed.put(&self.client, &self.nodes.readers(), &should_continue)?;
             now.version = Some(newer.version());
         }
-        let has_joins = {
-            let joins = self.joins.lock();
-            let has_joins = *joins != now.joins;
-            now.joins.clone_from(&joins);
-            has_joins
-        };
+        let has_joins = self.stats.copy_joins(&mut now.joins);
         if newer.is_some() || has_joins {
             job::put(&self.client, &self.identity, &now, &should_continue)?;
         }
@@ -158,15 +157,22 @@ impl Driver {
     /// # Errors
     /// The server is lost.
     pub(crate) fn end(&self, waits: bool) -> Result<()> {
+        let timeouts = [WORKERS_LEAVE_TIMEOUT, NODES_LEAVE_TIMEOUT];
+        self.end_within(if waits { timeouts } else { [Duration::ZERO; 2] })
+    }
+
+    /// Signals the end of the run to workers, and waits until workers and nodes have noticed, for each at most as long
+    /// as given.
+    fn end_within(&self, [for_workers, for_nodes]: [Duration; 2]) -> Result<()> {
         let mut now = self.now.lock();
         now.is_over = true;
         job::put(&self.client, &self.identity, &now, &|| self.should_continue())?;
         drop(now);
         let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
-        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < WORKERS_LEAVE_TIMEOUT;
-        let has_nodes = || self.nodes.has_some() && since.elapsed() < NODES_LEAVE_TIMEOUT;
-        while waits && (has_workers() || has_nodes()) {
+        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < for_workers;
+        let has_nodes = || self.nodes.has_some() && since.elapsed() < for_nodes;
+        while has_workers() || has_nodes() {
             if let Some(message) = reader.next_within(SLICE)? {
                 self.note(&message);
             }
@@ -179,16 +185,16 @@ impl Driver {
     fn note(&self, message: &FromWorker) {
         if matches!(message.event, WorkerEvent::Joined { .. }) {
             self.stats.joined(message.worker);
-            self.count_join(message.worker);
         }
         self.nodes.note_worker(message);
         let mut members = self.members.lock();
         let joined = members.entry(message.worker).or_default();
         match message.event {
-            WorkerEvent::Left => *joined = joined.saturating_sub(1),
+            // A worker that has failed ends.
+            WorkerEvent::Left | WorkerEvent::Failed(_) => *joined = joined.saturating_sub(1),
             WorkerEvent::Joined { is_replacement: true } => *joined = 1,
             WorkerEvent::Joined { is_replacement: false } => *joined += 1,
-            WorkerEvent::Produced { .. } | WorkerEvent::Failed(_) => *joined = (*joined).max(1),
+            WorkerEvent::Produced { .. } => *joined = (*joined).max(1),
         }
         if message.event == (WorkerEvent::Joined { is_replacement: false }) && *joined == 2 {
             tracing::warn!(
@@ -199,18 +205,6 @@ impl Driver {
         }
         if *joined == 0 {
             members.remove(&message.worker);
-        }
-    }
-
-    fn count_join(&self, worker: u32) {
-        // Only a faulty program has a larger number.
-        let Some(worker) = Some(worker as usize).filter(|_| worker < MAX_WORKERS) else { return };
-        let mut joins = self.joins.lock();
-        if joins.len() <= worker {
-            joins.resize(worker + 1, 0);
-        }
-        if let Some(joins) = joins.get_mut(worker) {
-            *joins = joins.saturating_add(1);
         }
     }
 
@@ -249,7 +243,9 @@ impl Driver {
     /// # Errors
     /// The errors of [`Lease::take_own`]. Also fails if no thread can be started.
     pub(crate) fn published(self: Arc<Driver>, lease: Option<Lease>) -> Result<(Arc<Driver>, Publishing)> {
-        let publishing = self.publishing(lease.map_or_else(|| Lease::take_own(&self.client), Ok)?)?;
+        let is_own = lease.is_none();
+        let lease = lease.map_or_else(|| Lease::take_own(&self.client), Ok)?;
+        let publishing = self.publishing(lease, is_own)?;
         Ok((self, publishing))
     }
 
@@ -257,7 +253,7 @@ impl Driver {
     ///
     /// # Errors
     /// No thread can be started.
-    fn publishing(self: &Arc<Driver>, mut lease: Lease) -> Result<Publishing> {
+    fn publishing(self: &Arc<Driver>, mut lease: Lease, is_own: bool) -> Result<Publishing> {
         let driver = Arc::clone(self);
         let work = move || {
             let mut pause = PUBLISH_EVERY;
@@ -277,7 +273,7 @@ impl Driver {
         };
         let thread = Builder::new().name("relive-rl-publish".to_owned()).spawn(work);
         let thread = thread.map_err(|error| RlError::file("a thread that publishes".as_ref(), error))?;
-        Ok(Publishing { driver: Arc::clone(self), thread: Some(thread) })
+        Ok(Publishing { driver: Arc::clone(self), thread: Some(thread), is_own })
     }
 }
 
@@ -298,7 +294,15 @@ impl Publishing {
 
 impl Drop for Publishing {
     fn drop(&mut self) {
+        let has_failed = self.thread.is_some();
         self.stop();
+        if !has_failed || !self.is_own {
+            return;
+        }
+        if let Err(error) = self.driver.end_within([FAILED_LEAVE_TIMEOUT; 2]) {
+            // The reason why the run has failed is usually also the reason for this error, and is reported.
+            tracing::debug!("cannot tell the workers that the run has failed: {error}");
+        }
     }
 }
 

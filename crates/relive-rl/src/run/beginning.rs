@@ -16,6 +16,7 @@ use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::identity::Identity;
 use crate::plan::{Agent, Crew, CrewParts, MakeEnvironment, Role, SavedParts, policies_of};
+use crate::recorded::RunData;
 use crate::remote::{Driver, Layouts, Team};
 use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::times::SharedTimes;
@@ -33,7 +34,7 @@ impl Session {
         let spec =
             make.spec(environment_seed(&options.environment, options.seed, EnvironmentUser::Actor(0)))?;
         let begins_anew = begins_anew(options, make)?;
-        let identity = identity(agent.as_ref(), options, &spec);
+        let (identity, data) = identified(agent.as_ref(), options, &spec, &tables)?;
         if let (Tables::Own(Some(snapshot)), Some(folder)) = (&tables, folder) {
             folder.expect_run(snapshot, &identity)?;
         }
@@ -47,8 +48,9 @@ impl Session {
         }
         let (counters, saved) = opened.resumed(state.as_deref())?;
         let of = (&opened, driver.as_ref(), &identity);
-        let crew = crew(agent, (options, make), of, (spec, begins_anew), (weights, saved))?;
+        let crew = crew(agent, (options, make, data), of, (spec, begins_anew), (weights, saved))?;
         let plan = agent.plan(&crew)?;
+        crew.free_data();
         let evaluator = evaluator(options, &crew)?;
         let workers = driver.as_ref().map_or_else(WorkerStats::default, |driver| driver.stats().clone());
         let Opened { engine, client, lease, .. } = opened;
@@ -79,17 +81,26 @@ impl Session {
     }
 }
 
-/// Returns the identity of the run.
-fn identity(agent: &dyn Agent, options: &RunOptions, spec: &EnvironmentSpec) -> Identity {
-    let mut settings = agent.settings();
-    settings.extend(options.data.iter().map(|data| ("data".to_owned(), data.display().to_string())));
-    Identity::new((agent.name(), settings), &options.environment, spec, options.seed)
+/// Returns the identity of the run, and the data that it learns from.
+fn identified(
+    agent: &dyn Agent,
+    options: &RunOptions,
+    spec: &EnvironmentSpec,
+    tables: &Tables,
+) -> Result<(Identity, Option<RunData>)> {
+    let path = options.data.as_deref();
+    if let Tables::Again(_, identity) = tables {
+        return Ok((identity.clone(), path.map(RunData::stored)));
+    }
+    let (data, digest) = path.map(|path| RunData::load(path, spec)).transpose()?.unzip();
+    let identity = Identity::new((agent.name(), agent.settings()), &options.environment, spec, options.seed);
+    Ok((identity.with_data(digest), data))
 }
 
 /// Returns the resources for the run's plan.
 fn crew(
     agent: &Arc<dyn Agent>,
-    (options, make): (&RunOptions, &MakeEnvironment),
+    (options, make, data): (&RunOptions, &MakeEnvironment, Option<RunData>),
     (opened, driver, identity): (&Opened, Option<&Arc<Driver>>, &Identity),
     (spec, begins_anew): (EnvironmentSpec, bool),
     (weights, parts): (WeightStore, SavedParts),
@@ -111,7 +122,7 @@ fn crew(
         seed: *seed,
         role,
         env_steps: *env_steps,
-        data: options.data.clone(),
+        data,
         generation: opened.checkpoints,
         begins_anew,
         weights,

@@ -6,7 +6,7 @@ use relive_checkpoint::{LoadOptions, Store};
 use relive_engine::Engine;
 use relive_table::{CheckpointProgress, Snapshot};
 
-use crate::identity::Identity;
+use crate::identity::{Comparison, Identity};
 use crate::tables::{item, run};
 use crate::{Result, RlError};
 
@@ -14,7 +14,8 @@ use crate::{Result, RlError};
 const KEPT: usize = 2;
 
 /// The advice if the folder belongs to another run.
-const ADVICE: &str = "request the same, or give another folder for checkpoints";
+const ADVICE: &str =
+    "use the checkpoint's values to resume its run, or another folder for checkpoints to begin a new run";
 
 /// The name of the folder in error messages.
 const WHAT: &str = "the folder of checkpoints";
@@ -78,7 +79,8 @@ impl Folder {
             return Err(RlError::setting(WHAT, got, "a new folder, or one with the checkpoints of a run"));
         };
         let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
-        item::read(&columns)?.0.expect(asked, &self.path, ADVICE)
+        let (place, saved, asked_side) = (&self.path[..], "the checkpoint", "this run");
+        item::read(&columns)?.0.expect(asked, Comparison { place, saved, asked: asked_side, advice: ADVICE })
     }
 
     /// Logs that the run resumes from this folder.

@@ -7,7 +7,7 @@ use relive_table::{Snapshot, TableConfig};
 
 use super::RunOptions;
 use super::counters::{self, Counters};
-use crate::identity::Identity;
+use crate::identity::{Comparison, Identity};
 use crate::plan::{Agent, MakeEnvironment, SavedParts, unlimited};
 use crate::seeds::{EnvironmentUser, actor_key, environment_seed};
 use crate::tables::lease::Lease;
@@ -15,15 +15,24 @@ use crate::tables::{learners, run};
 use crate::watching::{log_tables, plan_table, stop_table};
 use crate::{PolicyContext, Purpose, Result, remote, state};
 
-/// For error messages: the place of a server's run, and the advice if that run is a different one.
+/// For error messages: the place of a server's run.
 const PLACE: &str = "the server's table `run`";
-const ADVICE: &str =
-    "request the same, use another server, or drop the tables of that run (relive table drop)";
+
+/// The comparison of a run with the server's run.
+const COMPARISON: Comparison<'_> = Comparison {
+    place: PLACE,
+    saved: "the server's run",
+    asked: "this run",
+    advice: "use the values of the server's run to resume it, use another server, or drop the tables of that run \
+             (relive table drop)",
+};
 
 /// The location of a run's tables.
 pub(super) enum Tables {
     /// In this process; with the loaded snapshot if the run is resumed.
     Own(Option<Snapshot>),
+    /// In this process, with the snapshot of the checkpoint that the run with this identity has just written.
+    Again(Snapshot, Identity),
     /// On a server, leased by this driver. The `state`, if there is one, is newer than the server's.
     Server { client: Client, lease: Lease, state: Option<Vec<u8>> },
 }
@@ -52,6 +61,7 @@ impl Opened {
                 return Ok(Opened { engine: None, client, lease: Some(lease), newer: state, checkpoints: 0 });
             }
             Tables::Own(snapshot) => snapshot,
+            Tables::Again(snapshot, _) => Some(snapshot),
         };
         let configs = configs(agent, options)?;
         let checkpoints = snapshot.as_ref().map_or(0, run::number_of_states);
@@ -141,6 +151,6 @@ fn engine(
 /// Returns the state to resume from, if there is one: `newer`, or the content of the table `run`.
 fn saved_state(client: &Client, identity: &Identity, newer: Option<Vec<u8>>) -> Result<Option<Vec<u8>>> {
     let Some((saved, bytes)) = run::state(client)? else { return Ok(newer) };
-    saved.expect(identity, PLACE, ADVICE)?;
+    saved.expect(identity, COMPARISON)?;
     Ok(Some(newer.unwrap_or(bytes)))
 }

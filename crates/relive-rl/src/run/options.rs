@@ -25,8 +25,8 @@ pub struct RunOptions {
     /// without environment steps learns from its tables until it has taken these steps; learner steps then also
     /// schedule evaluations and checkpoints.
     pub learner_steps: Option<u64>,
-    /// A folder of [recorded episodes](crate::recorded) to learn from instead of acting; none by default. The
-    /// run ends after its learner steps.
+    /// A folder of [recorded episodes](crate::recorded), or a file, to learn from instead of acting; none by default.
+    /// The run ends after its learner steps. It can only be resumed with the same episodes, in any folder or file.
     pub data: Option<PathBuf>,
     /// The seed of all randomness. With a single thread, the same seed gives the same run.
     pub seed: u64,
@@ -48,7 +48,7 @@ pub struct RunOptions {
     pub checkpoints: Option<Checkpoints>,
     /// Where to write the run's reports; nowhere by default. With [`checkpoints`](Self::checkpoints), the loggers'
     /// files must belong to this run only: resuming truncates them to their state at the checkpoint, since the run
-    /// repeats later reports. A new run appends to them; see [`Loggers::begin_anew`].
+    /// repeats later reports. A new run appends to them; see [`Loggers::remove_files`].
     pub loggers: Loggers,
     /// Hooks on rollouts and batches; none by default. Hooks are not saved with the run.
     pub hooks: Hooks,

@@ -229,6 +229,12 @@ impl Drop for Session {
     fn drop(&mut self) {
         // Has no effect if the run has ended normally.
         self.crew.team().into_iter().for_each(|team| team.fail("the run ended with an error"));
+        if let Some((_, publishing)) = self.published.take() {
+            // As at a normal end, the plan's readers of results end first, and the workers notice the end of the run
+            // before they lose its tables.
+            self.end_plan();
+            drop(publishing);
+        }
         self.engine.iter().for_each(Engine::close);
     }
 }

@@ -140,8 +140,8 @@ fn train_here(
     let folder = options.checkpoints.as_ref().map(Folder::open).transpose()?;
     let snapshot = folder.as_ref().map_or(Ok(None), Folder::load)?;
     let is_resumed = snapshot.is_some();
-    let begin = |snapshot| Session::begin(agent, options, make, Tables::Own(snapshot), folder.as_ref());
-    let mut session = begin(snapshot)?;
+    let begin = |tables| Session::begin(agent, options, make, tables, folder.as_ref());
+    let mut session = begin(Tables::Own(snapshot))?;
     let Some(folder) = &folder else {
         session.run(options, on_report, &mut |_, _| Ok(()))?;
         session.evaluate_at_end(on_report)?;
@@ -159,7 +159,7 @@ fn train_here(
         if options.actors == 0 {
             // A continuing run takes the same steps as a resumed one, and therefore gives the same numbers.
             session.end_plan();
-            *session = begin(Some(snapshot))?;
+            *session = begin(Tables::Again(snapshot, session.identity.clone()))?;
         }
         session.note_saving(lap.lap());
         Ok(())
@@ -183,5 +183,5 @@ fn begin_saved(session: &Session, options: &RunOptions, resumed: Option<&Folder>
     }
     let Some(folder) = resumed else { return Ok(()) };
     folder.announce(session.steps(options));
-    session.marks()?.map_or(Ok(()), |marks| options.loggers.cut_back(marks))
+    session.marks()?.map_or(Ok(()), |marks| options.loggers.truncate(marks))
 }

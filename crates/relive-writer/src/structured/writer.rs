@@ -393,6 +393,11 @@ impl StructuredWriter {
         self.writer.close_now();
     }
 
+    /// Closes the writer without waiting and without a warning; see [`TrajectoryWriter::discard`].
+    pub fn discard(&mut self) {
+        self.writer.discard();
+    }
+
     /// Returns whether the writer has been closed.
     pub fn is_closed(&self) -> bool {
         self.writer.is_closed()

@@ -374,16 +374,25 @@ impl TrajectoryWriter {
     /// Closes the writer without waiting. Unconfirmed items are lost, and a warning is logged. Inserts that are already
     /// waiting in a table are still carried out. Every later call fails.
     pub fn close_now(&mut self) {
+        if !self.closed
+            && self.link.pending_items() > 0
+            && let Some(lost) = self.loss()
+        {
+            tracing::warn!(target: crate::links::LOG, "{lost}");
+        }
+        self.discard();
+    }
+
+    /// Like [`close_now`](Self::close_now), but without a warning, for callers that no longer need unconfirmed items,
+    /// such as a caller that also ends the tables.
+    pub fn discard(&mut self) {
         if std::mem::replace(&mut self.closed, true) {
             return;
         }
-        if self.link.pending_items() == 0 {
-            return self.link.close();
+        match self.link.pending_items() {
+            0 => self.link.close(),
+            _ => self.link.abandon(),
         }
-        if let Some(lost) = self.loss() {
-            tracing::warn!(target: crate::links::LOG, "{lost}");
-        }
-        self.link.abandon();
     }
 
     /// Returns the loss that [closing the writer now](Self::close_now) would cause, as an error with the number of

@@ -46,7 +46,7 @@ fn end(options: &Options) -> Result {
         Phase::Left => {
             let text =
                 "its driver has failed, so there is nothing to stop; another driver can resume the run";
-            return Err(Failure::text(Kind::Runtime, format!("job {name} was left: {text}")));
+            return Err(Failure::text(Kind::Runtime, format!("job {name} has no driver: {text}")));
         }
     }
     order_stop(&found.client, plan.driver.id)?;

@@ -286,7 +286,7 @@ impl Options {
         let any_exist = checkpoints.any_exist().map_err(|error| self.with_option(error))?;
         let loggers = self.records.begin(about, any_exist || !self.records.is_ended()?)?;
         if !any_exist {
-            loggers.begin_anew()?;
+            loggers.remove_files()?;
         }
         Ok(loggers)
     }

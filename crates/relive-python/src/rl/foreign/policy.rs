@@ -82,6 +82,10 @@ impl Policy for ForeignPolicy {
     fn extras(&self) -> Nest<ArraySpec> {
         self.of_extras.clone()
     }
+
+    fn name(&self) -> &str {
+        &self.method
+    }
 }
 
 impl Saveable for ForeignPolicy {
