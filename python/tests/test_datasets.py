@@ -1,6 +1,8 @@
 """Datasets of numpy arrays."""
 
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -254,3 +256,38 @@ class TestTensorFlow:
         ).as_tf_dataset()
         samples = list(made.as_numpy_iterator())
         assert [sample.data[0].tolist() for sample in samples] == [[0, 1]] * 3
+
+    @pytest.mark.tensorflow
+    @pytest.mark.parametrize(
+        "pipeline",
+        [
+            "samples.prefetch(3)",
+            "samples.repeat().prefetch(3)",
+            "samples.map(lambda *parts: parts, num_parallel_calls=2)",
+            # Any of the two may get the only sample.
+            "tf.data.Dataset.range(2).interleave("
+            "lambda _: samples, cycle_length=2, num_parallel_calls=2, deterministic=False)",
+        ],
+    )
+    @pytest.mark.parametrize("ending", ["", "raise KeyError('expected')"])
+    def test_a_program_ends_while_a_thread_waits_for_samples(self, pipeline: str, ending: str) -> None:
+        program = UNFINISHED_PROGRAM.format(pipeline=pipeline, ending=ending)
+        run = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert run.stdout == "one sample\n"
+        assert (run.returncode, "expected" in run.stderr) == (int(bool(ending)), bool(ending)), run.stderr
+
+
+UNFINISHED_PROGRAM = """
+import relive
+import tensorflow as tf
+
+server = relive.Server([relive.Table.queue("table", 10)], host="127.0.0.1")
+server.localhost_client().insert(1, {{"table": 1.0}})
+samples = relive.TrajectoryDataset(f"localhost:{{server.port}}", "table", "int64", (1,), 5).as_tf_dataset()
+iterator = ({pipeline}).as_numpy_iterator()
+next(iterator)
+print("one sample")
+{ending}
+"""

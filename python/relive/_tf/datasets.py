@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from relive import client as clients
 from relive import errors, replay_sample
-from relive._tf import checks, operations, source, specs
+from relive._tf import checks, operations, shutdown, source, specs
 
 _MS_PER_SECOND = 1000
 
@@ -127,7 +127,10 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
         return [self._elements]
 
     def _groups(self, server_address: bytes, table: bytes) -> Iterator[replay_sample.ReplaySample]:
-        """Yields the elements of one iterator in groups."""
+        """Returns the elements of one iterator in groups."""
+        return shutdown.Elements(self._read(server_address, table))
+
+    def _read(self, server_address: bytes, table: bytes) -> Iterator[replay_sample.ReplaySample]:
         flat = tf.nest.flatten(self._spec.data)
         columns = [specs.Column(spec.dtype, spec.shape) for spec in flat]
         request = source.Request(
@@ -152,10 +155,14 @@ def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.
 
 def _missing_table(server_address: bytes, table: bytes) -> bytes:
     """Returns the error text for an unknown table, or an empty text for an existing table."""
-    try:
-        tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
-    except errors.DeadlineExceededError:
-        return b""
+    with shutdown.calls:
+        if shutdown.calls.are_ending:
+            # Not an empty dataset: one that is repeated would begin again and again.
+            return b"the program has ended"
+        try:
+            tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
+        except errors.DeadlineExceededError:
+            return b""
     name = table.decode()
     return b"" if name in tables else f"Priority table {name} was not found; this server has: {', '.join(tables)}".encode()
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from relive import client as clients
 from relive import errors
-from relive._tf import checks, groups, specs
+from relive._tf import checks, groups, shutdown, specs
 from relive._tf.specs import Column
 
 _log = logging.getLogger("relive")
@@ -38,7 +38,8 @@ class Request(NamedTuple):
 def read(request: Request) -> Iterator[groups.Group]:
     """Yields groups of samples, and an empty group whenever no sample has arrived for a while.
 
-    Ends when the sampler ends or, if the timeout of the table's rate limiter is finite, when that timeout expires.
+    Ends when the sampler ends or, if the timeout of the table's rate limiter is finite, when that timeout expires; and
+    at the end of the program.
     """
     client = clients.Client(request.server_address)
     check = _check_of_items(client, request)
@@ -47,7 +48,7 @@ def read(request: Request) -> Iterator[groups.Group]:
     most = options["max_in_flight_samples_per_worker"] * max(1, options["num_workers"])
     sampler = client._sampler(request.table, keep_rows=request.timesteps, **options)
     with contextlib.closing(sampler):
-        while True:
+        while not shutdown.calls.are_ending:
             try:
                 samples = sampler.next_many(most, timeout=_IDLE_SECONDS)
             except StopIteration:
