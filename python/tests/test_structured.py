@@ -360,6 +360,18 @@ class TestWriter:
         writer.flush()
         assert [[column.tolist() for column in columns] for columns in items(server)] == [[1, 2]]
 
+    def test_steps_without_values_apply_no_pattern(self, server: relive.Server) -> None:
+        step = structured.create_reference_step({"a": None, "b": None})
+        due = Condition.steps_since_applied() >= 3
+        with self.writer(server, {"x": step["a"][-1]}, due) as writer:
+            for value in (1, None, None, 4, 5, 6):
+                writer.append({"a": value, "b": 0})
+        with self.writer(server, {"x": step["a"][-2]}, Condition.is_end_episode()) as writer:
+            writer.append({"a": 7, "b": 0})
+            writer.append({"a": None, "b": 0})
+            writer.end_episode()
+        assert [columns[0].tolist() for columns in items(server)] == [5]
+
     def test_td_error(self, server: relive.Server) -> None:
         step = structured.create_reference_step([None])
         priority = structured.td_error(0.75, [None], lambda one: one[0])

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import attr
 import numpy as np
 import pytest
 from conftest import PATIENCE_S, uniform_table
@@ -95,6 +96,37 @@ def test_histories_are_like_lists(connect: Connect) -> None:
         writer.create_item("table", 1.0, [history[5:]])
     column = history[-3:]
     assert [column[1:].numpy().tolist(), column[[2, 0]].numpy().tolist(), column[-1].numpy().item()] == [[3, 4], [4, 2], 4]
+
+
+def test_steps_of_a_column_have_no_leading_dimension(connect: Connect) -> None:
+    client = connect()
+    with client.trajectory_writer(3) as writer:
+        for step in range(3):
+            writer.append(np.full(2, step))
+        column = writer.history[-2:]
+        assert column[-1].shape == (2,) and column[-1].is_squeezed and column[-1].numpy().tolist() == [2, 2]
+        assert [reference.numpy().shape for reference in column] == [(2,), (2,)]
+        assert column[1:].shape == (1, 2) and column[[1]].shape == (1, 2)
+        writer.create_item("table", 1.0, [column[-1], relive.TrajectoryColumn(list(column))])
+    assert [column.tolist() for column in data_of(client)[0]] == [[2, 2], [[1, 1], [2, 2]]]
+
+
+@attr.s(auto_attribs=True)
+class Sides:
+    second: Any
+    first: Any
+
+
+def test_attrs_classes_are_structures(connect: Connect) -> None:
+    client = connect(fifo_table())
+    with client.trajectory_writer(2) as writer:
+        for step in range(2):
+            writer.append({"sides": Sides(np.int64(step), np.float32(-step))})
+        history = writer.history["sides"]
+        assert type(history) is Sides and history.first.path() == ("sides", "first")
+        writer.create_item("table", 1.0, Sides(history.second[-2:], history.first[-1]))
+    client.insert(Sides(np.int64(5), np.float32(6)), {"table": 1.0})
+    assert [[column.tolist() for column in columns] for columns in data_of(client, 2)] == [[[0, 1], -1], [5, 6]]
 
 
 def test_columns_can_be_built_from_references(connect: Connect) -> None:

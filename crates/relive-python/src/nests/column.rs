@@ -147,7 +147,7 @@ impl TrajectoryColumn {
             Data::Empty => Ok(Vec::new()),
             Data::Own(column) => (0..column.len())
                 .map(|row| {
-                    let column = column.subcolumn(&[row]).or_raise(py)?;
+                    let column = column.step_at(row).or_raise(py)?;
                     Ok(Bound::new(py, CellRef { column })?.into_any())
                 })
                 .collect(),
@@ -227,7 +227,10 @@ impl TrajectoryColumn {
         let data = match &self.data {
             _ if rows.is_empty() => Data::Empty,
             Data::Empty => Data::Empty,
-            Data::Own(column) => Data::Own(column.subcolumn(&rows).or_raise(py)?),
+            Data::Own(column) => Data::Own(match rows[..] {
+                [row] if squeeze => column.step_at(row).or_raise(py)?,
+                _ => column.subcolumn(&rows).or_raise(py)?,
+            }),
             Data::Foreign(cells) => Data::Foreign(
                 rows.iter().filter_map(|&row| cells.get(row)).map(|cell| cell.clone_ref(py)).collect(),
             ),

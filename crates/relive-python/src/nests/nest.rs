@@ -1,4 +1,4 @@
-//! Python's nested structures: lists, deques, tuples, named tuples and mappings around leaves.
+//! Python's nested structures: lists, deques, tuples, named tuples, mappings and attrs classes around leaves.
 //!
 //! Leaves are ordered as in Rust's [`relive_tensor::Nest`]: by position, and in mappings by sorted key.
 
@@ -21,10 +21,57 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub(crate) enum Container<'py> {
     List(Bound<'py, PyList>),
     Tuple(Bound<'py, PyTuple>),
-    Named(Bound<'py, PyTuple>),
+    Named(Record<'py>),
     Mapping(Bound<'py, PyAny>),
     /// Not a container.
     Leaf,
+}
+
+/// A named tuple, or an instance of an attrs class.
+pub(crate) struct Record<'py> {
+    pub(crate) class: Bound<'py, PyType>,
+    pub(crate) parts: Bound<'py, PyTuple>,
+}
+
+impl<'py> Record<'py> {
+    fn of_attrs(object: &Bound<'py, PyAny>) -> PyResult<Record<'py>> {
+        let class = object.get_type();
+        let parts = field_names(&class)?
+            .into_iter()
+            .map(|name| object.getattr(name.cast::<PyString>()?))
+            .collect::<PyResult<Vec<_>>>()?;
+        Ok(Record { class, parts: PyTuple::new(object.py(), parts)? })
+    }
+
+    /// Returns the names of the parts.
+    ///
+    /// # Errors
+    /// A named tuple has another number of values than its class has fields.
+    pub(crate) fn names(&self) -> PyResult<Vec<String>> {
+        let names: Vec<String> =
+            field_names(&self.class)?.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>()?;
+        if names.len() != self.parts.len() {
+            return Err(PyValueError::new_err(format!(
+                "{} has {} values, but its class has {} fields",
+                self.class,
+                self.parts.len(),
+                names.len()
+            )));
+        }
+        Ok(names)
+    }
+}
+
+/// Returns the names of the fields of a named tuple or attrs class.
+pub(crate) fn field_names<'py>(class: &Bound<'py, PyType>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let py = class.py();
+    match class.getattr_opt(intern!(py, "_fields"))? {
+        Some(names) => names.try_iter()?.collect(),
+        None => {
+            let attributes = class.getattr(intern!(py, "__attrs_attrs__"))?;
+            attributes.try_iter()?.map(|attribute| attribute?.getattr(intern!(py, "name"))).collect()
+        }
+    }
 }
 
 impl<'py> Container<'py> {
@@ -35,7 +82,8 @@ impl<'py> Container<'py> {
         if let Ok(tuple) = object.cast::<PyTuple>() {
             let named = !tuple.is_exact_instance_of::<PyTuple>()
                 && object.hasattr(intern!(object.py(), "_fields"))?;
-            return Ok(if named { Container::Named(tuple.clone()) } else { Container::Tuple(tuple.clone()) });
+            let record = || Record { class: object.get_type(), parts: tuple.clone() };
+            return Ok(if named { Container::Named(record()) } else { Container::Tuple(tuple.clone()) });
         }
         if object.is_instance_of::<PyDict>() {
             return Ok(Container::Mapping(object.clone()));
@@ -49,6 +97,9 @@ impl<'py> Container<'py> {
         if is_deque(object)? {
             let parts = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
             return Ok(Container::List(PyList::new(object.py(), parts)?));
+        }
+        if object.get_type().hasattr(intern!(object.py(), "__attrs_attrs__"))? {
+            return Ok(Container::Named(Record::of_attrs(object)?));
         }
         Ok(Container::Leaf)
     }
@@ -164,7 +215,7 @@ fn add_leaves<'py>(
             Ok(())
         }
         Container::List(list) => list.iter().try_for_each(add),
-        Container::Tuple(tuple) | Container::Named(tuple) => tuple.iter().try_for_each(add),
+        Container::Tuple(parts) | Container::Named(Record { parts, .. }) => parts.iter().try_for_each(add),
         Container::Mapping(mapping) => match sorted_values(&mapping) {
             Some(values) => values.into_iter().try_for_each(add),
             None => sorted_keys(&mapping)?.into_iter().try_for_each(|key| add(mapping.get_item(key)?)),
@@ -233,18 +284,10 @@ fn to_nest_at<T>(
         Container::Leaf => Nest::Leaf(leaf(object)?),
         Container::List(list) => Nest::List(list.iter().map(part).collect::<PyResult<_>>()?),
         Container::Tuple(tuple) => Nest::Tuple(tuple.iter().map(part).collect::<PyResult<_>>()?),
-        Container::Named(tuple) => {
-            let names: Vec<String> = tuple.getattr("_fields")?.extract()?;
-            let parts = tuple.iter().map(part).collect::<PyResult<Vec<_>>>()?;
-            if names.len() != parts.len() {
-                return Err(PyValueError::new_err(format!(
-                    "{} has {} values, but its class has {} fields",
-                    tuple.get_type(),
-                    parts.len(),
-                    names.len()
-                )));
-            }
-            let name = tuple.get_type().name()?.to_string();
+        Container::Named(record) => {
+            let names = record.names()?;
+            let parts = record.parts.iter().map(part).collect::<PyResult<Vec<_>>>()?;
+            let name = record.class.name()?.to_string();
             Nest::NamedTuple { name, fields: names.into_iter().zip(parts).collect() }
         }
         Container::Mapping(mapping) => {

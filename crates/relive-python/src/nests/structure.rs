@@ -73,11 +73,10 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
         Container::Leaf => Some(Nest::Leaf(())),
         Container::List(list) => list.iter().map(part).collect::<PyResult<Option<_>>>()?.map(Nest::List),
         Container::Tuple(tuple) => tuple.iter().map(part).collect::<PyResult<Option<_>>>()?.map(Nest::Tuple),
-        Container::Named(tuple) => {
-            let names: Vec<String> = tuple.getattr("_fields")?.extract()?;
-            let parts: Option<Vec<_>> = tuple.iter().map(part).collect::<PyResult<_>>()?;
-            let name = tuple.get_type().name()?.to_string();
-            let parts = parts.filter(|parts| parts.len() == names.len());
+        Container::Named(record) => {
+            let Ok(names) = record.names() else { return Ok(None) };
+            let parts: Option<Vec<_>> = record.parts.iter().map(part).collect::<PyResult<_>>()?;
+            let name = record.class.name()?.to_string();
             parts.map(|parts| Nest::NamedTuple { name, fields: names.into_iter().zip(parts).collect() })
         }
         Container::Mapping(mapping) => {

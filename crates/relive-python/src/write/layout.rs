@@ -12,7 +12,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use relive_tensor::Nest;
 use smallvec::SmallVec;
 
-use crate::nests::nest::{Container, MAX_DEPTH, is_written_out, sorted_keys, too_deep};
+use crate::nests::nest::{Container, MAX_DEPTH, Record, field_names, is_written_out, sorted_keys, too_deep};
 
 /// Leaves of a step with their column numbers.
 pub(crate) type Leaves<'py> = SmallVec<[(usize, Bound<'py, PyAny>); 8]>;
@@ -157,7 +157,9 @@ impl Node {
             Node::Tuple(parts) => Nest::Tuple(all(parts)?),
             Node::Named(class, parts) => {
                 let class = class.bind(py);
-                let names: Vec<String> = class.getattr("_fields").ok()?.extract().ok()?;
+                let names = field_names(class).ok()?;
+                let names: Vec<String> =
+                    names.iter().map(|name| name.extract().ok()).collect::<Option<_>>()?;
                 let name = class.name().ok()?.to_string();
                 Nest::NamedTuple { name, fields: names.into_iter().zip(all(parts)?).collect() }
             }
@@ -188,14 +190,22 @@ impl Node {
             }
             Node::Named(_, parts) => match object.cast::<PyTuple>() {
                 Ok(tuple) if tuple.len() <= parts.len() => place_all(parts, tuple.iter(), lists, leaves),
-                _ => Ok(false),
+                Ok(_) => Ok(false),
+                Err(_) => match Container::of(object)? {
+                    Container::Named(record) if record.parts.len() <= parts.len() => {
+                        place_all(parts, record.parts.iter(), lists, leaves)
+                    }
+                    _ => Ok(false),
+                },
             },
             Node::List(parts) | Node::Tuple(parts) => match Container::of(object)? {
                 Container::List(list) if list.len() <= parts.len() => {
                     place_all(parts, list.iter(), lists, leaves)
                 }
-                Container::Tuple(tuple) | Container::Named(tuple) if tuple.len() <= parts.len() => {
-                    place_all(parts, tuple.iter(), lists, leaves)
+                Container::Tuple(found) | Container::Named(Record { parts: found, .. })
+                    if found.len() <= parts.len() =>
+                {
+                    place_all(parts, found.iter(), lists, leaves)
                 }
                 _ => Ok(false),
             },
@@ -347,17 +357,13 @@ fn grow_node(
         (Node::List(parts) | Node::Tuple(parts), Container::Tuple(tuple)) => {
             grow_parts(parts, tuple.iter(), lists, path, paths)
         }
-        (Node::Named(class, parts), Container::Named(tuple)) => {
-            let fields: Vec<Bound<'_, PyAny>> =
-                class.bind(py).getattr("_fields")?.try_iter()?.collect::<PyResult<_>>()?;
-            if fields.len() != tuple.len() {
-                return Err(PyValueError::new_err(format!(
-                    "{} is not a {}",
-                    tuple.get_type(),
-                    class.bind(py)
-                )));
+        (Node::Named(class, parts), Container::Named(record)) => {
+            let class = class.bind(py);
+            let fields = field_names(class)?;
+            if fields.len() != record.parts.len() {
+                return Err(PyValueError::new_err(format!("{} is not a {class}", record.class)));
             }
-            grow_fields(parts, &fields, tuple.iter(), lists, path, paths)
+            grow_fields(parts, &fields, record.parts.iter(), lists, path, paths)
         }
         (Node::Mapping(_, parts), Container::Mapping(mapping)) => {
             grow_mapping(parts, &mapping, lists, path, paths)
@@ -378,7 +384,7 @@ fn empty_node(
         Container::Leaf => Node::Column(new_column(path, paths, py)?),
         Container::List(_) => Node::List(Vec::new()),
         Container::Tuple(_) => Node::Tuple(Vec::new()),
-        Container::Named(tuple) => Node::Named(tuple.get_type().unbind(), Vec::new()),
+        Container::Named(record) => Node::Named(record.class.clone().unbind(), Vec::new()),
         Container::Mapping(mapping) => Node::Mapping(Like::of(mapping)?, Vec::new()),
     })
 }

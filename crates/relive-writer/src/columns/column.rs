@@ -165,6 +165,14 @@ impl Column {
         Ok(Column { spec: Arc::clone(&self.spec), runs, squeeze: false })
     }
 
+    /// Returns the step at `position`. The result has no leading dimension.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a position that is not below [`len`](Self::len).
+    pub fn step_at(&self, position: usize) -> Result<Column> {
+        Ok(Column { squeeze: true, ..self.subcolumn(&[position])? })
+    }
+
     /// Returns the run of cell number `position`, and its row in the chunk.
     fn cell(&self, position: usize) -> Option<(&Run, u32)> {
         let mut before = u32::try_from(position).ok()?;

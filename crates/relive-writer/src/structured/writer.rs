@@ -86,7 +86,9 @@ impl StructuredWriterOptions {
 /// # When patterns apply
 ///
 /// The writer tries the patterns in order after every append, including partial ones, and again when the episode ends.
-/// Each pattern creates at most one item per step, and none if a step to which it refers does not exist.
+/// Each pattern creates at most one item per step, and none if a step to which it refers does not exist. A step that has
+/// none of the leaves to which patterns refer applies no pattern, and does not count in
+/// [`Condition::steps_since_applied`](crate::Condition::steps_since_applied).
 ///
 /// # Errors
 ///
@@ -235,7 +237,12 @@ impl StructuredWriter {
         flat.leaves().filter_map(|(source, value)| Some((column(source)?, Rows::step(value)))).collect()
     }
 
+    /// Creates the items that are due at the newest step. Like dm-reverb's writer, this ignores a step that has no value
+    /// to which a pattern refers: it does not count as a step since a pattern was last applied.
     fn apply(&mut self, step: u64, is_end_episode: bool) -> Result<()> {
+        if !self.newest_step_has_values() {
+            return Ok(());
+        }
         let now = StepId { episode_id: self.writer.recorder().episode_id(), step };
         for index in 0..self.patterns.len() {
             let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| pattern.applied != Some(now))
@@ -257,6 +264,14 @@ impl StructuredWriter {
             }
         }
         Ok(())
+    }
+
+    fn newest_step_has_values(&self) -> bool {
+        let newest = self.writer.history().len().checked_sub(1);
+        newest.is_some_and(|at| {
+            let mut columns = self.writer.recorder().columns().iter();
+            columns.any(|column| column.cells().visit(at..at + 1, |_, _, _| {}).is_ok())
+        })
     }
 
     /// Compares the column names of pattern `index` with its table's names, once.
