@@ -258,6 +258,23 @@ class TestTensorFlow:
         assert [sample.data[0].tolist() for sample in samples] == [[0, 1]] * 3
 
     @pytest.mark.tensorflow
+    @pytest.mark.parametrize("size", [0, None])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_empty_columns(self, server: relive.Server, kind: Any, size: int | None) -> None:
+        write(server, "plain", [[np.arange(2), np.zeros((2, 0))]] * 3)
+        rows = () if kind is relive.TimestepDataset else (None,)
+        made = kind(
+            f"localhost:{server.port}",
+            "plain",
+            [np.int64, np.float64],
+            [rows, (*rows, size)],
+            2,
+            rate_limiter_timeout_ms=10,
+        ).as_tf_dataset()
+        steps = [sample.data[0].tolist() for sample in made.as_numpy_iterator()]
+        assert np.ravel(steps).tolist() == [0, 1] * 3
+
+    @pytest.mark.tensorflow
     @pytest.mark.parametrize(
         "pipeline",
         [

@@ -150,7 +150,19 @@ def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.
 
     # Runs once, before each iterator.
     checked = tf.data.Dataset.from_tensors(arguments).map(check)
-    return checked.flat_map(lambda _: groups).unbatch()
+    return _split(checked.flat_map(lambda _: groups), spec)
+
+
+def _split(groups: tf.data.Dataset, spec: Any) -> tf.data.Dataset:
+    """Splits the groups into elements with ``spec``."""
+    if any(_may_be_empty(column.shape) for column in tf.nest.flatten(spec)):
+        # TensorFlow's `unbatch`, which is faster, crashes if an element contains an empty tensor.
+        return groups.flat_map(tf.data.Dataset.from_tensor_slices)
+    return groups.unbatch()
+
+
+def _may_be_empty(shape: tf.TensorShape) -> bool:
+    return not shape.is_fully_defined() or shape.num_elements() == 0
 
 
 def _missing_table(server_address: bytes, table: bytes) -> bytes:
