@@ -15,10 +15,6 @@ from relive._native import TrajectoryColumn
 
 __all__ = ["TrajectoryColumn", "TrajectoryWriter"]
 
-# Called for each step or item: the cost of even one additional Python call matters.
-_FREQUENT = ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
-
-
 class TrajectoryWriter:
     """Appends steps and creates items; created by ``Client.trajectory_writer``.
 
@@ -53,8 +49,12 @@ class TrajectoryWriter:
                 "reverb.TrajectoryWriter of the package relive-as-reverb also accepts a stand-in for the compiled writer"
             )
         self._writer = internal_writer
-        # Attributes of the object take precedence over the methods of its class, and have the same signatures.
-        vars(self).update({name: getattr(internal_writer, name) for name in _FREQUENT})
+        # Attributes of the object take precedence over the methods of its class, and have the same signatures. Methods
+        # that a derived class or a test replaced stay in place.
+        kind = type(self)
+        vars(self).update(
+            {name: getattr(internal_writer, name) for name, method in _FREQUENT.items() if getattr(kind, name) is method}
+        )
 
     @property
     def history(self) -> Any:
@@ -222,3 +222,10 @@ class TrajectoryWriter:
     ) -> None:
         if errors._allows_flush(error):
             self.flush()
+
+
+# Called for each step or item: the cost of even one additional Python call matters.
+_FREQUENT = {
+    name: getattr(TrajectoryWriter, name)
+    for name in ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
+}

@@ -181,6 +181,9 @@ class Client(_relive.Client):
     def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
         if not priorities:
             raise ValueError("priorities must contain at least one item")
+        if getattr(self.writer, "__func__", None) is not _WRITER:
+            self._insert_with_writer(data, priorities)
+            return
         try:
             super().insert(data, priorities, timeout=timeout)
         except TypeError as error:
@@ -200,6 +203,13 @@ class Client(_relive.Client):
             refusals = (writer._of_signature(error, table) for table in priorities)
             told = next(filter(None, refusals), error)
             raise told from _texts.cause(told, error)
+
+    def _insert_with_writer(self, data: Any, priorities: Mapping[str, float]) -> None:
+        """Inserts with the writer that a derived class or a test supplies."""
+        with self.writer(max_sequence_length=1) as writer:
+            writer.append(data)
+            for table, priority in priorities.items():
+                writer.create_item(table=table, num_timesteps=1, priority=priority)
 
     def _words_for(self, data: Any) -> Writer:
         """Returns a writer that creates the error texts of ``insert``, which are a writer's."""
@@ -237,7 +247,6 @@ class Client(_relive.Client):
         made: Any = super().trajectory_writer(num_keep_alive_refs, **options)
         writer: Any = TrajectoryWriter(made._writer)
         writer._client = self
-        writer._tells_of_loss = False
         return writer  # type: ignore[no-any-return]
 
     def structured_writer(self, configs: Sequence[Any], *, codec: str = "auto") -> StructuredWriter:
@@ -293,6 +302,8 @@ class Client(_relive.Client):
             words = f"ServerInfo call did not complete within provided timeout of {timeout}s"
             raise _texts.said_first(error, words) from error
 
+
+_WRITER = Client.writer
 
 _SAMPLE = (
     _texts.UNKNOWN_TABLE,

@@ -1,5 +1,6 @@
 """The writer of items that refer to any cells of the newest steps."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from relive import _native, nest
@@ -39,38 +40,25 @@ _CREATE_ITEM = (
 class TrajectoryWriter(_relive.TrajectoryWriter):
     __doc__ = _relive.TrajectoryWriter.__doc__
 
-    def __new__(cls, internal_writer: Any = None) -> "TrajectoryWriter":
-        if cls is not TrajectoryWriter:
-            return object.__new__(cls)
-        return object.__new__(_Native if isinstance(internal_writer, _native.TrajectoryWriter) else _Wrapped)
-
-
-class _Wrapped(WrappedWriter, TrajectoryWriter):
-    """A writer around an object that replaces the compiled writer."""
-
-    def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
-        with _texts.deadline("Flush", timeout_ms):
-            super().flush(block_until_num_items, timeout_ms)
-
-    def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
-        with _texts.deadline("End episode", timeout_ms):
-            super().end_episode(clear_buffers, timeout_ms)
-
-
-class _Native(TrajectoryWriter):
-    """A writer around the compiled writer, with dm-reverb's error texts."""
-
     # The client for querying the signatures in texts.
     _client: _Client | None = None
 
+    def __new__(cls, internal_writer: Any = None) -> "TrajectoryWriter":
+        is_compiled = isinstance(internal_writer, _native.TrajectoryWriter)
+        return object.__new__(cls if is_compiled or cls is not TrajectoryWriter else _Wrapped)
+
     def __init__(self, internal_writer: _native.TrajectoryWriter) -> None:
         super().__init__(internal_writer)
-        calls = vars(self)
-        for name in ("append", "append_sequence"):
-            calls[name] = _texts.tells(*_APPEND)(calls[name])
-        for name in ("create_items", "create_window_items"):
-            calls[name] = _texts.tells(*_CREATE_ITEM)(calls[name])
-        del calls["create_item"]
+        # As in the base class, with dm-reverb's texts.
+        kind = type(self)
+        for name, (method, rules) in _FREQUENT.items():
+            if getattr(kind, name) is method:
+                vars(self)[name] = _texts.tells(*rules)(getattr(internal_writer, name))
+
+    append = _texts.tells(*_APPEND)(_relive.TrajectoryWriter.append)
+    append_sequence = _texts.tells(*_APPEND)(_relive.TrajectoryWriter.append_sequence)
+    create_items = _texts.tells(*_CREATE_ITEM)(_relive.TrajectoryWriter.create_items)
+    create_window_items = _texts.tells(*_CREATE_ITEM)(_relive.TrajectoryWriter.create_window_items)
 
     def create_item(self, table: str, priority: float, trajectory: Any) -> int:
         try:
@@ -130,6 +118,26 @@ class _Native(TrajectoryWriter):
             f"\n\t{_texts.listed(columns)}.\n"
         )
         return _texts.said_first(error, words)
+
+
+_FREQUENT: dict[str, tuple[Any, Sequence[_texts.Rule]]] = {
+    "append": (TrajectoryWriter.append, _APPEND),
+    "append_sequence": (TrajectoryWriter.append_sequence, _APPEND),
+    "create_items": (TrajectoryWriter.create_items, _CREATE_ITEM),
+    "create_window_items": (TrajectoryWriter.create_window_items, _CREATE_ITEM),
+}
+
+
+class _Wrapped(WrappedWriter, TrajectoryWriter):
+    """A writer around an object that replaces the compiled writer."""
+
+    def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
+        with _texts.deadline("Flush", timeout_ms):
+            super().flush(block_until_num_items, timeout_ms)
+
+    def end_episode(self, clear_buffers: bool = True, timeout_ms: int | None = None) -> None:
+        with _texts.deadline("End episode", timeout_ms):
+            super().end_episode(clear_buffers, timeout_ms)
 
 
 def _difference(wanted: list[Any], columns: list[Any]) -> str:
