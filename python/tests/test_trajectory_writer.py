@@ -126,7 +126,7 @@ def test_attrs_classes_are_structures(connect: Connect) -> None:
         assert type(history) is Sides and history.first.path() == ("sides", "first")
         writer.create_item("table", 1.0, Sides(history.second[-2:], history.first[-1]))
     client.insert(Sides(np.int64(5), np.float32(6)), {"table": 1.0})
-    assert [[column.tolist() for column in columns] for columns in data_of(client, 2)] == [[[0, 1], -1], [5, 6]]
+    assert [[column.tolist() for column in columns] for columns in data_of(client, 2)] == [[[0, 1], -1], [[5], [6]]]
 
 
 def test_columns_can_be_built_from_references(connect: Connect) -> None:

@@ -143,7 +143,7 @@ fn another_driver_takes_over_on_a_server_once_the_lease_expires() {
     let replay = tables.inserted("replay");
     worker.wait_for_line("no driver is active: waiting for one");
     let since = Instant::now();
-    let mut second = driver("40000");
+    let mut second = driver("10000");
     second.wait_for_line("waiting 5 s for its heartbeat");
     tables.wait_for(1, "weights");
     println!("the next driver learns after {:?}", since.elapsed());
