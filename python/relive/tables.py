@@ -66,6 +66,10 @@ class Table:
     # Whether rules that block all samples are rejected. dm-reverb accepts them.
     _must_be_samplable = True
 
+    @classmethod
+    def _plain_class(cls) -> type[Table]:
+        return Table
+
     def __init__(
         self,
         name: str,
@@ -210,9 +214,12 @@ class Table:
         shards: int | None = None,
         seed: int | None = None,
     ) -> Table:
-        """Returns an empty table with the same rules and seed, except for the given arguments."""
+        """Returns an empty table with the same rules and seed, except for the given arguments.
+
+        The result is a plain table, since the constructor of a derived class may have other parameters.
+        """
         info = self._native.info()
-        return type(self)(
+        return self._plain_class()(
             name=self.name if name is None else name,
             sampler=self._sampler if sampler is None else sampler,
             remover=self._remover if remover is None else remover,

@@ -39,6 +39,11 @@ PRIORITIES = (
 )
 
 
+def name(given: Any) -> Any:
+    """Returns the text of a name that is ``bytes``, which dm-reverb accepts; anything else is returned unchanged."""
+    return given.decode() if isinstance(given, bytes) else given
+
+
 def arguments_of(call: str) -> Rule:
     """Returns the rule for arguments of a wrong type, for which dm-reverb's compiled half has only this text."""
     types = "incompatible function arguments|None in the place|must be real number|is not an instance of|an integer from 0|numbers are"

@@ -1,19 +1,29 @@
 """Tables, and the server that contains them."""
 
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 from relive import server as _relive
 from relive.server import TableExtensionBase as TableExtensionBase
 
-from reverb import _borrowed
+from reverb import _borrowed, _texts
 from reverb.client import Client
 from reverb.platform.default import checkpointers
 
 
 class Table(_relive.Table):
-    """A table. As in dm-reverb, tables that can never be sampled are accepted."""
+    """A table. As in dm-reverb, tables that can never be sampled are accepted, and names that are ``bytes``."""
 
     _must_be_samplable = False
+
+    @functools.wraps(_relive.Table.__init__)
+    def __init__(self, name: str | bytes, *arguments: Any, **named: Any) -> None:
+        super().__init__(_texts.name(name), *arguments, **named)
+
+    @classmethod
+    def _plain_class(cls) -> type["Table"]:
+        return Table
 
 
 class Server(_relive.Server):

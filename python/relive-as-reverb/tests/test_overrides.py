@@ -68,3 +68,15 @@ def test_insert_uses_the_writer_of_a_derived_client(client: reverb.Client) -> No
     writer = derived.made.__enter__.return_value
     writer.append.assert_called_once_with(1)
     writer.create_item.assert_called_once_with(table="table", num_timesteps=1, priority=2.0)
+
+
+@pytest.mark.parametrize("module", [reverb, relive])
+def test_a_derived_table_is_replaced_by_a_plain_table(module: Any) -> None:
+    class Derived(module.Table):  # type: ignore[misc]
+        def __init__(self, capacity: int) -> None:
+            selectors, limiters = module.selectors, module.rate_limiters
+            super().__init__("table", selectors.Fifo(), selectors.Lifo(), capacity, limiters.MinSize(1))
+
+    table = Derived(7).replace(name="other")
+    assert type(table) is module.Table
+    assert (table.name, table.info.max_size) == ("other", 7)
