@@ -209,7 +209,7 @@ def _text(name: bytes | str) -> str:
 
 def _once_each(tables: np.ndarray, priorities: np.ndarray) -> list[dict[str, float]]:
     """Groups the items into mappings that contain at most one item of each table."""
-    mappings: list[dict[str, float]] = [{}]
+    mappings: list[dict[str, float]] = []
     for table, priority in zip(map(_text, tables), priorities, strict=True):
         if all(table in mapping for mapping in mappings):
             mappings.append({})

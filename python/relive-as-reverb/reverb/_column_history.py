@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import itertools
 import operator
@@ -12,7 +13,7 @@ from relive import nest
 from relive._native import TrajectoryColumn
 
 
-class ColumnHistory:
+class ColumnHistory(abc.ABC):
     """References to the steps of one column since the history was last cleared.
 
     It is as long as the history, but only the newest ``buffer_size`` references are kept. Steps without data, and steps
@@ -23,6 +24,13 @@ class ColumnHistory:
       buffer_size: the number of references to keep.
       history_padding: the number of steps before this column's first step.
     """
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        # The compiled class of the columns of other writers is not a name of its module.
+        if (kind.__module__, kind.__name__) == ("relive._native", "ColumnHistory"):
+            return True
+        return NotImplemented
 
     def __init__(self, path: nest.Path, buffer_size: int, history_padding: int = 0) -> None:
         self._path = tuple(path)

@@ -79,3 +79,16 @@ def _union_of_parts(known: Any, step: Any, names: Iterable[Any], path: nest.Path
 def _union_of_attributes(known: Any, step: Any, path: nest.Path) -> list[Any]:
     parts = zip(nest.children(known), nest.children(step), strict=True)
     return [union(one, other, (*path, name)) for (name, one), (_, other) in parts]
+
+
+def tree_union(known: Any, other: Any) -> Any:
+    """Returns the union with the leaves of both; ``known`` takes precedence. Only existing programs use this function."""
+    leaves = {**dict(nest.flatten_with_path(other)), **dict(nest.flatten_with_path(known))}
+    return nest.map_structure_with_path(lambda path, _: leaves.get(path), union(known, other))
+
+
+def tree_filter(source: Any, wanted: Iterable[tuple[nest.Path, Any]]) -> list[Any]:
+    """Returns the leaves of ``source`` at the paths of ``wanted``; ``None`` where it has none. Only existing programs use
+    this function."""
+    leaves = dict(nest.flatten_with_path(source))
+    return [leaves.get(path) for path, _ in wanted]

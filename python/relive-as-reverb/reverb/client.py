@@ -54,8 +54,9 @@ class Writer(_writers.Writer):
         if len(tensors[0]):
             self._tensors = [tensor[-1] for tensor in tensors]
 
-    def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
+    def create_item(self, table: str | bytes, num_timesteps: int, priority: float) -> None:
         self._check_calling("CreateItem")
+        table = _texts.name(table)
         try:
             super().create_item(table, num_timesteps, priority)
         except _errors.NotFoundError as error:
@@ -171,6 +172,10 @@ def _check_sequence(tensors: Sequence[Any]) -> None:
         raise ValueError(f"AppendSequence called with tensors of non equal batch dimension: {listed}.")
 
 
+class _NoColumnsError(_errors.InvalidArgumentError, RuntimeError):
+    """Data without a tensor: dm-reverb notices it only when the server does not confirm the item."""
+
+
 class Client(_relive.Client):
     __doc__ = _relive.Client.__doc__
 
@@ -181,6 +186,8 @@ class Client(_relive.Client):
     def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
         if not priorities:
             raise ValueError("priorities must contain at least one item")
+        if isinstance(priorities, Mapping):
+            priorities = {_texts.name(table): priority for table, priority in priorities.items()}
         if getattr(self.writer, "__func__", None) is not _WRITER:
             self._insert_with_writer(data, priorities)
             return
@@ -199,6 +206,9 @@ class Client(_relive.Client):
             missing = next(iter(sorted(set(priorities) - set(_texts.known_tables(self)))), "")
             raise _texts.said_first(error, writer._unknown_table(missing)) from error
         except ValueError as error:
+            if "has no columns" in str(error):
+                words = f"Error when confirming that all items written to table. ({error})"
+                raise _NoColumnsError(words) from error
             writer = self._words_for(data)
             refusals = (writer._of_signature(error, table) for table in priorities)
             told = next(filter(None, refusals), error)
@@ -261,6 +271,9 @@ class Client(_relive.Client):
         unpack_as_table_signature: bool = False,
         timeout: float | None = None,
     ) -> Generator[Any, None, None]:
+        if num_samples == -1:
+            # The value for no limit in dm-reverb's sampler; its client counts up to the value and yields nothing.
+            return
         if num_samples < 1:
             raise ValueError(f"max_samples ({num_samples}) must be -1 or >= 1: num_samples is the number of items")
         with _texts.telling(*_SAMPLE):

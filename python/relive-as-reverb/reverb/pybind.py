@@ -166,8 +166,11 @@ class Sampler:
         return self._steps.pop(), not self._steps
 
     def _next(self) -> tuple[list[Any], list[Any]]:
-        with _clients._texts.telling(_clients._texts.UNKNOWN_TABLE):
-            info, columns = self._sampler.next()
+        try:
+            with _clients._texts.telling(_clients._texts.UNKNOWN_TABLE):
+                info, columns = self._sampler.next()
+        except StopIteration as end:
+            raise RuntimeError("`max_samples` already returned.") from end
         return [dtype(value) for dtype, value in zip(_INFO_DTYPES, info, strict=True)], columns
 
 

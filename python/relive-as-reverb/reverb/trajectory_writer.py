@@ -7,9 +7,12 @@ from relive import _native, nest
 from relive import trajectory_writer as _relive
 from relive._native import TrajectoryColumn as TrajectoryColumn
 from relive.client import Client as _Client
+from relive.nest import is_namedtuple as _is_named_tuple
 
 from reverb import _borrowed, _texts
 from reverb._column_history import ColumnHistory as _ColumnHistory
+from reverb._union import tree_filter as _tree_filter
+from reverb._union import tree_union as _tree_union
 from reverb._wrapped_writer import WrappedWriter, _chunker_options
 
 _APPEND = (
@@ -60,7 +63,8 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
     create_items = _texts.tells(*_CREATE_ITEM)(_relive.TrajectoryWriter.create_items)
     create_window_items = _texts.tells(*_CREATE_ITEM)(_relive.TrajectoryWriter.create_window_items)
 
-    def create_item(self, table: str, priority: float, trajectory: Any) -> int:
+    def create_item(self, table: str | bytes, priority: float, trajectory: Any) -> int:
+        table = _texts.name(table)
         try:
             return self._writer.create_item(table, priority, trajectory)
         except TypeError as error:
