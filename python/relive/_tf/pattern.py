@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from relive import pattern_dataset, replay_sample, structured_writer
-from relive._tf import specs
+from relive._tf import shutdown, specs
 
 
 class PatternDataset(tf.data.Dataset):
@@ -54,6 +54,9 @@ class PatternDataset(tf.data.Dataset):
         return [self._elements]
 
     def _items(self) -> Iterator[Any]:
+        return shutdown.Elements(self._read())
+
+    def _read(self) -> Iterator[Any]:
         configs, respect_episode_boundaries = self._pattern
         steps = self._steps.as_numpy_iterator()
         items = pattern_dataset.PatternDataset(steps, configs, respect_episode_boundaries, lambda step: step[1])
