@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import time
@@ -25,16 +24,6 @@ _PATIENCE_S = 1.0
 
 # The time for which a deleted writer waits for the confirmation of its items.
 CLOSE_TIMEOUT_S = 5.0
-
-# The numbers of columns and bytes from which a stream is replaced before it takes another kind of steps. A stream keeps
-# the newest steps of every kind, and its memory and time per kind grow with the columns.
-_MAX_COLUMNS = 1024
-_MAX_KEPT_BYTES = 64 << 20
-
-# The longest time to wait for the confirmation of a stream's items in order to replace it. The server may accept these
-# items only once this thread has read others, so the wait must end.
-_REPLACE_TIMEOUT_S = 0.5
-
 
 # The type and shape of each tensor of a step.
 _Specs = tuple[tuple["np.dtype[Any]", tuple[int, ...]], ...]
@@ -76,8 +65,7 @@ class Writer:
         self._chunk_length = chunk_length
         self._client = client
         self._max_in_flight_items = max_in_flight_items
-        self._make = functools.partial(
-            client.trajectory_writer,
+        self._writer = client.trajectory_writer(
             max_sequence_length,
             chunk_length=chunk_length,
             max_pending_items=max_in_flight_items,
@@ -85,9 +73,10 @@ class Writer:
             signature_per_step=True,
             codec=codec,
         )
-        self._stream = self._new_stream()
-        # The columns of the newest step.
-        self._columns: _Columns | None = None
+        # The tensors of the newest step, and a step with numbers in the places of its tensors.
+        self._specs: _Specs | None = None
+        self._structure: Any = None
+        self._history: list[Any] = []
         # The number of steps since the tensors last changed.
         self._steps = 0
         self._has_changed = False
@@ -149,8 +138,8 @@ class Writer:
         if math.isnan(priority):
             raise ValueError("the priority is NaN")
         self._make_room()
-        assert self._columns is not None, "there are steps"
-        self._stream.create_item(self._columns, table, num_timesteps, priority)
+        newest = [column[-num_timesteps:] for column in self._history]
+        self._writer.create_item(table, priority, nest.unflatten_as(self._structure, newest))
         if self._open_steps > 0:
             self._waiting_items += 1
 
@@ -184,7 +173,7 @@ class Writer:
             else:
                 flush_while_there(self._flush, self._client, timeout)
         finally:
-            self._stream.writer.close()
+            self._writer.close()
 
     def __enter__(self) -> Writer:
         if self._closed:
@@ -218,150 +207,60 @@ class Writer:
         return leaves
 
     def _add(self, data: Any, leaves: list[Any], steps: int, *, is_sequence: bool = False) -> None:
-        if self._columns is None:
-            self._change_columns(data, leaves, is_sequence)
+        if self._specs is None:
+            self._change_tensors(data, leaves, is_sequence)
         else:
             try:
-                self._stream.append(self._columns, leaves, is_sequence)
+                self._append(leaves, is_sequence)
             except ValueError as error:
                 specs = _specs(leaves, is_sequence)
-                if specs == self._columns.specs:
+                if specs == self._specs:
                     raise
                 if self._open_steps > 0:
-                    raise ValueError(_difference(self._columns.specs, specs)) from error
-                self._change_columns(data, leaves, is_sequence)
+                    raise ValueError(_difference(self._specs, specs)) from error
+                self._change_tensors(data, leaves, is_sequence)
         self._steps += steps
         self._open_steps += steps
         if self._open_steps >= self._chunk_length:
             self._waiting_items = 0
             self._open_steps %= self._chunk_length
 
-    def _change_columns(self, data: Any, leaves: list[Any], is_sequence: bool) -> None:
+    def _append(self, leaves: list[Any], is_sequence: bool) -> None:
+        if self._specs is not None and len(leaves) != len(self._specs):
+            raise ValueError(f"a step must have {len(self._specs)} tensors, got {len(leaves)}")
+        append = self._writer.append_sequence if is_sequence else self._writer.append
+        append(leaves)
+
+    def _change_tensors(self, data: Any, leaves: list[Any], is_sequence: bool) -> None:
         """Appends steps whose tensors differ from those of the previous step."""
         specs = _specs(leaves, is_sequence)
-        stream = self._stream_for(specs)
-        columns = stream.columns_for(specs)
-        stream.append(columns, leaves, is_sequence)
-        columns.structure = nest.map_structure(lambda _: 0, data)
-        stream.add(columns)
-        if self._columns is not None:
-            self._stream.note_steps(self._columns, self._steps)
+        if self._specs is not None:
+            self._writer.forget_columns()
             self._has_changed = True
-        if stream is not self._stream:
-            self._stream.writer.close()
-        self._stream, self._columns, self._steps = stream, columns, 0
-
-    def _stream_for(self, specs: _Specs) -> _Stream:
-        """Returns the stream for steps with the given tensors: the present one, unless it has become too large."""
-        stream = self._stream
-        if stream.has_room_for(specs):
-            return stream
-        try:
-            # The items of the next stream must not overtake the items of this one.
-            stream.writer.flush(0, _milliseconds(_REPLACE_TIMEOUT_S))
-        except errors.DeadlineExceededError:
-            stream.enlarge()
-            return stream
-        return self._new_stream()
-
-    def _new_stream(self) -> _Stream:
-        return _Stream(self._make(), self._max_sequence_length)
+        self._specs, self._steps = None, 0
+        self._append(leaves, is_sequence)
+        self._specs, self._structure = specs, nest.map_structure(lambda _: 0, data)
+        self._history = self._writer.history
 
     def _make_room(self) -> None:
         """Waits until an item may be created, if other items wait for the open chunk.
 
         The internal writer also waits, but it would cut that chunk, depending on when confirmations arrive.
         """
-        if self._waiting_items > 0 and self._stream.writer.pending_items >= self._max_in_flight_items:
+        if self._waiting_items > 0 and self._writer.pending_items >= self._max_in_flight_items:
             self._flush(self._max_in_flight_items - 1, None)
 
     def _flush(self, left: int, timeout_ms: int | None) -> None:
         """Waits until at most ``left`` items are unconfirmed. This cuts the open chunk if one of the others needs it."""
         if self._waiting_items > left:
             self._open_steps = self._waiting_items = 0
-        self._stream.writer.flush(left, timeout_ms)
-
-
-class _Columns:
-    """The columns of steps with tensors of the same types and shapes."""
-
-    def __init__(self, first: int, specs: _Specs) -> None:
-        self.first = first
-        self.specs = specs
-        # A step with numbers in the places of tensors.
-        self.structure: Any = None
-        self.history: list[Any] = []
-        self.kept_steps = 0
-
-    @property
-    def end(self) -> int:
-        return self.first + len(self.specs)
-
-
-class _Stream:
-    """An internal writer with separate columns for each kind of steps.
-
-    A step of this writer is a list of the columns of all kinds, in which only one kind has values. Because all kinds
-    have the same writer, the server receives their items in the order in which they were created.
-    """
-
-    def __init__(self, writer: _native.TrajectoryWriter, max_kept_steps: int) -> None:
-        self.writer = writer
-        self._max_kept_steps = max_kept_steps
-        self._kinds: dict[_Specs, _Columns] = {}
-        self._column_count = 0
-        self._kept_bytes = 0
-        self._max_columns = _MAX_COLUMNS
-        self._max_kept_bytes = _MAX_KEPT_BYTES
-
-    def has_room_for(self, specs: _Specs) -> bool:
-        """Returns whether steps with these tensors may be appended, without exceeding the limits for several kinds."""
-        if specs in self._kinds or not self._kinds:
-            return True
-        return self._column_count + len(specs) <= self._max_columns and self._kept_bytes <= self._max_kept_bytes
-
-    def enlarge(self) -> None:
-        """Doubles the room."""
-        self._max_columns = 2 * max(self._max_columns, self._column_count)
-        self._max_kept_bytes = 2 * max(self._max_kept_bytes, self._kept_bytes)
-
-    def columns_for(self, specs: _Specs) -> _Columns:
-        """Returns the columns for steps with these tensors; new ones are not added yet."""
-        return self._kinds.get(specs) or _Columns(self._column_count, specs)
-
-    def add(self, columns: _Columns) -> None:
-        """Keeps columns that have got their first steps."""
-        if columns.specs not in self._kinds:
-            self._kinds[columns.specs] = columns
-            self._column_count = columns.end
-            columns.history = self.writer.history[columns.first : columns.end]
-
-    def note_steps(self, columns: _Columns, steps: int) -> None:
-        """Counts the bytes of the kept steps after ``steps`` steps were appended."""
-        more = min(steps, self._max_kept_steps - columns.kept_steps)
-        columns.kept_steps += more
-        self._kept_bytes += more * _step_bytes(columns.specs)
-
-    def append(self, columns: _Columns, leaves: list[Any], is_sequence: bool) -> None:
-        if len(leaves) != len(columns.specs):
-            raise ValueError(f"a step must have {len(columns.specs)} tensors, got {len(leaves)}")
-        append = self.writer.append_sequence if is_sequence else self.writer.append
-        append([None] * columns.first + leaves if columns.first else leaves)
-
-    def create_item(self, columns: _Columns, table: str, num_timesteps: int, priority: float) -> None:
-        newest = [column[-num_timesteps:] for column in columns.history]
-        self.writer.create_item(table, priority, nest.unflatten_as(columns.structure, newest))
+        self._writer.flush(left, timeout_ms)
 
 
 def _specs(leaves: list[Any], is_sequence: bool) -> _Specs:
     """Types and shapes of a step's tensors; all text has the same type, regardless of its length."""
     arrays = [np.asarray(leaf) for leaf in leaves]
     return tuple((_TEXT if array.dtype.kind in "OSU" else array.dtype, array.shape[is_sequence:]) for array in arrays)
-
-
-def _step_bytes(specs: _Specs) -> int:
-    """Returns the size of a step; text counts as pointers."""
-    return sum(dtype.itemsize * math.prod(shape) for dtype, shape in specs)
 
 
 def _difference(expected: _Specs, got: _Specs) -> str:

@@ -11,7 +11,6 @@ import pytest
 from conftest import PATIENCE_S, uniform_table
 
 import relive
-from relive import writer as writers
 
 Connect = Callable[..., relive.Client]
 
@@ -45,11 +44,7 @@ def read(client: relive.Client, items: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("chunk_length", [1, 2])
-@pytest.mark.parametrize("max_columns", [1_024, 16])
-def test_items_of_all_kinds_arrive_in_order(
-    elsewhere: relive.Client, monkeypatch: pytest.MonkeyPatch, chunk_length: int, max_columns: int
-) -> None:
-    monkeypatch.setattr(writers, "_MAX_COLUMNS", max_columns)
+def test_items_of_all_kinds_arrive_in_order(elsewhere: relive.Client, chunk_length: int) -> None:
     lengths = [step // chunk_length for step in range(300)]
     with elsewhere.writer(2, chunk_length=chunk_length) as writer:
         for step, length in enumerate(lengths):
@@ -65,13 +60,8 @@ def test_a_writer_has_one_episode_regardless_of_its_kinds_of_steps(connect: Conn
     assert client.server_info()["table"].num_episodes == 1
 
 
-@pytest.mark.parametrize("max_columns", [1_024, 2])
-def test_an_append_does_not_wait_for_a_full_table(
-    serve: Callable[..., relive.Server], transport: str, monkeypatch: pytest.MonkeyPatch, max_columns: int
-) -> None:
+def test_an_append_does_not_wait_for_a_full_table(serve: Callable[..., relive.Server], transport: str) -> None:
     """The items are only read after all have been written, so a wait for their confirmation would not end."""
-    monkeypatch.setattr(writers, "_MAX_COLUMNS", max_columns)
-    monkeypatch.setattr(writers, "_REPLACE_TIMEOUT_S", 0.001)
     address = f"localhost:{serve(relive.Table.queue('table', 1)).port}"
     client = relive.Client(address, transport=transport, timeout=PATIENCE_S)
     with client.writer(1) as writer:
@@ -80,8 +70,7 @@ def test_an_append_does_not_wait_for_a_full_table(
         assert read(client, 5) == [(step, step) for step in range(5)]
 
 
-def test_kinds_of_steps_that_return_use_the_same_columns(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writers, "_MAX_COLUMNS", 4)
+def test_kinds_of_steps_that_return_start_a_new_history(connect: Connect) -> None:
     client = connect(relive.Table.queue("table", 100))
     with client.writer(2, chunk_length=1) as writer:
         for step in range(20):
@@ -90,19 +79,15 @@ def test_kinds_of_steps_that_return_use_the_same_columns(connect: Connect, monke
                 writer.create_item("table", 2, 1.0)
         write(writer, 20, 1)
         writer.create_item("table", 2, 1.0)
-        writer.flush()
-        assert client.server_info()["table"].num_episodes == 1
     assert read(client, 22) == [(step, step % 2) for step in range(20)] + [(20, 1)] * 2
 
 
-def test_the_memory_for_former_kinds_is_bounded(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An internal writer, which has one episode, takes another kind only if its former kinds need at most 10 kB."""
-    monkeypatch.setattr(writers, "_MAX_KEPT_BYTES", 10_000)
-    client = connect()
-    with client.writer(1) as writer:
+def test_former_kinds_of_steps_are_not_kept(connect: Connect) -> None:
+    with connect().writer(1) as writer:
         for step in range(30):
-            write(writer, step, 1_000 + step)
-    assert client.server_info()["table"].num_episodes == 10
+            write(writer, step, step)
+        writer.append([np.int64(0)])
+        assert len(writer._writer.history) == 1
 
 
 def test_a_flush_ends_the_chunk_that_an_item_needs(connect: Connect) -> None:

@@ -132,6 +132,14 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
 
+    /// Forgets all columns, so that the next step may have other leaves, types and shapes.
+    ///
+    /// # Errors
+    /// The errors of [`crate::TrajectoryWriter::forget_columns`].
+    pub fn forget_columns(&mut self) -> Result<()> {
+        self.inner.forget_columns()
+    }
+
     /// Sets how many steps a column keeps and how many steps a chunk holds.
     ///
     /// # Errors

@@ -75,6 +75,11 @@ impl Layout {
         Layout { lists, ..Layout::default() }
     }
 
+    /// Returns a layout without places that interprets lists in the same way.
+    pub(crate) fn emptied(&self) -> Layout {
+        Layout::new(self.lists)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self.root, Node::Vacant)
     }

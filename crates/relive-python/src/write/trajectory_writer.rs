@@ -350,6 +350,19 @@ impl TrajectoryWriter {
             .or_raise(py)
     }
 
+    /// Forgets all columns, so that the next step may have any structure.
+    fn forget_columns(&self, py: Python<'_>) -> PyResult<()> {
+        let mut state = self.shared.lock(py)?;
+        state.writer_mut(py)?.forget_columns().or_raise(py)?;
+        let empty = state.layout.emptied();
+        let layout = std::mem::replace(&mut state.layout, empty);
+        // Python's destructors must not run while the state is locked.
+        drop(state);
+        drop(layout);
+        self.history.replace(None);
+        Ok(())
+    }
+
     /// Sets how many steps the column at `path` keeps, and the number of steps per chunk.
     #[pyo3(signature = (path, *, num_keep_alive_refs, max_chunk_length))]
     fn configure(

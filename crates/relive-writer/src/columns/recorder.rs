@@ -282,6 +282,13 @@ impl Recorder {
         self.finish_groups(ChunkGroup::note_items)
     }
 
+    /// Forgets all columns; the episode continues. The open chunks must already have been cut.
+    pub(crate) fn forget_columns(&mut self) {
+        self.columns.clear();
+        self.groups.clear();
+        self.history_steps = 0;
+    }
+
     /// Starts an episode. The open chunks must already have been cut.
     pub(crate) fn start_episode(&mut self, clear_history: bool) {
         if self.step_is_open {

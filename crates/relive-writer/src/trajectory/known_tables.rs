@@ -87,6 +87,11 @@ impl KnownTables {
         });
     }
 
+    /// Makes the next windows of whole steps be checked again, because the columns have changed.
+    pub(crate) fn forget_columns(&mut self) {
+        self.tables.iter_mut().for_each(|known| known.checked_columns = 0);
+    }
+
     /// Returns the table `name`, if it is known.
     pub(crate) fn find(&self, name: &str) -> Option<&KnownTable> {
         self.tables.iter().find(|known| *known.name == *name)

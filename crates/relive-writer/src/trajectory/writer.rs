@@ -334,6 +334,25 @@ impl TrajectoryWriter {
         Ok(())
     }
 
+    /// Forgets all columns, so that the next step may have other leaves, types and shapes. The episode continues. Items
+    /// created before keep their steps; their chunks are cut.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` while a step is open, or the writer's permanent error.
+    pub fn forget_columns(&mut self) -> Result<()> {
+        self.link.check()?;
+        if self.step_is_open() {
+            let text = "the columns cannot be forgotten while a step is open; complete it first";
+            return Err(Error::new(ErrorKind::FailedPrecondition, text));
+        }
+        let finished = self.recorder.finish_all();
+        self.take_in(finished)?;
+        self.recorder.forget_columns();
+        self.tables.forget_columns();
+        (self.structure, self.tuning) = (Structure::default(), Tuning::default());
+        Ok(())
+    }
+
     /// Sets how many steps the column at `path` keeps, and how many steps a chunk holds. If the latter is `None`, the
     /// writer tunes it. The column may not exist yet.
     ///

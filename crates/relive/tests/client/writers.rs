@@ -101,6 +101,33 @@ fn in_process_calls_that_do_not_wait_need_no_runtime() {
     assert_eq!(place.engine.ledger().snapshot().chunks, 0);
 }
 
+/// The items before wait for a chunk that is not complete.
+#[tokio::test]
+async fn after_its_columns_are_forgotten_a_writer_takes_other_steps() {
+    for place in Place::every(&[fifo("t")]).await {
+        let options = TrajectoryWriterOptions::new(3).chunk_length(3);
+        let mut writer = place.client.trajectory_writer(options).unwrap();
+        add(&mut writer, "t", 7).await.unwrap();
+        let former = writer.history().column("").unwrap().slice(-1..).unwrap();
+        let other = Nest::Leaf(Tensor::from_slice(&[0.5_f32, 1.5], [2]).unwrap());
+        writer.append(&other).unwrap_err();
+        writer.forget_columns().unwrap();
+        writer.append_partial(&other).unwrap();
+        assert_eq!(writer.forget_columns().unwrap_err().kind(), ErrorKind::FailedPrecondition);
+        writer.append(&Nest::None).unwrap();
+        let newest = writer.history().column("").unwrap().slice(-1..).unwrap();
+        writer.create_item("t", 1.0, newest).await.unwrap();
+        writer.create_item("t", 1.0, former).await.unwrap();
+        assert_eq!(writer.episode_steps(), 2);
+        writer.close().await.unwrap();
+        let items = place.client.sample("t", 3).await.unwrap();
+        let column = |item: usize| items[item].columns().unwrap().remove(0);
+        assert_eq!(column(0).to_vec::<i64>().unwrap(), [7]);
+        assert_eq!(column(1).to_vec::<f32>().unwrap(), [0.5, 1.5]);
+        assert_eq!(column(2).to_vec::<i64>().unwrap(), [7]);
+    }
+}
+
 #[tokio::test]
 async fn items_beyond_the_limit_time_out_with_the_reason() {
     for place in Place::every(&[narrow()]).await {
