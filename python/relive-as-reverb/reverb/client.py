@@ -54,7 +54,7 @@ class Writer(_writers.Writer):
         if len(tensors[0]):
             self._tensors = [tensor[-1] for tensor in tensors]
 
-    def create_item(self, table: str | bytes, num_timesteps: int, priority: float) -> None:
+    def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
         self._check_calling("CreateItem")
         table = _texts.name(table)
         try:

@@ -63,7 +63,7 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
     create_items = _texts.tells(*_CREATE_ITEM)(_relive.TrajectoryWriter.create_items)
     create_window_items = _texts.tells(*_CREATE_ITEM)(_relive.TrajectoryWriter.create_window_items)
 
-    def create_item(self, table: str | bytes, priority: float, trajectory: Any) -> int:
+    def create_item(self, table: str, priority: float, trajectory: Any) -> int:
         table = _texts.name(table)
         try:
             return self._writer.create_item(table, priority, trajectory)
