@@ -80,17 +80,13 @@ pub enum RlError {
         /// The value.
         value: f64,
     },
-    /// A policy's extras are not finite, or exceed the range of float32.
-    #[error(
-        "{policy} returned {value:?} in its extras{place}, but agents learn only from finite float32 numbers"
-    )]
+    /// A policy's extras are NaN.
+    #[error("{policy} returned NaN in its extras{place}, but agents learn only from numbers")]
     Extras {
         /// The name of the policy.
         policy: String,
         /// The path and the index of the element, and the environment.
         place: String,
-        /// The value.
-        value: f64,
     },
     /// The learner's loss or parameters became NaN or infinite.
     #[error(

@@ -65,7 +65,7 @@ impl FiniteCheck {
     }
 }
 
-/// Rejects extras of a policy that are not finite or do not fit in a float32.
+/// Rejects extras of a policy that are NaN. Infinite extras may be intended, for example logits of masked actions.
 pub(super) struct ExtrasCheck {
     /// The leaves with their paths.
     leaves: Vec<(String, ArraySpec)>,
@@ -81,17 +81,16 @@ impl ExtrasCheck {
     pub(super) fn check(&self, extras: &Buffer, policy: &str) -> Result<()> {
         for (index, (path, leaf)) in self.leaves.iter().enumerate() {
             let found = match leaf.dtype {
-                DType::Float32 => first_of(extras.leaf::<f32>(index)?, |value| f64::from(*value)),
-                DType::Float64 => first_of(extras.leaf::<f64>(index)?, |value| *value),
+                DType::Float32 => extras.leaf::<f32>(index)?.iter().position(|value| value.is_nan()),
+                DType::Float64 => extras.leaf::<f64>(index)?.iter().position(|value| value.is_nan()),
                 _ => None,
             };
-            let Some((element, value)) = found else { continue };
+            let Some(element) = found else { continue };
             let count = leaf.num_elements()?.max(1);
             let (row, place) = (element / count, index_of(leaf, element % count));
             return Err(RlError::Extras {
                 policy: policy.to_owned(),
                 place: format!(" at `{path}`, element {place} of the worker's environment {row}"),
-                value,
             });
         }
         Ok(())
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extras_that_are_not_finite_are_refused_with_their_path() {
+    fn extras_that_are_nan_are_refused_with_their_path() {
         let leaf = |dtype, dims: &[u32]| Nest::Leaf(ArraySpec::new("", dtype, dims));
         let nest = Nest::dict([
             ("count", leaf(DType::Int64, &[])),
@@ -137,15 +136,16 @@ mod tests {
             ("value", leaf(DType::Float64, &[])),
         ]);
         let (mut extras, check) = (Buffer::for_nest(&nest, 2).unwrap(), ExtrasCheck::new(&nest));
+        extras.leaf_mut::<f32>(1).unwrap()[0] = f32::NEG_INFINITY;
         check.check(&extras, "the policy").unwrap();
-        extras.leaf_mut::<f64>(2).unwrap()[1] = 1e39;
+        extras.leaf_mut::<f64>(2).unwrap()[1] = f64::NAN;
         let error = check.check(&extras, "the policy").unwrap_err().to_string();
         assert!(
-            error.contains("1e39 in its extras at `value`, element [] of the worker's environment 1"),
+            error.contains("NaN in its extras at `value`, element [] of the worker's environment 1"),
             "{error}"
         );
-        extras.leaf_mut::<f32>(1).unwrap()[6 + 4] = f32::NEG_INFINITY;
+        extras.leaf_mut::<f32>(1).unwrap()[6 + 4] = f32::NAN;
         let error = check.check(&extras, "the policy").unwrap_err().to_string();
-        assert!(error.contains("-inf in its extras at `state`, element [1, 1] of"), "{error}");
+        assert!(error.contains("NaN in its extras at `state`, element [1, 1] of"), "{error}");
     }
 }

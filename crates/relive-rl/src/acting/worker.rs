@@ -87,7 +87,8 @@ impl RolloutWorker {
     ///
     /// # Errors
     /// Errors of the environments and the policy; [`NotFinite`](crate::RlError::NotFinite) if an observation,
-    /// a reward or a discount is NaN or infinite, and [`Extras`](crate::RlError::Extras) if the policy's extras are.
+    /// a reward or a discount is NaN or infinite, and [`Extras`](crate::RlError::Extras) if an extra of the
+    /// policy is NaN.
     pub(crate) fn rollout(&mut self, steps: usize) -> Result<Rollout> {
         self.begin()?;
         let rows = self.rows.len();
