@@ -42,6 +42,7 @@ class Machines:
         until = time.monotonic() + PATIENCE_S
         while ray.available_resources().get("CPU") != MACHINES:
             assert time.monotonic() < until, f"an earlier test has left workers: {ray.available_resources()}"
+            time.sleep(0.05)
         return self._cluster, list(self._nodes)
 
     def disconnect(self):

@@ -150,7 +150,10 @@ def rebuild(container: Any, parts: list[Any]) -> Any:
     if isinstance(container, Mapping):
         by_key = dict(zip(sorted_keys(container), parts, strict=True))
         return mapping_like(container, {key: by_key[key] for key in container})
-    if _is_attrs(container) or is_namedtuple(container):
+    if _is_attrs(container):
+        # By name, because the parameters may be keyword-only.
+        return type(container)(**dict(zip(_attrs_parameters(container), parts, strict=True)))
+    if is_namedtuple(container):
         return type(container)(*parts)
     return type(container)(parts)
 
@@ -242,3 +245,8 @@ def _is_attrs(value: object) -> bool:
 
 def _attrs_names(value: Any) -> list[str]:
     return [attribute.name for attribute in type(value).__attrs_attrs__]
+
+
+def _attrs_parameters(value: Any) -> list[str]:
+    """Returns the names of the constructor's parameters, which lack the underscores of private attributes."""
+    return [getattr(attribute, "alias", None) or attribute.name.lstrip("_") for attribute in type(value).__attrs_attrs__]

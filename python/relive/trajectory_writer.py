@@ -15,6 +15,7 @@ from relive._native import TrajectoryColumn
 
 __all__ = ["TrajectoryColumn", "TrajectoryWriter"]
 
+
 class TrajectoryWriter:
     """Appends steps and creates items; created by ``Client.trajectory_writer``.
 
@@ -183,6 +184,16 @@ class TrajectoryWriter:
           RuntimeError: the server rejected an item.
         """
         self._writer.end_episode(bool(clear_buffers), timeout_ms)
+
+    def forget_columns(self) -> None:
+        """Forgets all columns, so that the next step may have any structure, data types and shapes.
+
+        The episode continues. Items created before keep their steps. ``history`` starts anew.
+
+        Raises:
+          FailedPreconditionError: a step is open.
+        """
+        self._writer.forget_columns()
 
     def configure(
         self, path: tuple[int | str, ...], *, num_keep_alive_refs: int, max_chunk_length: int | None

@@ -237,9 +237,9 @@ class Writer:
         if self._specs is not None:
             self._writer.forget_columns()
             self._has_changed = True
-        self._specs, self._steps = None, 0
+        self._specs, self._structure, self._steps = None, nest.map_structure(lambda _: 0, data), 0
         self._append(leaves, is_sequence)
-        self._specs, self._structure = specs, nest.map_structure(lambda _: 0, data)
+        self._specs = specs
         self._history = self._writer.history
 
     def _make_room(self) -> None:

@@ -48,7 +48,7 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
         (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "returned the extras .'count'., but it has"),
         (
             Broken(act=lambda *_: (np.zeros(1, np.int32), {**EXTRAS, "state": np.array([[-np.inf, np.nan]], np.float32)})), ValueError,
-            r"RandomPolicy.act\(\) returned NaN in its extras at `state`, element \[1\] of",
+            r"RandomPolicy.act\(\) returned NaN in its extras, element \[1\] of `state` in",
         ),
         (Broken(act=lambda *_: (None, EXTRAS)), TypeError, "RandomPolicy.act.. returned None for the actions"),
         (Broken(learn=lambda _: 3.0), TypeError, "SummingLearner.learn.. returned float"),

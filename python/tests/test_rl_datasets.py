@@ -144,7 +144,8 @@ def test_a_run_resumes_with_the_same_data_in_any_form(tmp_path: pathlib.Path) ->
     """Only the path of a temporary file used to identify a mapping, so that a run did not resume."""
     h5py = pytest.importorskip("h5py")
     data = transitions()
-    forms: list[Any] = [data, {name: array.copy() for name, array in data.items()}, minari_like(data), tmp_path / "data.npz", tmp_path / "data.hdf5"]
+    data["rewards"] = data["rewards"] + 0.1
+    forms: list[Any] = [data, {**data, "rewards": data["rewards"].astype(np.float32)}, minari_like(data), tmp_path / "data.npz", tmp_path / "data.hdf5"]
     rl.save_dataset(tmp_path / "data.npz", data)
     with h5py.File(tmp_path / "data.hdf5", "w") as file:
         for name, array in data.items():

@@ -117,6 +117,42 @@ class Sides:
     first: Any
 
 
+@attr.s(auto_attribs=True, kw_only=True)
+class Named:
+    first: Any
+    _second: Any
+
+
+def test_attrs_classes_with_keywords_are_structures(connect: Connect) -> None:
+    client = connect(fifo_table())
+    with client.trajectory_writer(1) as writer:
+        writer.append(Named(first=np.int64(1), second=np.int64(2)))
+        history = writer.history
+        assert type(history) is Named
+        writer.create_item("table", 1.0, Named(first=history._second[-1], second=history.first[-1]))
+    with client.writer(1) as first_writer:
+        first_writer.append(Named(first=np.int64(3), second=np.int64(4)))
+        first_writer.create_item("table", 1, 1.0)
+    assert [[column.tolist() for column in columns] for columns in data_of(client, 2)] == [[2, 1], [[3], [4]]]
+
+
+def test_a_writer_forgets_columns(connect: Connect) -> None:
+    client = connect(fifo_table())
+    with client.trajectory_writer(2) as writer:
+        writer.append({"a": 1})
+        former = writer.history["a"]
+        writer.create_item("table", 1.0, {"x": former[-1]})
+        writer.forget_columns()
+        with pytest.raises(relive.errors.FailedPreconditionError, match="has forgotten this column; read writer.history again"):
+            former[-1]
+        writer.append({"b": np.float32(2.5)})
+        writer.create_item("table", 1.0, {"x": writer.history["b"][-1]})
+        writer.append({"b": np.float32(3)}, partial_step=True)
+        with pytest.raises(relive.errors.FailedPreconditionError, match="while a step is open"):
+            writer.forget_columns()
+    assert data_of(client, 2) == [[1], [2.5]]
+
+
 def test_attrs_classes_are_structures(connect: Connect) -> None:
     client = connect(fifo_table())
     with client.trajectory_writer(2) as writer:

@@ -81,11 +81,11 @@ pub enum RlError {
         value: f64,
     },
     /// A policy's extras are NaN.
-    #[error("{policy} returned NaN in its extras{place}, but agents learn only from numbers")]
+    #[error("{policy} returned NaN in its extras, {place}, but agents learn only from numbers")]
     Extras {
         /// The name of the policy.
         policy: String,
-        /// The path and the index of the element, and the environment.
+        /// The index of the element, the path of its leaf, and the environment.
         place: String,
     },
     /// The learner's loss or parameters became NaN or infinite.

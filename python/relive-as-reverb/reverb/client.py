@@ -188,7 +188,8 @@ class Client(_relive.Client):
             raise ValueError("priorities must contain at least one item")
         if isinstance(priorities, Mapping):
             priorities = {_texts.name(table): priority for table, priority in priorities.items()}
-        if getattr(self.writer, "__func__", None) is not _WRITER:
+        is_replaced = getattr(self.writer, "__func__", None) is not _WRITER
+        if is_replaced and timeout is None and isinstance(priorities, Mapping):
             self._insert_with_writer(data, priorities)
             return
         try:
@@ -271,6 +272,7 @@ class Client(_relive.Client):
         unpack_as_table_signature: bool = False,
         timeout: float | None = None,
     ) -> Generator[Any, None, None]:
+        table = _texts.name(table)
         if num_samples == -1:
             # The value for no limit in dm-reverb's sampler; its client counts up to the value and yields nothing.
             return
@@ -295,16 +297,16 @@ class Client(_relive.Client):
         return bool(tables[table].signature)
 
     @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES, _texts.arguments_of("MutatePriorities"))
-    def mutate_priorities(self, *arguments: Any, **named: Any) -> None:
-        super().mutate_priorities(*arguments, **named)
+    def mutate_priorities(self, table: str, *arguments: Any, **named: Any) -> None:
+        super().mutate_priorities(_texts.name(table), *arguments, **named)
 
     @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
-    def update_priorities(self, *arguments: Any, **named: Any) -> None:
-        super().update_priorities(*arguments, **named)
+    def update_priorities(self, table: str, *arguments: Any, **named: Any) -> None:
+        super().update_priorities(_texts.name(table), *arguments, **named)
 
     @_texts.tells(_texts.UNKNOWN_TABLE)
     def reset(self, table: str, *, timeout: float | None = None) -> None:
-        super().reset(table, timeout=timeout)
+        super().reset(_texts.name(table), timeout=timeout)
 
     def server_info(self, timeout: float | None = None) -> dict[str, Any]:
         try:

@@ -22,7 +22,10 @@ def test_names_can_be_bytes(client: reverb.Client) -> None:
     with client.writer(1) as old_writer:
         old_writer.append(3)
         old_writer.create_item(b"table", 1, 1.0)
-    assert [step.data for (step,) in client.sample("table", 3)] == [[1], [2], [3]]
+    assert [step.data for (step,) in client.sample(b"table", 3)] == [[1], [2], [3]]
+    client.mutate_priorities(b"table", updates={1: 2.0})
+    client.reset(b"table")
+    assert client.server_info()["table"].current_size == 0
 
 
 @pytest.mark.parametrize("table", ["table", "unknown"])

@@ -121,13 +121,13 @@ class Rendezvous(NamedTuple):
             root = _unconnected()
             try:
                 root.connect(f"\0relive-gpu-{self.name}")
+                # The greeting fits into the buffer of a new connection.
+                root.sendall(_HELLO.pack(_MARK, self.rank, self.ranks))
             except OSError:
                 root.close()
                 self.left("rank 0 has not connected")
                 time.sleep(_BETWEEN_TRIES_S)
                 continue
-            # The greeting fits into the buffer of a new connection.
-            root.sendall(_HELLO.pack(_MARK, self.rank, self.ranks))
             return root
 
 

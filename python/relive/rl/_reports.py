@@ -34,7 +34,7 @@ class Reports:
         """Returns the loggers with files that can be truncated, by class and index."""
         numbers: dict[str, int] = {}
         for logger in self._loggers:
-            if hasattr(logger, "mark") and hasattr(logger, "truncate"):
+            if hasattr(logger, "mark"):
                 name = type(logger).__name__
                 numbers[name] = numbers.get(name, -1) + 1
                 yield f"{name}{numbers[name]}", logger

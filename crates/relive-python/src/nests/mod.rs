@@ -3,5 +3,6 @@
 
 pub(crate) mod column;
 pub(crate) mod nest;
+pub(crate) mod record;
 pub(crate) mod signature;
 pub(crate) mod structure;

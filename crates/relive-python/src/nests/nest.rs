@@ -12,6 +12,7 @@ use relive_tensor::Nest;
 use smallvec::SmallVec;
 
 use super::column::TrajectoryColumn;
+use super::record::{Record, is_attrs};
 use crate::arrays::dtypes;
 
 /// Deeper structures are rejected, because unbounded recursion would overflow the stack.
@@ -25,53 +26,6 @@ pub(crate) enum Container<'py> {
     Mapping(Bound<'py, PyAny>),
     /// Not a container.
     Leaf,
-}
-
-/// A named tuple, or an instance of an attrs class.
-pub(crate) struct Record<'py> {
-    pub(crate) class: Bound<'py, PyType>,
-    pub(crate) parts: Bound<'py, PyTuple>,
-}
-
-impl<'py> Record<'py> {
-    fn of_attrs(object: &Bound<'py, PyAny>) -> PyResult<Record<'py>> {
-        let class = object.get_type();
-        let parts = field_names(&class)?
-            .into_iter()
-            .map(|name| object.getattr(name.cast::<PyString>()?))
-            .collect::<PyResult<Vec<_>>>()?;
-        Ok(Record { class, parts: PyTuple::new(object.py(), parts)? })
-    }
-
-    /// Returns the names of the parts.
-    ///
-    /// # Errors
-    /// A named tuple has another number of values than its class has fields.
-    pub(crate) fn names(&self) -> PyResult<Vec<String>> {
-        let names: Vec<String> =
-            field_names(&self.class)?.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>()?;
-        if names.len() != self.parts.len() {
-            return Err(PyValueError::new_err(format!(
-                "{} has {} values, but its class has {} fields",
-                self.class,
-                self.parts.len(),
-                names.len()
-            )));
-        }
-        Ok(names)
-    }
-}
-
-/// Returns the names of the fields of a named tuple or attrs class.
-pub(crate) fn field_names<'py>(class: &Bound<'py, PyType>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let py = class.py();
-    match class.getattr_opt(intern!(py, "_fields"))? {
-        Some(names) => names.try_iter()?.collect(),
-        None => {
-            let attributes = class.getattr(intern!(py, "__attrs_attrs__"))?;
-            attributes.try_iter()?.map(|attribute| attribute?.getattr(intern!(py, "name"))).collect()
-        }
-    }
 }
 
 impl<'py> Container<'py> {
@@ -98,7 +52,7 @@ impl<'py> Container<'py> {
             let parts = object.try_iter()?.collect::<PyResult<Vec<_>>>()?;
             return Ok(Container::List(PyList::new(object.py(), parts)?));
         }
-        if object.get_type().hasattr(intern!(object.py(), "__attrs_attrs__"))? {
+        if is_attrs(&object.get_type())? {
             return Ok(Container::Named(Record::of_attrs(object)?));
         }
         Ok(Container::Leaf)

@@ -11,7 +11,7 @@ use pyo3::types::{PyList, PySlice, PyString, PyTuple};
 use relive_client::{Column, ErrorKind};
 
 use super::writer_state::{Shared, State};
-use crate::error::{OrRaise, raise};
+use crate::error::{OrRaise, raise, raise_kind};
 use crate::nests::column::{
     CellRef, ColumnPath, Data, MAX_SHOWN_CELLS, TrajectoryColumn, bad_index, none_in_column,
 };
@@ -20,6 +20,8 @@ use crate::nests::column::{
 #[pyclass(frozen, module = "relive._native", name = "ColumnHistory")]
 pub(crate) struct ColumnHistory {
     pub(crate) shared: Arc<Shared>,
+    /// As in the writer's state when this history was created.
+    pub(crate) forgotten: u64,
     pub(crate) column: usize,
     pub(crate) path: Py<PyTuple>,
 }
@@ -79,7 +81,12 @@ impl ColumnHistory {
 
 impl ColumnHistory {
     fn state(&self, py: Python<'_>) -> PyResult<MutexGuard<'_, State>> {
-        self.shared.lock(py)
+        let state = self.shared.lock(py)?;
+        if state.forgotten != self.forgotten {
+            let text = "the writer has forgotten this column; read writer.history again".to_owned();
+            return Err(raise_kind(py, ErrorKind::FailedPrecondition, text));
+        }
+        Ok(state)
     }
 }
 

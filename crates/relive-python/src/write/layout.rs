@@ -12,7 +12,8 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use relive_tensor::Nest;
 use smallvec::SmallVec;
 
-use crate::nests::nest::{Container, MAX_DEPTH, Record, field_names, is_written_out, sorted_keys, too_deep};
+use crate::nests::nest::{Container, MAX_DEPTH, is_written_out, sorted_keys, too_deep};
+use crate::nests::record::{Record, field_names, instance};
 
 /// Leaves of a step with their column numbers.
 pub(crate) type Leaves<'py> = SmallVec<[(usize, Bound<'py, PyAny>); 8]>;
@@ -231,7 +232,7 @@ impl Node {
             Node::Column(column) | Node::Empty(column) => leaf(*column),
             Node::List(parts) => Ok(PyList::new(py, all(parts, leaf)?)?.into_any()),
             Node::Tuple(parts) => Ok(PyTuple::new(py, all(parts, leaf)?)?.into_any()),
-            Node::Named(class, parts) => class.bind(py).call1(PyTuple::new(py, all(parts, leaf)?)?),
+            Node::Named(class, parts) => instance(class.bind(py), all(parts, leaf)?),
             Node::Mapping(class, parts) => {
                 let dict = PyDict::new(py);
                 for (key, part) in parts {

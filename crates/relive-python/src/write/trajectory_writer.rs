@@ -77,7 +77,7 @@ impl TrajectoryWriter {
     ) -> TrajectoryWriter {
         let layout = Layout::new(if as_reverb { Lists::Nests } else { Lists::Arrays });
         let origin = Origin::here();
-        let state = State { writer: Some(writer), layout, client, limit, origin, as_reverb };
+        let state = State { writer: Some(writer), layout, forgotten: 0, client, limit, origin, as_reverb };
         let shared = Arc::new(Shared { state: Exclusive::new(state) });
         OPEN.with(|open| {
             if open.len() == open.capacity() {
@@ -215,7 +215,8 @@ impl TrajectoryWriter {
         let history = state.layout.map(py, &mut |column| {
             let path = state.layout.paths().get(column).map(|path| path.parts.clone_ref(py));
             let path = path.unwrap_or_else(|| PyTuple::empty(py).unbind());
-            let column = ColumnHistory { shared: Arc::clone(&self.shared), column, path };
+            let (shared, forgotten) = (Arc::clone(&self.shared), state.forgotten);
+            let column = ColumnHistory { shared, forgotten, column, path };
             Ok(Bound::new(py, column)?.into_any())
         })?;
         drop(state);
@@ -356,6 +357,7 @@ impl TrajectoryWriter {
         state.writer_mut(py)?.forget_columns().or_raise(py)?;
         let empty = state.layout.emptied();
         let layout = std::mem::replace(&mut state.layout, empty);
+        state.forgotten += 1;
         // Python's destructors must not run while the state is locked.
         drop(state);
         drop(layout);

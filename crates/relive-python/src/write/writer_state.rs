@@ -22,6 +22,8 @@ pub(crate) struct State {
     /// `None` once the writer is closed.
     pub(crate) writer: Option<RustWriter>,
     pub(crate) layout: Layout,
+    /// The number of times that the columns were forgotten.
+    pub(crate) forgotten: u64,
     pub(crate) client: Client,
     /// The timeout for calls that do not set one.
     pub(crate) limit: Duration,

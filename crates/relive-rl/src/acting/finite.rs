@@ -88,9 +88,10 @@ impl ExtrasCheck {
             let Some(element) = found else { continue };
             let count = leaf.num_elements()?.max(1);
             let (row, place) = (element / count, index_of(leaf, element % count));
+            let path = if path.is_empty() { String::new() } else { format!(" of `{path}`") };
             return Err(RlError::Extras {
                 policy: policy.to_owned(),
-                place: format!(" at `{path}`, element {place} of the worker's environment {row}"),
+                place: format!("element {place}{path} in the worker's environment {row}"),
             });
         }
         Ok(())
@@ -141,11 +142,11 @@ mod tests {
         extras.leaf_mut::<f64>(2).unwrap()[1] = f64::NAN;
         let error = check.check(&extras, "the policy").unwrap_err().to_string();
         assert!(
-            error.contains("NaN in its extras at `value`, element [] of the worker's environment 1"),
+            error.contains("NaN in its extras, element [] of `value` in the worker's environment 1"),
             "{error}"
         );
         extras.leaf_mut::<f32>(1).unwrap()[6 + 4] = f32::NAN;
         let error = check.check(&extras, "the policy").unwrap_err().to_string();
-        assert!(error.contains("NaN in its extras at `state`, element [1, 1] of"), "{error}");
+        assert!(error.contains("NaN in its extras, element [1, 1] of `state` in"), "{error}");
     }
 }

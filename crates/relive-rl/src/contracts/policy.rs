@@ -41,7 +41,7 @@ pub trait Policy: Saveable + Send {
     fn load(&mut self, weights: &Weights) -> Result<()>;
 
     /// Returns the spec of the outputs other than actions, such as values and log-probabilities; empty by default.
-    /// Extras must be finite, because a learner learns from them.
+    /// Extras must not be NaN. Infinite extras, such as logits of masked actions, are allowed.
     fn extras(&self) -> Nest<ArraySpec> {
         Nest::None
     }

@@ -14,9 +14,9 @@ pub(super) fn digest(episodes: &[RecordedEpisode]) -> DataDigest {
         add(&mut observations, &episode.observations);
         add(&mut actions, &episode.actions);
         for answer in &episode.answers {
-            rewards.update(&answer.reward.to_le_bytes());
+            rewards.update(&as_learnt(answer.reward));
             ends.update(&[u8::from(answer.step_type == StepType::Last)]);
-            ends.update(&answer.discount.to_le_bytes());
+            ends.update(&as_learnt(answer.discount));
         }
     }
     let checksums =
@@ -26,6 +26,12 @@ pub(super) fn digest(episodes: &[RecordedEpisode]) -> DataDigest {
         steps: episodes.iter().map(|episode| episode.answers.len() as u64).sum(),
         checksums: checksums.into_iter().map(|(name, crc)| (name.to_owned(), crc.sum())).collect(),
     }
+}
+
+/// Returns the bytes of a reward or discount as a learner gets it, which is also how the folder format stores it.
+#[expect(clippy::cast_possible_truncation, reason = "learners have float32 rewards")]
+fn as_learnt(number: f64) -> [u8; 4] {
+    (number as f32).to_le_bytes()
 }
 
 fn add(crc: &mut Crc, buffer: &Buffer) {
@@ -55,6 +61,7 @@ mod tests {
     fn each_number_counts_and_only_numbers_do() {
         assert_eq!(digest(&[episode()]), digest(&[episode()]));
         assert_eq!(changed(|_| {}), Vec::<String>::new());
+        assert_eq!(changed(|other| other.answers[0].reward += 1e-12), Vec::<String>::new());
         assert_eq!(changed(|other| other.answers[0].reward += 1.0), ["rewards"]);
         assert_eq!(changed(|other| other.answers[0].discount = 0.5), ["episode ends"]);
         assert_eq!(changed(|other| other.actions.leaf_bytes_mut(0).unwrap()[0] ^= 1), ["actions"]);

@@ -71,7 +71,7 @@ impl Folder {
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) if the checkpoint belongs to another run. Also fails if the checkpoint does not
     /// contain a run.
-    pub(crate) fn expect_run(&self, snapshot: &Snapshot, asked: &Identity) -> Result<()> {
+    pub(crate) fn expect_run(&self, snapshot: &Snapshot, own: &Identity) -> Result<()> {
         let of_run = snapshot.tables.iter().find(|table| table.config.name == run::STATE);
         let Some(item) = of_run.and_then(|table| table.items.first()) else {
             let tables: Vec<&str> = snapshot.tables.iter().map(|table| table.config.name.as_str()).collect();
@@ -79,8 +79,8 @@ impl Folder {
             return Err(RlError::setting(WHAT, got, "a new folder, or one with the checkpoints of a run"));
         };
         let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
-        let (place, saved, asked_side) = (&self.path[..], "the checkpoint", "this run");
-        item::read(&columns)?.0.expect(asked, Comparison { place, saved, asked: asked_side, advice: ADVICE })
+        let (place, saved, asked) = (&self.path[..], "the checkpoint", "this run");
+        item::read(&columns)?.0.expect(own, Comparison { place, saved, asked, advice: ADVICE })
     }
 
     /// Logs that the run resumes from this folder.

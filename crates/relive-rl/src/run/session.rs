@@ -225,7 +225,8 @@ impl Session {
 }
 
 impl Drop for Session {
-    /// Ends the waits of the plan's threads at the tables, so that the plan can end the threads.
+    /// Ends the plan's threads. In a run with workers elsewhere they never wait at a table for long, and end before the
+    /// tables close; otherwise closing the tables ends their waits.
     fn drop(&mut self) {
         // Has no effect if the run has ended normally.
         self.crew.team().into_iter().for_each(|team| team.fail("the run ended with an error"));
