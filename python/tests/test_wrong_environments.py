@@ -242,5 +242,5 @@ def test_checkpoints_of_another_run_are_refused_naming_the_argument(tmp_path: An
         pass
 
     rl.run(Saved(TRANSITIONS), "catch/0", steps=50, checkpoint_dir=tmp_path / "run")
-    with pytest.raises(ValueError, match=r"another folder for checkpoints \(checkpoint_dir=\)$"):
+    with pytest.raises(ValueError, match=r"another folder for checkpoints to begin a new run \(checkpoint_dir=\)$"):
         rl.run(Saved(TRANSITIONS), "catch/0", steps=50, seed=7, checkpoint_dir=tmp_path / "run")
