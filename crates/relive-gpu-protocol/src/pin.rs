@@ -19,7 +19,7 @@ pub enum RowState {
 /// A row's state and generation, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Who can use the row.
+    /// The state of the row.
     pub state: RowState,
     /// The number of the row's trajectory.
     pub generation: u64,

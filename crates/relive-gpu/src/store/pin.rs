@@ -48,8 +48,8 @@ impl Reader {
         self.pin_all(indices, false)
     }
 
-    /// Makes the next request to each store on another machine open a new connection, because an earlier one failed. A
-    /// network that fails often takes several connections with it. Trajectories that are already pinned stay pinned.
+    /// Makes the next request to each store on another machine open a new connection, because an earlier one failed: the
+    /// connections to the other stores have often failed, too. Trajectories that are already pinned stay pinned.
     pub fn reconnect(&self) {
         for place in self.places() {
             if let StorePlace::Remote(peer) = place {
