@@ -4,7 +4,7 @@ use relive_table::Sampled;
 use relive_tensor::{Column, ColumnLayout, DType, Shape};
 
 use super::BatchError;
-use super::kind::{Kind, Piece, STAGE, touch};
+use super::kind::{Kind, Piece, STAGE, prefetch};
 
 /// Sampled items as columns `[samples, rows, ..cell]`. Data is decoded only on request.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ impl Batch {
 
     fn plan(&mut self, samples: &[Sampled]) -> Result<(), BatchError> {
         for (stage, first) in samples.chunks(STAGE).zip((0..).step_by(STAGE)) {
-            touch(stage);
+            prefetch(stage);
             for (sample, number) in stage.iter().zip(first..) {
                 self.add(samples, sample, number)?;
             }

@@ -4,11 +4,10 @@
 //! Items, the chunks to which they refer, and the chunks' bytes are scattered in memory. References between them are
 //! followed for several items at once, in tight loops, so that as many loads as possible are in flight.
 
-use std::hint::black_box;
 use std::sync::Arc;
 
 use relive_table::Sampled;
-use relive_tensor::Chunk;
+use relive_tensor::{Chunk, prefetch_value};
 
 use super::part::Part;
 
@@ -144,13 +143,10 @@ pub(crate) const STAGE: usize = 256;
 const TOUCHED_CHUNKS: usize = 4;
 
 /// Prefetches the references to samples' chunks, and then the chunks.
-pub(crate) fn touch(samples: &[Sampled]) {
-    for sample in samples {
-        black_box(sample.item.trajectory.chunks().first().map(Arc::as_ptr));
-    }
+pub(crate) fn prefetch(samples: &[Sampled]) {
+    samples.iter().for_each(|sample| prefetch_value(&*sample.item));
     for chunk in samples.iter().flat_map(|sample| sample.item.trajectory.chunks().iter().take(TOUCHED_CHUNKS))
     {
-        // The first and the last field that are read later; they are in two cache lines.
-        black_box((chunk.num_columns(), chunk.is_delta_encoded()));
+        prefetch_value(&**chunk);
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of one tensor, and the decoding of many parts side by side.
 
-use relive_tensor::{ChunkFault, EncodedTensor, touch, touch_starts};
+use relive_tensor::{ChunkFault, EncodedTensor, prefetch_payloads, prefetch_starts};
 use smallvec::SmallVec;
 
 /// The number of parts decoded side by side: enough for many memory requests in parallel, and few enough that small
@@ -43,7 +43,7 @@ impl<'a, 'o> Staged<'a, 'o> {
     }
 
     fn copy_all(&mut self) {
-        touch(self.rows.iter().copied());
+        prefetch_payloads(self.rows.iter().copied());
         for (rows, place) in self.rows.drain(..).zip(self.rows_places.drain(..)) {
             // Rows and destinations have equal lengths by construction.
             if rows.len() == place.len() {
@@ -53,9 +53,9 @@ impl<'a, 'o> Staged<'a, 'o> {
     }
 
     fn decode_all(&mut self) -> Result<(), ChunkFault> {
-        touch_starts(self.parts.iter().map(|part| part.tensor.payload.as_ref()));
+        prefetch_starts(self.parts.iter().map(|part| part.tensor.payload.as_ref()));
         let stored: Stage<Stored<'_>> = self.parts.iter().map(Part::stored).collect();
-        touch(stored.iter().map(|stored| stored.bytes()));
+        prefetch_payloads(stored.iter().map(|stored| stored.bytes()));
         for ((part, stored), place) in self.parts.iter().zip(stored).zip(self.parts_places.drain(..)) {
             match stored {
                 Stored::Plain(rows) if rows.len() == place.len() => place.copy_from_slice(rows),

@@ -1,4 +1,3 @@
-#![forbid(unsafe_code)]
 //! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without I/O, async code or a clock.
 //!
 //! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of
@@ -32,10 +31,10 @@ mod element;
 mod layout;
 pub mod limits;
 mod nest;
+mod prefetch;
 mod shape;
 mod spec;
 mod tensor;
-mod touch;
 mod trajectory;
 
 pub use accounts::{Account, AccountSnapshot, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
@@ -52,10 +51,10 @@ pub use dtype::{DType, UnknownDType};
 pub use element::{Element, F8E4M3Fn, F8E5M2};
 pub use layout::ColumnLayout;
 pub use nest::{Leaves, Nest, NestError, Path, PathPart};
+pub use prefetch::{prefetch, prefetch_payloads, prefetch_starts, prefetch_value};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};
-pub use touch::{touch, touch_starts};
 pub use trajectory::{
     Column, ColumnSpan, MAX_PACKED_BYTES, MAX_ROW_BYTES, OnlySlice, Row, RowLayout, Slice, Trajectory,
     TrajectoryBuilder, TrajectoryError,

@@ -38,9 +38,7 @@ impl TableCore {
             }
             let mut stage = stage.into_iter();
             accepted = self.change(|change| {
-                if keys.len() > 1 {
-                    change.state.table.expect_inserts(&keys);
-                }
+                change.state.table.expect_inserts(&keys);
                 for item in stage.by_ref() {
                     let key = item.key;
                     if change.insert(item, &origin)? {

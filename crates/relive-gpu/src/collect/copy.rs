@@ -125,7 +125,7 @@ fn copy_column(
         unsafe { valid.add(place).write(u32::try_from(span.count).unwrap_or(u32::MAX)) };
         let bytes = narrow(span.count * column.step_bytes);
         let source = source(column, row.row, span.begin);
-        // SAFETY: the steps are below the row's length, so they are within the table; the row is pinned, so nobody
+        // SAFETY: the steps are below the row's length, so they are within the table; the row is pinned, so nothing
         // writes to it.
         let steps = unsafe { std::slice::from_raw_parts(table.add(source), bytes) };
         if bytes == window_bytes && column.convert.is_none() {
@@ -173,16 +173,6 @@ fn prefetch(column: &ColumnPlan, table: *const u8, row: u64, span: &Span) {
     let begin = table.wrapping_add(source(column, row, span.begin));
     let bytes = narrow(span.count * column.step_bytes).min(AHEAD_BYTES);
     for line in (0..bytes).step_by(CACHE_LINE) {
-        touch_ahead(begin.wrapping_add(line));
+        relive_tensor::prefetch(begin.wrapping_add(line));
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-fn touch_ahead(address: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a prefetch reads nothing, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn touch_ahead(_: *const u8) {}

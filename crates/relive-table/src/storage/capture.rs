@@ -63,7 +63,7 @@ impl Capture {
         let left = self.left.clone();
         let items = left.as_ref().map_or(items, |contents| &contents.items);
         let walked = self.next..end;
-        items.touch(walked.clone());
+        items.prefetch_data(walked.clone());
         for slot in walked {
             let Some(record) = Slot::try_from(slot).ok().and_then(|slot| items.get(slot)) else { continue };
             if self.is_of_the_cut(record.data()) && !self.is_marked(slot) {

@@ -7,6 +7,7 @@ use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use relive_tensor::{prefetch, prefetch_value};
 
 use super::record::{Layouts, Record};
 use crate::item::ItemData;
@@ -17,6 +18,9 @@ const END: Slot = Slot::MAX;
 
 /// The seed of the key hash. It is fixed because a table's behavior must depend only on its inputs.
 const HASH_SEED: u64 = 0x5265_6c69_7665_2e31;
+
+/// The number of removals for which [`Items::prefetch_removals`] prefetches in advance.
+pub(crate) const REMOVALS_AHEAD: usize = 3;
 
 /// An entry that fills one cache line. The wrapper is aligned instead of the enum, because an aligned enum would need
 /// more room for its discriminant.
@@ -83,9 +87,21 @@ impl Items {
     }
 
     /// Prefetches the memory that [`find_hashed`](Self::find_hashed) reads.
-    pub(crate) fn touch_bucket(&self, hash: u64) {
-        let held = self.by_key.iter_hash(hash).next().and_then(|&slot| self.get(slot));
-        core::hint::black_box(held.map(|record| record.key));
+    pub(crate) fn prefetch_bucket(&self, hash: u64) {
+        if let Some(entry) = self.by_key.iter_hash(hash).next().and_then(|&slot| self.entry(slot)) {
+            prefetch(entry);
+        }
+    }
+
+    /// Prefetches the entries of slots.
+    pub(crate) fn prefetch_entries(&self, slots: impl Iterator<Item = Slot>) {
+        for entry in slots.filter_map(|slot| self.entry(slot)) {
+            prefetch(entry);
+        }
+    }
+
+    fn entry(&self, slot: Slot) -> Option<&CacheLine> {
+        self.entries.get(slot as usize)
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&Record> {
@@ -163,24 +179,26 @@ impl Items {
         self.entries.len()
     }
 
-    /// Prefetches the data that the records in some slots refer to, with overlapping loads. Incrementing their
-    /// reference counts one by one then does not wait for memory.
-    pub(crate) fn touch(&self, slots: Range<usize>) {
-        for record in self.records_in(slots) {
-            core::hint::black_box(Arc::strong_count(record.data()));
-        }
+    /// Prefetches the data that the records in some slots refer to. Incrementing their reference counts one by one then
+    /// does not wait for memory.
+    pub(crate) fn prefetch_data(&self, slots: Range<usize>) {
+        self.records_in(slots).for_each(|record| prefetch(Arc::as_ptr(record.data())));
     }
 
-    /// Prefetches some items, their chunks and their entries in the index by key.
-    pub(crate) fn touch_whole(&self, slots: &[Slot]) {
-        let records = || slots.iter().filter_map(|&slot| self.get(slot));
-        records().for_each(|record| self.touch_bucket(self.hash(record.key)));
-        records().for_each(|record| {
-            core::hint::black_box(Arc::strong_count(record.data()));
-        });
-        for chunk in records().flat_map(|record| record.data().trajectory.chunks().first()) {
-            core::hint::black_box((Arc::strong_count(chunk), chunk.is_held()));
+    /// Prefetches the memory that the next `count` removals, and those after them, will read. `slots` is the order of
+    /// removal. An item's entry refers to its data, its data to its chunks, and these to their frames; so that no
+    /// prefetch waits for another, each call prefetches the entries of items whose data is prefetched by the next call,
+    /// and so on.
+    pub(crate) fn prefetch_removals(&self, count: usize, slots: &[Slot]) {
+        let later = |ahead: usize| slots.iter().skip(ahead).take(count).copied();
+        let records = |ahead: usize| later(ahead).filter_map(|slot| self.get(slot));
+        self.prefetch_entries(later(REMOVALS_AHEAD));
+        records(2).for_each(Record::prefetch);
+        for record in records(1) {
+            self.prefetch_bucket(self.hash(record.key));
+            record.first_chunks().for_each(|chunk| prefetch_value(&**chunk));
         }
+        records(0).flat_map(Record::first_chunks).for_each(|chunk| chunk.prefetch_frame());
     }
 
     /// Iterates over the records in some slots, in order.

@@ -14,5 +14,6 @@ pub use common::Common;
 pub(crate) use common::Sequence;
 pub(crate) use contents::{Admitted, AdmittedMany, Contents};
 pub use freed::Freed;
+pub(crate) use items::REMOVALS_AHEAD;
 pub(crate) use record::{KindId, Record};
 pub(crate) use state::{Counters, State};

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use relive_tensor::{ColumnLayout, Row, RowLayout, Trajectory};
+use relive_tensor::{Chunk, ColumnLayout, Row, RowLayout, Trajectory, prefetch};
 
 use crate::item::{ItemData, ItemView};
 use crate::time::Timestamp;
+
+/// The largest number of an item's chunks that are prefetched.
+const PREFETCHED_CHUNKS: usize = 4;
 
 /// The number of a layout in its table's [`Layouts`]. Meaningless for an item that is not a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,6 +172,20 @@ impl Record {
     pub(crate) fn row<'a>(&'a self, layouts: &'a Layouts) -> Option<(&'a Row, &'a RowLayout, KindId)> {
         let row = self.row.as_ref()?;
         layouts.get(self.layout).map(|(layout, kind)| (row, layout, kind))
+    }
+
+    /// Iterates over the chunks that are worth prefetching: with more, the first would leave the cache before they are
+    /// used.
+    pub(crate) fn first_chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
+        self.data.trajectory.chunks().iter().take(PREFETCHED_CHUNKS)
+    }
+
+    /// Prefetches the memory to which this record refers.
+    pub(crate) fn prefetch(&self) {
+        prefetch(Arc::as_ptr(&self.data));
+        if let Some(row) = &self.row {
+            row.prefetch();
+        }
     }
 
     pub(crate) fn view(&self) -> ItemView<'_> {

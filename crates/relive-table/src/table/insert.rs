@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use crate::error::InsertError;
 use crate::item::{ItemData, NewItem};
 use crate::selector::{MAX_SIDE_BY_SIDE, PriorityError, Select, Slot};
-use crate::storage::{Admitted, Freed, State};
+use crate::storage::{Admitted, Freed, REMOVALS_AHEAD, State};
 use crate::table::Table;
 use crate::time::Timestamp;
 
@@ -69,12 +69,15 @@ impl Table {
     pub fn expect_inserts(&self, keys: &[u64]) {
         let State { config, contents, .. } = &self.state;
         let keys = keys.get(..MAX_SIDE_BY_SIDE).unwrap_or(keys);
-        keys.iter().for_each(|&key| contents.items.touch_bucket(contents.items.hash(key)));
+        keys.iter().for_each(|&key| contents.items.prefetch_bucket(contents.items.hash(key)));
         let over = (contents.items.len() + keys.len()) as u64;
         let leaving = usize::try_from(over.saturating_sub(config.max_size)).unwrap_or(usize::MAX);
-        let leaving: SmallVec<[Slot; MAX_SIDE_BY_SIDE]> =
-            contents.remover.next_to_leave(leaving.min(keys.len())).collect();
-        contents.items.touch_whole(&leaving);
+        let leaving = leaving.min(keys.len());
+        if leaving > 0 {
+            let wanted = (leaving + REMOVALS_AHEAD).min(MAX_SIDE_BY_SIDE);
+            let slots: SmallVec<[Slot; MAX_SIDE_BY_SIDE]> = contents.remover.next_to_leave(wanted).collect();
+            contents.items.prefetch_removals(leaving, &slots);
+        }
     }
 
     /// Checks that an item by itself does not exceed the table's bound. An item with an existing key always passes,

@@ -83,11 +83,11 @@ impl State {
         let sizes: SmallVec<[usize; 8]> =
             places.iter().map(|place| place.len() / rows.len().max(1)).collect();
         let mut copied = 0;
+        let mut following = rows.chunks(STAGE);
+        following.next().into_iter().for_each(prefetch);
         for stage in rows.chunks(STAGE) {
+            following.next().into_iter().for_each(prefetch);
             // Rows of chunks of different lengths differ in their layouts, although their columns are the same.
-            for (rows, layout) in with_one_layout(stage) {
-                layout.touch(&rows.iter().map(|(row, _)| *row));
-            }
             for (rows, layout) in with_one_layout(stage) {
                 for (column, (place, size)) in places.iter_mut().zip(&sizes).enumerate() {
                     let to = place.get_mut(copied * size..(copied + rows.len()) * size);
@@ -103,6 +103,7 @@ impl State {
     /// an early exit, so that the loads are independent.
     fn rows_of(&self, kind: KindId, picks: &[Pick]) -> Option<Vec<PlacedRow<'_>>> {
         let items = &self.contents.items;
+        items.prefetch_entries(picks.iter().map(|pick| pick.slot));
         let mut rows = Vec::with_capacity(picks.len());
         rows.extend(picks.iter().filter_map(|pick| {
             let (row, layout, other) = items.get(pick.slot)?.row(items.layouts())?;
@@ -131,6 +132,13 @@ impl State {
 
 /// A row and its layout.
 type PlacedRow<'a> = (&'a Row, &'a RowLayout);
+
+/// Prefetches the columns of rows.
+fn prefetch(rows: &[PlacedRow<'_>]) {
+    for (rows, layout) in with_one_layout(rows) {
+        layout.prefetch(&rows.iter().map(|(row, _)| *row));
+    }
+}
 
 /// Splits rows into runs of the same layout.
 fn with_one_layout<'a, 'b>(

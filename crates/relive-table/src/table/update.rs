@@ -79,7 +79,7 @@ impl State {
         let items = &self.contents.items;
         let hashes: SmallVec<[u64; MAX_SIDE_BY_SIDE]> =
             updates.iter().map(|&(key, _)| items.hash(key)).collect();
-        hashes.iter().for_each(|&hash| items.touch_bucket(hash));
+        hashes.iter().for_each(|&hash| items.prefetch_bucket(hash));
         let found = |(&hash, &(key, priority))| Some((items.find_hashed(hash, key)?, priority));
         hashes.iter().zip(updates).filter_map(found).unzip()
     }

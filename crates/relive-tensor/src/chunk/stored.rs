@@ -14,6 +14,7 @@ use crate::accounts::{self, Account, ChunkState, Counted, Ledger};
 use crate::codec::{Codec, strings};
 use crate::dtype::DType;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK, STRING_ELEMENT_BYTES};
+use crate::prefetch::prefetch;
 use crate::tensor::to_u64;
 
 /// The parts of a chunk before they are validated.
@@ -120,6 +121,13 @@ impl Chunk {
         }
         self.ledger = Some(ledger);
         self
+    }
+
+    /// Prefetches the beginning of the frame, with its reference count.
+    pub fn prefetch_frame(&self) {
+        if let FrameStorage::Fixed(frame) = &self.frame {
+            prefetch(Arc::as_ptr(frame));
+        }
     }
 
     /// Returns the key of the chunk.

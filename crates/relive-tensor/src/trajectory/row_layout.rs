@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::layout::ColumnLayout;
-use crate::touch::touch;
+use crate::prefetch::{prefetch, prefetch_payloads};
 
 /// The largest gap, in bytes, between columns that are prefetched together.
 const MAX_GAP: i64 = 16;
@@ -19,6 +19,11 @@ pub struct Row {
 }
 
 impl Row {
+    /// Prefetches the beginning of the row's block, with its reference count.
+    pub fn prefetch(&self) {
+        prefetch(Arc::as_ptr(&self.frame));
+    }
+
     /// Returns bytes whose position is relative to the row's.
     #[inline]
     fn bytes(&self, part: RowPart) -> Option<&[u8]> {
@@ -93,9 +98,9 @@ impl RowLayout {
     }
 
     /// Prefetches rows with this layout.
-    pub fn touch<'a>(&self, rows: &(impl Iterator<Item = &'a Row> + Clone)) {
+    pub fn prefetch<'a>(&self, rows: &(impl Iterator<Item = &'a Row> + Clone)) {
         for &span in &self.spans {
-            touch(rows.clone().filter_map(|row| row.bytes(span)));
+            prefetch_payloads(rows.clone().filter_map(|row| row.bytes(span)));
         }
     }
 

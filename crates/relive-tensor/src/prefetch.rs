@@ -1,0 +1,60 @@
+//! Prefetches memory, so that latencies overlap.
+//!
+//! A prefetch requests memory without waiting for it. A read would have the same effect, but the processor executes only
+//! a few dozen reads ahead of the oldest one that still waits for memory.
+#![expect(
+    unsafe_code,
+    reason = "the instruction takes an address; it reads nothing that a program could observe"
+)]
+
+/// The number of bytes in a cache line.
+const LINE_BYTES: usize = 64;
+
+/// The number of cache lines of a payload that are prefetched. The processor prefetches the rest itself.
+const PAYLOAD_LINES: usize = 8;
+
+/// Prefetches the cache line of an address, which may be any address.
+#[inline]
+pub fn prefetch<T: ?Sized>(address: *const T) {
+    let address = address.cast::<u8>();
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is a hint, which has no effect if the address is invalid.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: As above.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = address;
+}
+
+/// Prefetches all cache lines of a value.
+#[inline]
+pub fn prefetch_value<T>(value: &T) {
+    let start = std::ptr::from_ref(value).cast::<u8>();
+    for offset in (0..size_of::<T>()).step_by(LINE_BYTES) {
+        prefetch(start.wrapping_add(offset));
+    }
+}
+
+/// Prefetches only the beginnings of payloads, because most of the time is spent on address translation.
+pub fn prefetch_starts<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
+    payloads.for_each(|payload| prefetch(payload));
+}
+
+/// Prefetches payloads.
+pub fn prefetch_payloads<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
+    for payload in payloads {
+        for line in payload.chunks(LINE_BYTES).take(PAYLOAD_LINES) {
+            prefetch(line);
+        }
+        // A small payload may extend into the next cache line.
+        if let Some(last) = payload.last() {
+            prefetch(last);
+        }
+    }
+}
