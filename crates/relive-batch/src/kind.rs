@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
+use relive_prefetch::prefetch_value;
 use relive_table::Sampled;
-use relive_tensor::{Chunk, prefetch_value};
+use relive_tensor::Chunk;
 
 use super::part::Part;
 

@@ -1,6 +1,7 @@
 //! Rows of one tensor, and the decoding of many parts side by side.
 
-use relive_tensor::{ChunkFault, EncodedTensor, prefetch_payloads, prefetch_starts};
+use relive_prefetch::{prefetch_payloads, prefetch_starts};
+use relive_tensor::{ChunkFault, EncodedTensor};
 use smallvec::SmallVec;
 
 /// The number of parts decoded side by side: enough for many memory requests in parallel, and few enough that small

@@ -1,3 +1,4 @@
+#![forbid(unsafe_code)]
 //! Tensors, column chunks, codecs and trajectories: the data that Relive stores, without I/O, async code or a clock.
 //!
 //! A *step* of experience is a nest of tensors ([`Nest`]). Its flattened leaves are *columns*. Consecutive steps of
@@ -31,7 +32,6 @@ mod element;
 mod layout;
 pub mod limits;
 mod nest;
-mod prefetch;
 mod shape;
 mod spec;
 mod tensor;
@@ -51,7 +51,6 @@ pub use dtype::{DType, UnknownDType};
 pub use element::{Element, F8E4M3Fn, F8E5M2};
 pub use layout::ColumnLayout;
 pub use nest::{Leaves, Nest, NestError, Path, PathPart};
-pub use prefetch::{prefetch, prefetch_payloads, prefetch_starts, prefetch_value};
 pub use shape::{Shape, ShapeError};
 pub use spec::{Signature, TensorSpec};
 pub use tensor::{Tensor, TensorError};

@@ -8,10 +8,10 @@ use super::packages::Package;
 /// A layer and the crates of this workspace that it may import. Indirect layers are listed too if their types are part
 /// of a direct import's interface.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("relive-tensor", &[]),
-    ("relive-table", &["relive-tensor"]),
+    ("relive-tensor", &["relive-prefetch"]),
+    ("relive-table", &["relive-prefetch", "relive-tensor"]),
     ("relive-env", &["relive-tensor"]),
-    ("relive-batch", &["relive-table", "relive-tensor"]),
+    ("relive-batch", &["relive-prefetch", "relive-table", "relive-tensor"]),
     ("relive-engine", &["relive-table", "relive-tensor"]),
     ("relive-wire", &["relive-table", "relive-tensor"]),
     ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor"]),
@@ -146,12 +146,16 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-tensor",
         ],
     ),
+    ("relive-prefetch", &[]),
     ("relive-random", &[]),
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
     ("relive-cluster", &["relive-flow", "relive-transport"]),
     ("relive-gpu-protocol", &[]),
-    ("relive-gpu", &["relive-gpu-protocol", "relive-transport", "relive-wire", "relive-tensor"]),
+    (
+        "relive-gpu",
+        &["relive-gpu-protocol", "relive-prefetch", "relive-transport", "relive-wire", "relive-tensor"],
+    ),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (
         "relive",

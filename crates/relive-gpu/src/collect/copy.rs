@@ -173,6 +173,6 @@ fn prefetch(column: &ColumnPlan, table: *const u8, row: u64, span: &Span) {
     let begin = table.wrapping_add(source(column, row, span.begin));
     let bytes = narrow(span.count * column.step_bytes).min(AHEAD_BYTES);
     for line in (0..bytes).step_by(CACHE_LINE) {
-        relive_tensor::prefetch(begin.wrapping_add(line));
+        relive_prefetch::prefetch(begin.wrapping_add(line));
     }
 }

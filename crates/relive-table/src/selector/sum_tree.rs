@@ -1,6 +1,6 @@
 //! A tree of sums of weights, used to draw an index in proportion to its weight.
 
-use relive_tensor::prefetch_value;
+use relive_prefetch::prefetch_value;
 use smallvec::SmallVec;
 
 use super::MAX_SIDE_BY_SIDE;

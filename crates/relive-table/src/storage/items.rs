@@ -7,7 +7,7 @@ use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use relive_tensor::{prefetch, prefetch_value};
+use relive_prefetch::{prefetch, prefetch_value};
 
 use super::record::{Layouts, Record};
 use crate::item::ItemData;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use relive_tensor::{Chunk, ColumnLayout, Row, RowLayout, Trajectory, prefetch};
+use relive_prefetch::prefetch;
+use relive_tensor::{Chunk, ColumnLayout, Row, RowLayout, Trajectory};
 
 use crate::item::{ItemData, ItemView};
 use crate::time::Timestamp;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rand_core::Rng;
-use relive_tensor::{ResidenceGuard, prefetch, prefetch_value};
+use relive_prefetch::{prefetch, prefetch_value};
+use relive_tensor::ResidenceGuard;
 
 use crate::item::Sampled;
 use crate::selector::{Pick, Select, Slot};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use relive_prefetch::prefetch;
 use smallvec::SmallVec;
 
 use super::bytes::{ChunkBytes, FrameStorage, Movable};
@@ -14,7 +15,6 @@ use crate::accounts::{self, Account, ChunkState, Counted, Ledger};
 use crate::codec::{Codec, strings};
 use crate::dtype::DType;
 use crate::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK, STRING_ELEMENT_BYTES};
-use crate::prefetch::prefetch;
 use crate::tensor::to_u64;
 
 /// The parts of a chunk before they are validated.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use relive_prefetch::{prefetch, prefetch_payloads};
 use smallvec::SmallVec;
 
 use crate::layout::ColumnLayout;
-use crate::prefetch::{prefetch, prefetch_payloads};
 
 /// The largest gap, in bytes, between columns that are prefetched together.
 const MAX_GAP: i64 = 16;

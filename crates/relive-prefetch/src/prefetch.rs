@@ -1,7 +1,4 @@
-//! Prefetches memory, so that latencies overlap.
-//!
-//! A prefetch requests memory without waiting for it. A read would have the same effect, but the processor executes only
-//! a few dozen reads ahead of the oldest one that still waits for memory.
+//! The prefetches, of addresses, values and payloads.
 #![expect(
     unsafe_code,
     reason = "the instruction takes an address; it reads nothing that a program could observe"
@@ -56,5 +53,23 @@ pub fn prefetch_payloads<'a>(payloads: impl Iterator<Item = &'a [u8]>) {
         if let Some(last) = payload.last() {
             prefetch(last);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_address_and_any_payload_can_be_prefetched() {
+        for address in [0, 1, 63, 1 << 20, usize::MAX] {
+            prefetch(std::ptr::without_provenance::<u64>(address));
+        }
+        prefetch_value(&());
+        prefetch_value(&[7_u64; 100]);
+        let bytes = [1_u8; 1_000];
+        prefetch_starts([&bytes[..0], &bytes[3..]].into_iter());
+        prefetch_payloads([&bytes[..0], &bytes[..1], &bytes[1..]].into_iter());
+        assert_eq!(bytes, [1; 1_000], "a prefetch changes nothing");
     }
 }
