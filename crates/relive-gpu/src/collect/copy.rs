@@ -16,10 +16,11 @@ const PART_BYTES: u64 = 96 << 10;
 const PARTS_PER_THREAD: usize = 4;
 /// The number of rows for which spans are kept at a time.
 const BLOCK: usize = 64;
-/// The number of rows that are prefetched ahead of the copy.
-const AHEAD: usize = 8;
-/// The number of bytes of a row that are prefetched; the processor itself prefetches the following ones.
-const AHEAD_BYTES: usize = 512;
+/// The number of bytes that are prefetched ahead of the copy: enough for all memory requests that can be in flight, and
+/// little enough to stay in the first-level cache.
+const AHEAD_BYTES: usize = 8 << 10;
+/// The largest number of bytes of a row that are prefetched; the processor itself prefetches the following ones.
+const ROW_AHEAD_BYTES: usize = 2 << 10;
 const CACHE_LINE: usize = 64;
 
 /// The output of a collection.
@@ -98,6 +99,12 @@ fn window_bytes(column: &ColumnPlan) -> usize {
     narrow(column.length * column.output_step_bytes)
 }
 
+/// Returns the number of rows that are prefetched ahead of the copy.
+fn rows_ahead(column: &ColumnPlan) -> usize {
+    let row_bytes = narrow(column.length * column.step_bytes);
+    AHEAD_BYTES / row_bytes.clamp(CACHE_LINE, ROW_AHEAD_BYTES)
+}
+
 /// Copies one window of a few rows to their places in the column that starts at `output`.
 fn copy_column(
     column: &ColumnPlan,
@@ -109,13 +116,13 @@ fn copy_column(
 ) -> u64 {
     let mut copied = 0;
     let window_bytes = window_bytes(column);
-    let ahead = AHEAD.min(rows.len());
+    let ahead = rows_ahead(column).min(rows.len());
     for (row, span) in rows[..ahead].iter().zip(spans) {
         prefetch(column, table, row.row, span);
     }
     for (at, (row, span)) in rows.iter().zip(spans).enumerate() {
-        if let Some(next) = rows.get(at + AHEAD) {
-            prefetch(column, table, next.row, &spans[at + AHEAD]);
+        if let Some(next) = rows.get(at + ahead) {
+            prefetch(column, table, next.row, &spans[at + ahead]);
         }
         let place = narrow(row.at);
         // SAFETY: the plan's memory has a window for each of its rows, and only this part uses the window of this row.
@@ -171,8 +178,10 @@ fn pad(element: &[u8], padding: &mut [u8]) {
 /// Prefetches a row's memory.
 fn prefetch(column: &ColumnPlan, table: *const u8, row: u64, span: &Span) {
     let begin = table.wrapping_add(source(column, row, span.begin));
-    let bytes = narrow(span.count * column.step_bytes).min(AHEAD_BYTES);
-    for line in (0..bytes).step_by(CACHE_LINE) {
-        relive_prefetch::prefetch(begin.wrapping_add(line));
+    let bytes = narrow(span.count * column.step_bytes).min(ROW_AHEAD_BYTES);
+    // The first and the last cache line contain bytes of other windows.
+    let before = begin.addr() % CACHE_LINE;
+    for line in (0..before + bytes).step_by(CACHE_LINE) {
+        relive_prefetch::prefetch(begin.wrapping_sub(before).wrapping_add(line));
     }
 }
