@@ -59,7 +59,8 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u32(&mut self, name: &str) -> Result<u32> {
         let value = self.u64()?;
-        u32::try_from(value).map_err(|_| self.corrupt(&format!("{name} is {value}: it has 32 bits")))
+        u32::try_from(value)
+            .map_err(|_| self.corrupt(&format!("{name} is {value}, but it must fit in 32 bits")))
     }
 
     /// Returns a count of records of `bytes_each` bytes. Checks that the records exist before memory is allocated for

@@ -126,9 +126,11 @@ impl<S: Share> pulp::NullaryFnOnce for Searches<'_, S> {
         for places in self.places.chunks(TOGETHER) {
             for (search, (place, _)) in searches.iter_mut().zip(places) {
                 *search = self.sums.to_tile::<S>(self.starts, *place, &mut cursor);
+                self.sums.prefetch_runs(search);
             }
             for search in &mut searches[..places.len()] {
                 *search = self.sums.to_run::<S>(*search);
+                search.prefetch(masses);
             }
             for (search, (_, position)) in searches.iter().zip(places) {
                 let local = Sums::to_index(masses, self.share, *search);

@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(grid.exponent(), 30);
         assert_eq!(grid.units(1024.0), 1 << 40);
         assert_eq!(grid.units(0.0), 0);
-        assert_eq!(grid.units(1e-30), 1, "what is positive can be drawn");
+        assert_eq!(grid.units(1e-30), 1, "any positive weight can be drawn");
         assert_eq!(grid.units(1.5), 3 << 29);
         assert_eq!(grid.units(2.5 * 2f32.powi(-30)), 2, "ties go to the even number");
         assert_eq!(grid.resolution(), 2f64.powi(-30));

@@ -59,7 +59,7 @@ pub(crate) fn smallest(
     });
     first(&mut found, count);
     for candidate in &mut found {
-        #[expect(clippy::cast_possible_truncation, reason = "an index of this rank, which is in memory")]
+        #[expect(clippy::cast_possible_truncation, reason = "the indices of this rank fit in memory")]
         let local = (candidate.index - weights.config().first) as usize;
         candidate.units = grid.units(masses[local]);
     }

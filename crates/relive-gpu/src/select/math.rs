@@ -4,7 +4,7 @@
 //! additions, subtractions, multiplications and divisions of f64, which IEEE 754 rounds the same everywhere.
 //! `kernels/math.cuh` has the same operations in the same order, with instructions that a compiler must not fuse.
 
-#![expect(clippy::unreadable_literal, reason = "constants in the digits that name one f64 each")]
+#![expect(clippy::unreadable_literal, reason = "each constant has the digits that identify one f64")]
 
 use std::f64::consts::{LN_2, LOG2_E, SQRT_2};
 
@@ -103,7 +103,7 @@ pub fn power(base: f32, exponent: f32) -> f32 {
         return base;
     }
     let power = exp2(f64::from(exponent) * log2(f64::from(base)));
-    #[expect(clippy::cast_possible_truncation, reason = "the rounding that is meant")]
+    #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
     let rounded = power as f32;
     rounded.max(f32::MIN_POSITIVE)
 }
@@ -152,7 +152,7 @@ mod tests {
             let base = f32::from(step) * 0.013;
             for exponent in [0.0, 0.4, 0.5, 0.6, 0.7, 1.0, 2.5] {
                 let exact = f64::from(base).powf(f64::from(exponent));
-                #[expect(clippy::cast_possible_truncation, reason = "the rounding that is compared")]
+                #[expect(clippy::cast_possible_truncation, reason = "the test compares this rounding")]
                 let rounded = exact as f32;
                 let ours = power(base, exponent);
                 let distance = (i64::from(ours.to_bits()) - i64::from(rounded.to_bits())).abs();

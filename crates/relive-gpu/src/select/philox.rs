@@ -49,7 +49,7 @@ fn wide_product(a: u32, b: u32) -> (u32, u32) {
     (high_word(product), low_word(product))
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the low half of 64 bits is what is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "only the low half of the 64 bits is wanted")]
 #[inline(always)]
 pub(crate) fn low_word(value: u64) -> u32 {
     value as u32
@@ -107,7 +107,7 @@ impl Numbers {
     /// Computes the words of the indices `4 * first_block ..`, as many as fit into `words`. Computes whole blocks, so
     /// that loops are vectorized.
     #[inline(always)]
-    #[expect(clippy::needless_range_loop, reason = "a lane of four arrays at once")]
+    #[expect(clippy::needless_range_loop, reason = "each iteration uses one lane of four arrays")]
     pub(crate) fn words<const BLOCKS: usize>(
         &self,
         stream: Stream,

@@ -53,7 +53,7 @@ fn scan_aligned(numbers: &Numbers, first: u64, masses: &[f32], smallest: &mut Sm
         let latest = f64::from_bits(smallest.ceiling().min(f64::INFINITY.to_bits()));
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "infinite where it is too large, which rejects nothing"
+            reason = "a value that is too large becomes infinite, which rejects nothing"
         )]
         let bound = (latest * 16_777_216.0 * ROOM) as f32;
         let (blocks, rest) = masses.as_chunks::<4>();

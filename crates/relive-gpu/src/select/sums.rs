@@ -124,6 +124,14 @@ impl Sums {
         Search { first: cursor.tile, rest: place - cursor.start }
     }
 
+    /// Prefetches the sums that [`to_run`](Self::to_run) reads.
+    #[inline(always)]
+    pub(crate) fn prefetch_runs(&self, search: &Search) {
+        let first = search.first * RUNS_PER_TILE;
+        let runs = self.runs.get(first..self.runs.len().min(first + RUNS_PER_TILE));
+        relive_prefetch::prefetch_payloads(runs.map(bytemuck::cast_slice).into_iter());
+    }
+
     /// Continues a search from a tile to a run.
     #[inline(always)]
     pub(crate) fn to_run<S: Share>(&self, mut search: Search) -> Search {
@@ -168,6 +176,14 @@ impl Sums {
 pub(crate) struct Search {
     first: usize,
     rest: u64,
+}
+
+impl Search {
+    /// Prefetches the masses that [`Sums::to_index`] reads.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, masses: &[f32]) {
+        relive_prefetch::prefetch(masses.as_ptr().wrapping_add(self.first));
+    }
 }
 
 /// A tile, and its start in the whole mass. For sorted draws, the next draw is only a few tiles further on.

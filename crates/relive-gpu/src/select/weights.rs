@@ -48,7 +48,7 @@ impl WeightsConfig {
         if self.capacity == 0 || end.is_none_or(|end| end > self.total_capacity) {
             let Self { capacity, total_capacity, first, .. } = self;
             return Err(Error::invalid(format!(
-                "{capacity} indices from index {first} on, of {total_capacity} in total; there must be at \
+                "{capacity} indices starting at index {first}, of {total_capacity} in total; there must be at \
                  least one, and all must be below the total"
             )));
         }
@@ -153,7 +153,7 @@ impl Weights {
 
     /// Returns the sum of all masses, rounded to f64.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "for people; draws are by whole units")]
+    #[expect(clippy::cast_precision_loss, reason = "the sum is only for display; draws use whole units")]
     pub fn mass(&self) -> f64 {
         self.units.total() as f64 * self.grid.resolution()
     }
@@ -167,7 +167,7 @@ impl Weights {
     pub fn update(&mut self, indices: &[u64], weights: &[f32]) -> Result<()> {
         check_update(&self.config, indices, weights)?;
         for (index, weight) in indices.iter().zip(weights) {
-            #[expect(clippy::cast_possible_truncation, reason = "below the capacity, which is in memory")]
+            #[expect(clippy::cast_possible_truncation, reason = "the number is below the capacity")]
             self.set((index - self.config.first) as usize, *weight);
         }
         Ok(())
