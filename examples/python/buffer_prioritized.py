@@ -1,9 +1,8 @@
 """Prioritized replay in a buffer in the process, which computes the importance weights.
 
 The data consists of pairs (x, y) with y = w·x; the x of a few rare pairs is on an axis that no other pair uses. With
-priorities
-|error|, the rare pairs are sampled often, and the weights of the batch keep the fit unbiased (Schaul et al., 2016).
-With Stable-Baselines3 or torchrl this is `PrioritizedReplayBuffer`; here it is an argument.
+priorities |error|, the rare pairs are sampled often, and the weights of the batch keep the fit unbiased (Schaul et al.,
+2016). With Stable-Baselines3 or torchrl this is `PrioritizedReplayBuffer`; here, it is one argument: `prioritized`.
 """
 
 import numpy as np

@@ -81,7 +81,7 @@ def main():
             worst_lag = max(worst_lag, improve(policy, data))
             if update % 50 == 0:
                 print(f"update {update}: mean reward {data['reward'].mean():.2f}")
-    for actor in actors:  # leaving the server's block stopped it, which ended the actors' waits
+    for actor in actors:  # leaving the `with` block has stopped the server, which ended the actors' waits
         actor.join()
     print(f"{sum(played)} unrolls were played and {len(seen)} learnt from, each once")
     print(f"the oldest was played {worst_lag} improvements before it was learnt from")

@@ -66,7 +66,7 @@ def expect_like(first: Mapping[str, Any], step: Mapping[str, Any]) -> None:
     """Compares the specs of a step with the specs of the first step.
 
     Raises:
-      ValueError: other names, data types or shapes.
+      ValueError: different names, data types or shapes.
     """
     expect_columns(first.keys(), step)
     expected = dict(nest.flatten_with_path(first))
@@ -87,6 +87,6 @@ def _described(spec: ArraySpec) -> str:
 def _hint(path: nest.Path, first: ArraySpec, spec: ArraySpec) -> str:
     if spec.dtype == first.dtype:
         return "all steps must have the same shapes"
-    # Columns that start with whole numbers, such as rewards, usually receive fractions later.
+    # A column whose first value is an integer, such as a reward, often gets fractional values later.
     dtype = spec.dtype if spec.dtype.kind == "f" and first.dtype.kind != "f" else first.dtype
     return f"give all steps one data type, for example with np.{dtype}({path[-1]})"

@@ -41,7 +41,7 @@ class BufferTable:
         # types.
         self._is_checked = False
         # Whether the table has no signature, because its server was started before the first step. In this case, the
-        # writer would accept other names within nested columns, so this class compares them.
+        # writer would accept different names within nested columns, so this class compares them.
         self._is_unsigned = False
         self._nesting: Any = None
         # The number of steps that the writer retains; it is created with the server.
@@ -256,7 +256,7 @@ class BufferTable:
         return 0 if self._server is None else self._table.info.current_size
 
     def clear(self) -> None:
-        """Removes all items. The columns stay determined."""
+        """Removes all items. The buffer keeps its columns."""
         self.expect_open()
         self.flush()
         if self._server is not None:

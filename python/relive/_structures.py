@@ -33,8 +33,8 @@ class Structure:
         return self._fill[0]
 
     def pack(self, columns: Sequence[Any]) -> Any:
-        """Returns the columns in this structure, or as a list if a writer with different names wrote a different number
-        of columns.
+        """Returns the columns in this structure, or as a list if they differ in number because another writer used
+        different names.
 
         Raises ``ValueError`` if the signature ensures this structure.
         """

@@ -308,8 +308,8 @@ class ReplayBuffer:
         return self.server.listen(port, host=host, tls=tls, token=token, token_file=token_file)
 
     def clear(self) -> None:
-        """Removes all transitions and incomplete n-step windows, and resets the highest priority to 1. The names, data
-        types and shapes of steps remain determined."""
+        """Removes all transitions and incomplete n-step windows, and resets the highest priority to 1. Later steps must
+        still have the same names, data types and shapes."""
         self._table.clear()
         self._n_step, self._highest = self._windows(), 1.0
 

@@ -90,7 +90,7 @@ class Storage(TensorStorage):
 
         Raises:
           TypeError: the data is not a tensordict, or contains something other than tensors.
-          IndexError: indices that would be overwritten.
+          IndexError: the caller passed indices to overwrite.
         """
         if not set_cursor:
             raise IndexError("the transitions of a relive.torchrl.Storage are immutable; add new ones")

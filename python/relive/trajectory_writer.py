@@ -188,7 +188,7 @@ class TrajectoryWriter:
     def forget_columns(self) -> None:
         """Forgets all columns, so that the next step may have any structure, data types and shapes.
 
-        The episode continues. Items created before keep their steps. ``history`` starts anew.
+        The episode continues. Items created before keep their steps. ``history`` starts over.
 
         Raises:
           FailedPreconditionError: a step is open.

@@ -120,7 +120,7 @@ mod tests {
             (&memory.states[1].cell[..], &memory.states[1].hidden[..])
         );
         let second = memory.act(&network, &params, Inputs::Floats(&[1.0, 2.0]));
-        assert_eq!(second[..2], first[..2], "a row that has forgotten acts as at first");
-        assert_ne!(second[2..], first[2..], "a row that remembers does not");
+        assert_eq!(second[..2], first[..2], "a row whose state was reset acts as in its first step");
+        assert_ne!(second[2..], first[2..], "a row that keeps its state does not");
     }
 }

@@ -44,7 +44,7 @@ impl Losses {
     }
 
     /// Like [`note`](Self::note), but for a part that could not be read. A missing part counts as damage, whereas other
-    /// errors are not the fault of the file. If losses are being collected, both kinds are.
+    /// errors are not the fault of the file. If losses are being collected, both kinds are collected.
     pub(crate) fn unreadable(&mut self, file: &str, offset: u64, error: io::Error) -> Result<usize, Error> {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => self.damage(file, offset, "the file ends inside the record"),

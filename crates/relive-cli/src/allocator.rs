@@ -36,7 +36,7 @@ pub(crate) fn give_back_from_now_on() {
     }
 }
 
-#[expect(unsafe_code, reason = "the only way to the allocator's own function")]
+#[expect(unsafe_code, reason = "the allocator's own function is only available as C")]
 fn give_back() {
     // SAFETY: the call takes no pointers, is safe from any thread at any time, and does not touch memory in use.
     unsafe { libmimalloc_sys::mi_collect(false) };

@@ -34,8 +34,8 @@ pub(crate) struct Target {
 impl Target {
     /// Returns a client for this server, once a process listens there.
     ///
-    /// By default, clients wait for a server to start, which suits actors. A person, by contrast, should be told at
-    /// once that the server is not running.
+    /// By default, clients wait for a server to start, which suits actors. For a person, by contrast, the
+    /// command should fail at once if the server is not running.
     pub(crate) async fn connect(&self) -> Result<Client> {
         let client = self.client()?;
         let hosts: Vec<&str> = client.address().split(',').map(host_and_port).collect();

@@ -156,7 +156,7 @@ pub(crate) fn time(duration: Duration) -> String {
 /// Returns a point in time, such as `2026-11-20 11:16:35 UTC`.
 pub(crate) fn utc(time: Timestamp) -> String {
     let (seconds, _) = time.to_parts();
-    let at = DateTime::from_timestamp(seconds, 0).expect("64 bits of nanoseconds end in the year 2262");
+    let at = DateTime::from_timestamp(seconds, 0).expect("64-bit nanoseconds end in the year 2262");
     at.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 

@@ -109,7 +109,7 @@ impl Proposal {
         let table = &self.table;
         match kept {
             Ok(true) => {}
-            Ok(false) => tracing::debug!(%table, "the table has other names for its columns"),
+            Ok(false) => tracing::debug!(%table, "the table has different names for its columns"),
             Err(error) => tracing::debug!(%table, %error, "could not name the columns of a table"),
         }
     }

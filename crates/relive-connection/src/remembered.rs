@@ -78,7 +78,7 @@ mod tests {
         let remembered = Remembered::default();
         assert_eq!(remembered.update(&info(1, 5)), []);
         assert_eq!(remembered.update(&info(1, 3)), [], "the table was reset");
-        assert_eq!(remembered.update(&info(2, 3)), [], "it was restarted with what it had");
+        assert_eq!(remembered.update(&info(2, 3)), [], "it was restarted with all of its items");
         let lost = [("t".to_owned(), 0, 3)];
         assert_eq!(remembered.update(&info(3, 0)), lost);
         assert_eq!(remembered.update(&info(3, 0)), [], "it is reported once");

@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(changed(0.0), 0);
         assert!(
             (500..700).contains(&changed(0.2)),
-            "three of four random actions are others: {}",
+            "three of four random actions differ from the given one: {}",
             changed(0.2)
         );
     }

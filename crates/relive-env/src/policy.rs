@@ -98,7 +98,7 @@ pub(crate) fn within(value: f64, low: f64, high: f64) -> f32 {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "numbers are within the bounds of their type"
+    reason = "numbers are within the range of their type"
 )]
 fn write(dtype: DType, element: &mut [u8], low: f64, high: f64, stream: &mut Generator) -> Option<()> {
     let mut whole = |least: f64, greatest: f64| {

@@ -158,7 +158,7 @@ impl<'a> State<'a> {
         };
         match self.0 {
             Direction::Write(_) => Ok(()),
-            Direction::Read { short: true, .. } => wrong("too few bytes, or other values".to_owned()),
+            Direction::Read { short: true, .. } => wrong("too few bytes, or invalid values".to_owned()),
             Direction::Read { rest: [], .. } => Ok(()),
             Direction::Read { rest, .. } => wrong(format!("{} extra bytes", rest.len())),
         }

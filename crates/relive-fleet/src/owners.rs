@@ -70,9 +70,9 @@ mod tests {
         owners.note(other, 4);
         assert_eq!((owners.find(7), owners.find(other)), (None, Some(4)));
         owners.note(0, 1);
-        assert_eq!(owners.find(0), Some(1), "the key 0 is a key like any other");
+        assert_eq!(owners.find(0), Some(1), "key 0 is an ordinary key");
         owners.note(9, u32::MAX);
-        assert_eq!(owners.find(9), None, "a number without room is not remembered");
+        assert_eq!(owners.find(9), None, "a server number that does not fit is not stored");
     }
 
     #[test]

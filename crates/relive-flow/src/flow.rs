@@ -163,7 +163,7 @@ impl<T: 'static> Flow<T> {
     /// continues with the next item.
     #[expect(
         clippy::should_implement_trait,
-        reason = "a flow is turned into an iterator, whose methods are those of iterators"
+        reason = "a flow is not an iterator; `into_iter` converts it to one"
     )]
     pub fn next(&mut self) -> Option<Result<T>> {
         self.next_until(None, false)

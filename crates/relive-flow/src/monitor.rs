@@ -34,8 +34,8 @@ use crate::node::Node;
 #[derive(Clone)]
 pub struct Monitor(Arc<Node>);
 
-/// An operator of a graph. The same operator of several shards is listed once. The counts of a restarted shard start
-/// again from 0.
+/// An operator of a graph. The corresponding operators of several shards are listed as one. The counts of a restarted
+/// shard start again from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperatorStatus {
     /// The operator's name.

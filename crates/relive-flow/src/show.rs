@@ -7,8 +7,9 @@ use crate::graph::{Operator, operators};
 
 impl<T> Flow<T> {
     /// Returns the graph as text, with one operator per line: its number, its name, the operators from which it pulls,
-    /// and the number of its items so far. The same operator of several shards has one line, with the sum of the items.
-    /// A shard creates its operators when it starts, at the first pull; before that, they are not shown.
+    /// and the number of its items so far. The corresponding operators of several shards share one line, with the sum
+    /// of their items. A shard creates its operators when it starts, at the first pull; before that, they are not
+    /// shown.
     ///
     /// ```
     /// use relive_flow::{Flow, Order};

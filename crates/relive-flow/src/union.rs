@@ -114,7 +114,7 @@ impl<T> Union<T> {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
-                    reason = "it is positive, and saturates"
+                    reason = "the number is positive, and the cast saturates"
                 )]
                 let items = (times as u32).saturating_add(u32::from(more));
                 RemainingTurn { items, waits: true }
@@ -211,9 +211,9 @@ impl<T: Send + 'static> Flow<T> {
     /// Merges all flows in this order. The result ends when all flows have ended. From now on, the flows share their
     /// [`Metrics`](crate::Metrics), and the sources of each flow are numbered after those of the flows before it.
     ///
-    /// The turn of a flow also ends if the flow waits only for parts of the graph that the same thread pulls, as a
-    /// [copy](Self::duplicate) does that is ahead of another copy in this union. In the first round, parts that nothing
-    /// has pulled so far count as such.
+    /// The turn of a flow also ends if the flow waits only for parts of the graph that the same thread pulls, like a
+    /// [copy](Self::duplicate) that is ahead of another copy in this union. In the first round, parts that nothing has
+    /// pulled so far count as such.
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.

@@ -19,7 +19,7 @@ pub const ANSWER_COLUMNS: usize = 1024;
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct Slot {
-    /// The identity of the writer, or a value that says that the slot is unclaimed or was left.
+    /// The identity of the writer, or a value that indicates that the slot is unclaimed or was left.
     pub claim: AtomicU64,
     /// Even in the writer's turn, odd in the controller's.
     pub turn: AtomicU32,

@@ -34,7 +34,7 @@ impl<'a> Cursor<'a> {
     /// Reads the next `N` bytes.
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N)?;
-        Ok(bytes.try_into().expect("take gives as many as were asked for"))
+        Ok(bytes.try_into().expect("`take` returns as many bytes as requested"))
     }
 
     pub(crate) fn u32(&mut self) -> Result<u32> {

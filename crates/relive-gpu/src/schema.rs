@@ -134,7 +134,7 @@ impl Schema {
     pub fn position(&self, name: &str) -> Result<usize> {
         self.columns.iter().position(|column| column.name == name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
-            Error::not_found(format!("there is no column {name:?}; there are {names:?}"))
+            Error::not_found(format!("there is no column {name:?}; the columns are {names:?}"))
         })
     }
 

@@ -47,7 +47,7 @@ impl Background {
     }
 
     fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("it is there until this is dropped")
+        self.runtime.as_ref().expect("the runtime exists until this is dropped")
     }
 
     /// Starts listening, so that the address is known before the tables exist. Do not call it on a Tokio runtime.

@@ -1,5 +1,8 @@
 //! The allocator of Rust's memory. Python and numpy use their own allocators.
-#![expect(unsafe_code, reason = "an allocator is; this one asks mimalloc for every block")]
+#![expect(
+    unsafe_code,
+    reason = "`GlobalAlloc` is an unsafe trait; this allocator gets every block from mimalloc"
+)]
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ops::Range;

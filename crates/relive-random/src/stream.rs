@@ -63,7 +63,7 @@ impl Stream {
     ///
     /// # Panics
     /// If `bound` is 0.
-    #[expect(clippy::cast_possible_truncation, reason = "the high and the low half of a product")]
+    #[expect(clippy::cast_possible_truncation, reason = "the high and the low half of a product are wanted")]
     pub fn below(&mut self, bound: usize) -> usize {
         assert!(bound > 0, "there is no number below 0");
         let bound = bound as u64;

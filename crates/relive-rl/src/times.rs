@@ -149,7 +149,7 @@ mod tests {
         shared.add(Part::Learn, Duration::from_millis(500));
         shared.add(Part::Save, Duration::from_millis(250));
         times.merge(&shared.take());
-        assert_eq!(shared.so_far(), Times::default(), "what was taken is not there any more");
+        assert_eq!(shared.so_far(), Times::default(), "times that were taken are gone");
         let expected = BTreeMap::from([("learn".to_owned(), 2.0), ("save".to_owned(), 0.25)]);
         assert_eq!(times.seconds(), expected);
         let (bytes, mut back) = (state::save(|state| times.visit(state)), Times::default());

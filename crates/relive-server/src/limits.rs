@@ -117,8 +117,9 @@ pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// history.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
-/// The number of bytes in chunks for later items up to which a stream is still read when the server's memory is full.
-/// It is enough for one item whose chunks are in a separate request, because only that item could free these chunks.
+/// The maximum size of a stream's chunks for later items that do not count as used memory when the server decides
+/// whether to read the stream. It is enough for one item whose chunks are in a separate request, because only that item
+/// could free these chunks.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
 /// The maximum number of a stream's chunks that are checked against [`MAX_UNHELD_BYTES`]. The check is made every few

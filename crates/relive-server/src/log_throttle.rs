@@ -34,6 +34,6 @@ mod tests {
             throttle.is_due(began + later)
         });
         assert_eq!(due, [true, false, false, true, false, true]);
-        assert!(!throttle.is_due(began), "a clock that goes back is no reason");
+        assert!(!throttle.is_due(began), "a clock that goes backwards does not trigger a log entry");
     }
 }

@@ -53,7 +53,7 @@ fn item(key: u32) -> NewItem {
     let parts = encode_chunk(u64::from(key), range, &[row], false, Codec::Raw).expect("a row can be encoded");
     assert_eq!(parts.frame.len(), DATA_BYTES);
     let mut builder = TrajectoryBuilder::new();
-    let chunk = builder.chunk(Chunk::new(parts).expect("what was just encoded is valid").into());
+    let chunk = builder.chunk(Chunk::new(parts).expect("a chunk that was just encoded is valid").into());
     builder.begin_column(false);
     builder.slice(Slice { chunk, offset: 0, length: 1, index: 0 });
     let trajectory = builder.build().expect("the chunk has one row");

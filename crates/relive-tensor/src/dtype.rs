@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "each variant is the type that it is named after")]
+#[expect(missing_docs, reason = "the names of the variants are the names of the types")]
 pub enum DType {
     Float32,
     Float64,

@@ -18,7 +18,7 @@ pub fn chunk(key: u64, episode_id: u64, start: i32, rows: u16) -> Arc<Chunk> {
     let values: Vec<f32> = (0..rows).map(|row| first + f32::from(row)).collect();
     let column = Tensor::from_slice(&values, [u32::from(rows)]).expect("one float per row");
     let parts = encode_chunk(key, range, &[column], false, Codec::Raw).expect("floats can be encoded");
-    Arc::new(Chunk::new(parts).expect("what was just encoded is valid"))
+    Arc::new(Chunk::new(parts).expect("a chunk that was just encoded is valid"))
 }
 
 /// Returns a trajectory with one column that joins all rows of the chunks.

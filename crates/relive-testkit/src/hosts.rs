@@ -42,7 +42,7 @@ pub struct TwoHosts {
 impl TwoHosts {
     /// Creates two connected hosts. Returns `None`, with a message on stderr, if this process cannot create them: this
     /// requires root, the program `ip`, and a kernel with bridges.
-    #[expect(clippy::print_stderr, reason = "the reason why a test tests nothing is for whoever runs it")]
+    #[expect(clippy::print_stderr, reason = "the message explains to the user why the test is skipped")]
     pub fn connected() -> Option<TwoHosts> {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let hosts = TwoHosts { number: MADE.fetch_add(1, Ordering::Relaxed) };
@@ -142,7 +142,7 @@ impl TwoHosts {
     fn connect_far(&self, how: &[&str]) {
         let switch = self.name("switch");
         let command = [&["-n", &switch, "link", "set", Host::Far.name()], how].concat();
-        ip(&command).expect("who has made a switch may change it");
+        ip(&command).expect("the process that created a switch can change it");
     }
 }
 
@@ -177,7 +177,7 @@ impl Drop for NamespaceGuard {
 
 fn enter(namespace: &File) {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-        .expect("who has made a namespace may enter it, and leave it");
+        .expect("the process that created a namespace can enter and leave it");
 }
 
 impl Drop for TwoHosts {

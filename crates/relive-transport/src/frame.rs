@@ -228,8 +228,8 @@ impl Frames {
         (!self.descriptors.is_empty()).then(|| self.descriptors.remove(0))
     }
 
-    /// Waits for bytes and reads them, to collect `needed` bytes. For a frame that has begun, bytes must arrive within
-    /// a timeout.
+    /// Waits for bytes and reads them, to collect `needed` bytes. Once a frame has begun, its next bytes must arrive
+    /// within a timeout.
     async fn fill(&mut self, needed: usize, has_begun: bool) -> io::Result<usize> {
         loop {
             match self.writer.socket.try_read(self.ahead.spare_room(needed), &mut self.descriptors) {

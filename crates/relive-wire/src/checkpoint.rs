@@ -136,7 +136,7 @@ fn old_trajectory(
     let outside = || WireError::StoredItem {
         item,
         reason: format!(
-            "its {} rows from row {} on are outside of its {} chunks",
+            "its {} rows starting at row {} are outside of its {} chunks",
             range.length,
             range.offset,
             chunks.len()
@@ -342,7 +342,7 @@ mod tests {
         }
         assert!(read_item(&[0xff]).is_err() && read_table(&[0xff]).is_err());
         let message = PriorityTableCheckpoint::default();
-        assert!(table_from_wire(&message).is_err(), "a table without a limiter is none");
+        assert!(table_from_wire(&message).is_err(), "a table must have a limiter");
     }
 
     #[test]

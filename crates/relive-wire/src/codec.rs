@@ -58,7 +58,7 @@ mod tests {
             assert_eq!(from_wire(u64::try_from(to_wire(codec)).unwrap()), Some(codec));
         }
         assert_eq!((from_wire(4), from_wire(u64::MAX)), (None, None));
-        assert_eq!(to_wire(Codec::Snappy), 0, "what is not said is Snappy");
+        assert_eq!(to_wire(Codec::Snappy), 0, "Snappy is the default");
     }
 
     #[test]

@@ -166,7 +166,7 @@ mod tests {
         let mut request = vec![1 << 3 | 2];
         prost::encoding::encode_varint(300 << 20, &mut request);
         request.resize(request.len() + (300 << 20), 7);
-        check_insert(&request).expect("one large chunk is no description");
-        check_items(&request).expect("one large chunk is no description");
+        check_insert(&request).expect("the size of a chunk is not limited here");
+        check_items(&request).expect("the size of a chunk is not limited here");
     }
 }

@@ -68,7 +68,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class BC:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Transitions = rl.Transitions(batch_size=128, min_size=100)
     learning_rate: float = 1e-3

@@ -94,7 +94,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class DecisionTransformer:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Sequences = rl.Sequences(length=10, batch_size=128)
     target_return: float = 1.0

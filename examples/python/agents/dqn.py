@@ -64,7 +64,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class DQN:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Transitions = rl.Transitions(
         batch_size=128, samples_per_insert=64, min_size=1000, max_size=50_000, n_step=3, discount=0.99

@@ -175,7 +175,7 @@ class Learner:
 
 @dataclasses.dataclass(frozen=True)
 class PPO:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Rollouts = rl.Rollouts(steps=128, environments=8)
     discount: float = 0.98

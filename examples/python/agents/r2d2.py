@@ -123,7 +123,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class R2D2:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Sequences = rl.Sequences(
         length=20, period=10, batch_size=32, samples_per_insert=32, min_size=100, max_size=50_000, priority_exponent=0.6

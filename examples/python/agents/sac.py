@@ -77,7 +77,7 @@ class Learner(rlt.Learner):
 
     def __init__(self, settings: SAC, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
-        self.generator = torch.Generator().manual_seed(seed + 1)  # other numbers than those of the parameters
+        self.generator = torch.Generator().manual_seed(seed + 1)  # a different seed than the parameters'
         self.module, self.critics = Actor(spec, settings.width), Critics(spec, settings.width)
         self.target = copy.deepcopy(self.critics)
         self.log_temperature = nn.Parameter(torch.zeros(()))
@@ -107,7 +107,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class SAC:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Transitions = rl.Transitions(batch_size=256, min_size=500, max_size=1_000_000, discount=0.99)
     learning_rate: float = 1e-3

@@ -95,7 +95,7 @@ class Learner(rlt.Learner):
 
     def __init__(self, settings: Dreamer, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
-        self.generator = torch.Generator().manual_seed(seed + 1)  # other numbers than those of the parameters
+        self.generator = torch.Generator().manual_seed(seed + 1)  # a different seed than the parameters'
         self.settings, self.module = settings, WorldModel(spec, settings)
         self.critic = mlp(sum(self.module.sizes[:2]), settings.width, 1)
         self.target, self.scale = copy.deepcopy(self.critic), 1.0
@@ -181,7 +181,7 @@ class Learner(rlt.Learner):
 
 @dataclasses.dataclass(frozen=True)
 class Dreamer:
-    """The agent: its settings, and the creation of its parts."""
+    """The agent: its settings, and the methods that create its parts."""
 
     experience: rl.Sequences = rl.Sequences(length=10, batch_size=32, samples_per_insert=32, min_size=50, max_size=10_000)
     discount: float = 0.99

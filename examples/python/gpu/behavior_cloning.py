@@ -1,8 +1,8 @@
 """Behavioral cloning from a store of trajectories in shared memory.
 
-    python behavior_cloning.py                             # imitates who always catches the ball
-    python behavior_cloning.py CartPole-v1 --data FOLDER   # as `relive rl record` has recorded it
-    python behavior_cloning.py Hopper-v5 --data FILE.hdf5  # as D4RL has it; Gymnasium makes the environment
+    python behavior_cloning.py                             # imitates a player that always catches the ball
+    python behavior_cloning.py CartPole-v1 --data FOLDER   # a recording by `relive rl record`
+    python behavior_cloning.py Hopper-v5 --data FILE.hdf5  # a D4RL file; Gymnasium creates the environment
 
 The store draws episodes in proportion to their lengths and one step of each, so that all steps of the data are equally
 likely.

@@ -78,8 +78,8 @@ def mean_return(module: Transformer, environment: Any, settings: DecisionTransfo
 
 def main() -> None:
     parser = parser_of(__doc__, steps=500)
-    parser.add_argument("--length", type=int, default=10, help="most steps of an episode")
-    parser.add_argument("--target-return", type=float, default=1.0, help="which return it is told to reach")
+    parser.add_argument("--length", type=int, default=10, help="largest number of steps in an episode")
+    parser.add_argument("--target-return", type=float, default=1.0, help="the return that the policy aims for")
     options = parser.parse_args()
     torch.set_num_threads(1)
     environment = made(options.environment, options.seed)

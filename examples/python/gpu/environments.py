@@ -20,7 +20,7 @@ def made(name: str, seed: int) -> Any:
 
 def parser_of(description: str | None, *, steps: int) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("environment", nargs="?", default="catch/0", help="a native one, or one of Gymnasium")
+    parser.add_argument("environment", nargs="?", default="catch/0", help="a native or a Gymnasium environment")
     parser.add_argument("--data", help="anything that Store.insert_dataset takes by its path; some episodes are played unless given")
     parser.add_argument("--steps", type=int, default=steps, help="of the optimizer")
     parser.add_argument("--seed", type=int, default=1)

@@ -169,7 +169,7 @@ def _missing_table(server_address: bytes, table: bytes) -> bytes:
     """Returns the error text for an unknown table, or an empty text for an existing table."""
     with shutdown.calls:
         if shutdown.calls.are_ending:
-            # Not an empty dataset: one that is repeated would begin again and again.
+            # An error rather than an empty dataset, which `repeat()` would restart forever.
             return b"the program has ended"
         try:
             tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)

@@ -53,7 +53,7 @@ def episodes_of(data: Any, table: str | None, *, is_whole: bool = False) -> list
             episodes = [_of_recorded(episode) for episode in data]
         else:
             _expect_dataset(data)
-            # The columns determine the other required arrays.
+            # The store's columns determine which other arrays are required.
             arrays = rl.arrays_of(data, required=())
             if is_whole:
                 _expect_content(_names(data), {name.split("/")[0] for name in arrays})
@@ -72,7 +72,7 @@ def _naming_file(data: Any) -> Iterator[None]:
         if not isinstance(data, (str, os.PathLike)) or os.fsdecode(data) in str(error):
             raise
         if isinstance(error, OSError) and error.errno is not None:
-            # Its class and number say what happened.
+            # The exception's class and errno already identify the error.
             raise
         kind = OSError if isinstance(error, OSError) else InvalidArgumentError
         raise kind(f"{os.fsdecode(data)}: {error}") from error
@@ -99,7 +99,7 @@ def _names(data: Any) -> set[str]:
 
     def note(name: str) -> bool:
         names.add(name)
-        # The array itself is not wanted.
+        # Only the name is needed.
         return False
 
     if isinstance(data, (str, os.PathLike)):

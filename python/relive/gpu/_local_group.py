@@ -15,7 +15,8 @@ from relive.gpu._group import Group
 from relive.gpu._rendezvous import Rendezvous
 from relive.gpu._waits import log_long_wait
 
-# The size of a message precedes it. `_END` in place of a size precedes a last message, the reason why the group ends.
+# The size of a message precedes it. `_END` in place of a size precedes the last message, which gives the reason why the
+# group ends.
 _SIZE = struct.Struct("<Q")
 _END = (1 << 64) - 1
 _MAX_BYTES = 1 << 34
@@ -33,7 +34,7 @@ class LocalGroup(Group):
         logged to the logger ``relive``.
 
     Raises:
-      UnavailableError: a process already is this rank of a group with this name, or the name is too long.
+      UnavailableError: another process has this rank in a group with this name, or the name is too long.
       DeadlineExceededError: the other ranks do not arrive in time.
     """
 
@@ -106,7 +107,8 @@ class LocalGroup(Group):
         return answers
 
     def _arrived(self, deadline: float) -> dict[int, bytes]:
-        """Returns the messages of the other ranks. A rank that is readable again after its message has left."""
+        """Returns the messages of the other ranks. If a rank's socket becomes readable again after its message, the
+        rank has left."""
         arrived: dict[int, bytes] = {}
         # `poll`, unlike the default `epoll`, needs no system calls to begin and to end.
         with selectors.PollSelector() as ready:

@@ -45,7 +45,7 @@ class Rendezvous(NamedTuple):
         """Returns a socket that no other process can have as long as this one is open.
 
         Raises:
-          UnavailableError: a process already is this rank of the group, or the name is too long.
+          UnavailableError: another process has this rank in the group, or the name is too long.
         """
         return self._bound(f"/{self.rank}/{self.name}")
 
@@ -54,7 +54,7 @@ class Rendezvous(NamedTuple):
         ``peers`` has those ranks that must be informed.
 
         Raises:
-          InvalidArgumentError: a process is a rank of a group of another size.
+          InvalidArgumentError: a process is a rank of a group of a different size.
           UnavailableError: as for :meth:`claim`.
         """
         if self.rank > 0:

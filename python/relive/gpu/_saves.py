@@ -30,7 +30,7 @@ def agree_on_save(group: Group | None, folder: str | os.PathLike[str]) -> None:
     own = pathlib.Path(rank_folder(folder, (group.rank, group.ranks)))
     own.mkdir(parents=True, exist_ok=True)
     number = _checkpoint_number(own)
-    # The note is written first, and counts if the checkpoint is completed.
+    # The note is written first, and takes effect only once the checkpoint is complete.
     with open(own / f"{_SAVES}.tmp", "w", encoding="ascii") as file:
         json.dump({str(number): _save_of(own, number), str(number + 1): save}, file)
         file.flush()

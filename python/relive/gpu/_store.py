@@ -67,8 +67,8 @@ class Store(Readable):
 
     Raises:
       InvalidArgumentError: invalid columns or options.
-      UnavailableError: a live process has a store with this name; an object other than a store has this name, and stays
-        unchanged; not enough shared memory is available; or another rank has failed.
+      UnavailableError: the name belongs to a store of a live process, or to an object that is not a store, which is
+        left unchanged; not enough shared memory is available; or another rank has failed.
       DeadlineExceededError: another rank does not arrive in time.
       InternalError: the system denied the memory.
     """
@@ -192,8 +192,8 @@ class Store(Readable):
 
         Raises:
           UnavailableError: another process is saving there.
-          InvalidArgumentError: the folder has a checkpoint with other columns or another capacity, or its name is
-            empty.
+          InvalidArgumentError: the folder has a checkpoint with different columns or a different capacity, or its name
+            is empty.
           DataLossError: the folder's manifest is damaged; save into another folder, or remove this one.
           InternalError: a file cannot be written. The last checkpoint remains intact.
         """
@@ -245,8 +245,8 @@ class Store(Readable):
         """Copies a trajectory into the store. If the store is full, another trajectory is evicted.
 
         Args:
-          trajectory: for each column an array ``[length, …]`` of its data type, or a list, which is converted if the
-            conversion only rounds floats.
+          trajectory: for each column, an array ``[length, …]`` of the column's data type, or a list. Converting a list
+            may round floats, but must not change other values.
           weight: a finite, nonnegative number; a trajectory with weight 0 is kept, but never drawn.
           timeout: the number of seconds to wait for room while all trajectories are being read. After 5 seconds, the
             wait is logged to the logger ``relive``.

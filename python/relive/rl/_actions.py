@@ -28,7 +28,7 @@ class ActionLeaves:
         """Returns the leaves of a policy's actions.
 
         Raises:
-          TypeError: a mapping is expected and the actions are of another type, or vice versa.
+          TypeError: a mapping is expected and the actions are of a different type, or vice versa.
           ValueError: the actions have unexpected names, or too many or too few parts.
         """
         leaves: list[Any] = []

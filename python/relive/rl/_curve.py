@@ -53,7 +53,7 @@ class Curve:
         """Writes an SVG file.
 
         Raises:
-          ValueError: the file name ends in the suffix of another format, such as ``.png``.
+          ValueError: the file name has the suffix of a different format, such as ``.png``.
         """
         path = pathlib.Path(path)
         if path.suffix.lower() not in ("", ".svg"):

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class EpisodeLog:
-    """Episodes in the order of their ends, as arrays with one number per episode.
+    """Episodes in the order in which they ended, as arrays with one number per episode.
 
     ``env_steps`` and ``learner_steps`` are the whole run's counts at the episode's end; ``seconds`` is the time since
     the run's start.

@@ -66,8 +66,7 @@ def reward(value: Any) -> float:
 
 
 def flag(value: Any, name: str) -> bool:
-    """Checks whether an episode has ended, which Python would accept from almost any value: also from ``"False"`` and
-    NaN.
+    """Returns whether an episode has ended. ``bool()`` would accept almost any value, even ``"False"`` and NaN.
 
     Raises:
       TypeError: the value is not a bool, 0 or 1.
@@ -81,7 +80,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def flags(values: Any, rows: int, name: str) -> Any:
-    """Checks which rows' episodes have ended; see :func:`flag`.
+    """Returns which rows' episodes have ended; see :func:`flag`.
 
     Raises:
       TypeError: the values are not an array of bools, or of 0 and 1.

@@ -238,12 +238,12 @@ def _text(value: Any) -> str:
     try:
         return json.dumps(value, default=_as_json)
     except (ValueError, RecursionError):
-        # Values that contain themselves.
+        # The value contains itself.
         return json.dumps(type(value).__qualname__)
 
 
 def _as_json(value: Any) -> Any:
-    """Returns what JSON can represent of a value: all of it, or its name or type."""
+    """Returns a value that JSON can represent: the whole value if possible, otherwise its name or type."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, np.ndarray) and value.size > _MOST_NUMBERS:

@@ -206,7 +206,7 @@ def run(
 def _resumed(agent: Any, env: Any, options: dict[str, Any], **changed: Any) -> TrainingResult:
     """Continues a run with these options, some of which have changed."""
     options = {**options, **changed}
-    # A number of actors from before that the new kind of workers does not support is replaced by its default.
+    # If the new kind of workers does not support the previous number of actors, its default is used.
     if "actors" not in changed and not _supports(options["on"], options["actors"]):
         options["actors"] = None
     return run(agent, env, **options)
@@ -271,7 +271,7 @@ def _actors(on: Any, actors: int | None) -> int:
 
 
 def _supports(on: Any, actors: int | None) -> bool:
-    """Returns whether workers of this kind can have this number; without a kind, each number is possible."""
+    """Returns whether workers of this kind support this number of actors; without a kind, any number is supported."""
     return on is None or actors is None or (on == "serial") == (actors == 0)
 
 

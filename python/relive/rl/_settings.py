@@ -67,7 +67,7 @@ def count(name: str, value: Any, least: int = 0) -> int:
 
 
 def number(name: str, value: Any) -> float:
-    """Returns a finite number. Texts are not accepted, even if they contain a number."""
+    """Returns a finite number. Strings are not accepted, even if they contain a number."""
     try:
         if isinstance(value, (bool, np.bool_, str, bytes)):
             raise TypeError

@@ -82,8 +82,9 @@ class _Table:
 class CSV:
     """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``.
 
-    The first row of a table determines its columns. Rows are appended to tables that exist, so a run with other columns
-    needs another folder: values without a column are not written, and the logger ``relive`` warns about each name once.
+    The first row of a table determines its columns. Rows are appended to tables that exist, so a run with different
+    columns needs a different folder: values without a column are not written, and the logger ``relive`` warns about
+    each name once.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

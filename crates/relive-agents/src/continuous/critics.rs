@@ -202,7 +202,7 @@ impl Nest<'_> {
 }
 
 /// Computes mean(−Q) of values `[critics, batch]`, and its gradient with respect to them.
-#[expect(clippy::cast_precision_loss, reason = "rows of a batch, and critics")]
+#[expect(clippy::cast_precision_loss, reason = "the numbers of rows in a batch and of critics are small")]
 fn value_gradient(values: &[f32], by_values: &mut Vec<f32>, critics: usize, counts: CriticReduction) -> f32 {
     let batch = values.len() / critics.max(1);
     let weight = 1.0 / batch.max(1) as f32;

@@ -131,7 +131,7 @@ impl Rule {
 }
 
 /// Computes mean wᵢ·(a·(targetᵢ − qᵢ)² + b·qᵢ) over the values qᵢ of the actions taken, and its gradient with respect
-/// to the outputs. The errors are stored as rows.
+/// to the outputs. The rows of the result are the errors.
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
 fn squared_loss(
     outputs: &[f32],

@@ -121,7 +121,7 @@ mod tests {
         let drawn = noise.perturb(&params, &mut stream, &mut noisy);
         assert_eq!(drawn.0.len(), network.range().len());
         let changed = noisy.values().iter().zip(params.values()).filter(|(a, b)| a != b).count();
-        assert_eq!(changed, network.range().len(), "the standard deviations stay");
+        assert_eq!(changed, network.range().len(), "the standard deviations stay the same");
     }
 
     #[test]

@@ -181,8 +181,10 @@ impl Learner for VTraceLearner {
     fn share(&mut self, peers: Peers) -> Result<()> {
         let count = peers.count() as usize;
         if count > self.settings.batch_size {
-            let expected =
-                format!("at most batch_size, {}: the fragments of a batch", self.settings.batch_size);
+            let expected = format!(
+                "at most batch_size, {}, the number of fragments in a batch",
+                self.settings.batch_size
+            );
             return Err(RlError::setting("learners", count, expected));
         }
         self.peers = peers;

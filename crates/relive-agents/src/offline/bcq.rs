@@ -111,7 +111,7 @@ mod tests {
             values.map(f32::is_finite)
         };
         assert_eq!(chosen(0.0), [true, true, true]);
-        assert_eq!(chosen(0.3), [true, true, false], "0.1 is a fifth of the likeliest");
+        assert_eq!(chosen(0.3), [true, true, false], "0.1 is a fifth of the highest probability");
         assert_eq!(chosen(0.9), [true, false, false]);
         assert_eq!(chosen(1.0), [true, false, false]);
     }

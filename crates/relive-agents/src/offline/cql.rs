@@ -203,7 +203,7 @@ impl CqlStep {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,
-        reason = "actions are float32, of few numbers"
+        reason = "actions are float32 and have few elements"
     )]
     fn sample(&mut self, batch: &Transitions) {
         let Buffers { scratch, drawn, samples, .. } = &mut self.memory;

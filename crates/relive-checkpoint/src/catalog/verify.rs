@@ -27,7 +27,7 @@ pub struct Report {
     pub items: u64,
     /// The number of described chunks.
     pub chunks: u64,
-    /// All damage that was found. Damage by which no items are lost may be in chunks that only other checkpoints use.
+    /// All damage that was found. Damage that loses no items may be in chunks that only other checkpoints use.
     pub losses: Vec<Loss>,
 }
 

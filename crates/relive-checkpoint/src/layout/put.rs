@@ -34,9 +34,7 @@ pub(crate) trait Put {
 
     /// Appends a number of elements, or a length.
     fn put_count(&mut self, count: usize) {
-        self.put_u32(
-            u32::try_from(count).expect("a list in memory of what a client sends has less than 2^32 parts"),
-        );
+        self.put_u32(u32::try_from(count).expect("a list in memory has fewer than 2^32 elements"));
     }
 
     fn put_sized(&mut self, bytes: &[u8]) {

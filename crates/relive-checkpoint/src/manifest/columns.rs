@@ -150,7 +150,7 @@ impl ItemColumns {
 }
 
 fn count(len: usize) -> u32 {
-    u32::try_from(len).expect("a trajectory has less than 2^32 chunks, columns and slices")
+    u32::try_from(len).expect("a trajectory has fewer than 2^32 chunks, columns and slices")
 }
 
 /// Returns the sum of the counts. The code that reads these numbers refuses impossible totals.

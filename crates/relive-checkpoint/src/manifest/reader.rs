@@ -96,7 +96,7 @@ fn open(storage: &dyn Storage, name: &str) -> Result<Box<dyn Source>, Error> {
         _ => Error::storage("read", &file, source),
     })?;
     if names::checkpoint_number(name).is_none() {
-        let reason = "this is not how a checkpoint is called";
+        let reason = "this is not the name of a checkpoint";
         return Err(Error::lost(&Loss::of(&file, 0, reason)));
     }
     let size = source.size_bytes();
@@ -176,7 +176,7 @@ impl<'a> Reading<'a> {
     fn block(&mut self, at: u64) -> Result<u64, Error> {
         let room = self.until.saturating_sub(at);
         if room < HEAD_BYTES as u64 {
-            return self.skip(at, format!("{room} bytes are not a block"));
+            return self.skip(at, format!("{room} bytes are too few for a block"));
         }
         let head = match walk::read_head(self.source, at) {
             Ok(Ok(head)) => head,

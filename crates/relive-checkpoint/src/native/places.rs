@@ -119,7 +119,7 @@ impl Inner {
         let segments = &mut self.segments;
         *self.numbers.entry(id).or_insert_with(|| {
             segments.push(Segment { id, is_confirmed: false });
-            u32::try_from(segments.len() - 1).expect("less than 2^32 segments of some MiB fit any disk")
+            u32::try_from(segments.len() - 1).expect("no disk has room for 2^32 segments of several MiB")
         })
     }
 }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(places.find(&chunk), Some(place(&chunk, 1)));
         assert_eq!(Places::new().find(&chunk), None, "another store has another tag");
         places.insert(&chunk, place(&chunk, 2));
-        assert_eq!(places.find(&chunk), None, "what is written again counts anew");
+        assert_eq!(places.find(&chunk), None, "a chunk that is written again must be confirmed again");
     }
 
     #[test]

@@ -294,7 +294,8 @@ impl Writing<'_> {
 
     fn chunk_blocks(&mut self) -> Result<(), Error> {
         let places = self.window.places.drain(..);
-        let places: Vec<Place> = places.map(|place| place.expect("all that waited were written")).collect();
+        let places: Vec<Place> =
+            places.map(|place| place.expect("all chunks in the window were written")).collect();
         for part in places.chunks(self.sizes.block_entries) {
             let count = count(part.len());
             self.manifest.block(Kind::Chunks, self.window.first, count, encode_chunks(part))?;

@@ -58,7 +58,10 @@ impl Sealer {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "with its end, whoever sends knows that this has ended")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "dropping the receiver shows the sender that this thread has ended"
+)]
 fn work(queue: Receiver<Job>) -> Result<(), Error> {
     for Job { upload, file } in queue.iter() {
         upload.finish().map_err(|source| Error::storage("write", &file, source))?;

@@ -87,8 +87,8 @@ impl SegmentWriter {
         let written = upload.write(&mut parts.collect::<Vec<_>>());
         written.map_err(|source| broken(self.storage.as_ref(), segment.id, source))?;
         for ((_, head), chunk) in spans.iter().zip(&self.pending) {
-            let offset =
-                u32::try_from(segment.size_bytes).expect("no record begins behind the target and a batch");
+            let offset = u32::try_from(segment.size_bytes)
+                .expect("every record begins within the target size plus one batch");
             let place = Place { segment: segment.id, offset, length: head.length, crc: head.crc };
             segment.size_bytes = place.end();
             placed(chunk, place);

@@ -148,7 +148,7 @@ fn a_place_is_one_writers(at: &dyn Fn(&str) -> Arc<dyn Storage>) {
     let owner = format!("process {}", std::process::id());
     assert!(text.starts_with(&format!("{}: {owner}", one.describe(""))), "{text}");
     write(one.as_ref(), "a", b"1");
-    assert_eq!(read(other.as_ref(), "a"), b"1", "the lock keeps out writers only");
+    assert_eq!(read(other.as_ref(), "a"), b"1", "the lock excludes only writers");
     drop(lock);
     let again = other.lock().unwrap();
     assert_eq!(one.lock().map(drop).unwrap_err().kind(), Kind::InUse);

@@ -247,7 +247,7 @@ mod tests {
         upload.finish().unwrap();
         assert_eq!(names("segments"), ["segments/a"]);
         drop(storage.create("segments/b").unwrap());
-        assert_eq!(names("segments"), ["segments/a"], "what is not finished leaves nothing");
+        assert_eq!(names("segments"), ["segments/a"], "an unfinished upload leaves nothing");
         let mut bytes = [0; 4];
         let file = storage.open("segments/a").unwrap();
         file.read_exact_at(&mut bytes, 3).unwrap();

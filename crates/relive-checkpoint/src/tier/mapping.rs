@@ -1,5 +1,5 @@
 //! Memory-mapped files: the only unsafe code in this crate.
-#![expect(unsafe_code, reason = "what a mapping shows can be changed by whoever can write the file")]
+#![expect(unsafe_code, reason = "any program that can write to the file can change the mapped memory")]
 
 use std::fs::File;
 use std::io;

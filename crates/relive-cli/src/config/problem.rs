@@ -11,7 +11,7 @@ pub(super) struct Problem {
 const EXPECTED: [(&str, &str); 6] = [
     ("expected f64", "expected a number"),
     ("expected i64", "expected a whole number"),
-    ("expected u64", "expected a whole number from 0 on"),
+    ("expected u64", "expected a whole number of at least 0"),
     ("expected u32", "expected a whole number from 0 to 4294967295"),
     ("expected i32", "expected a whole number from -2147483648 to 2147483647"),
     ("expected u16", "expected a whole number from 0 to 65535"),

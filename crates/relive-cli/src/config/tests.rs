@@ -250,7 +250,7 @@ fn bad_tables_are_reported_with_the_key() {
         ("shards = 65", "table[0].shards: shards of table \"t\" must be from 1 to 64, got 65"),
         (
             "max_size = 'x'",
-            "table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on",
+            "table[0].max_size: invalid type: string \"x\", expected a whole number of at least 0",
         ),
         ("max_size = 0", "table[0].max_size: max_size of table \"t\" must be from 1 to 2147483647, got 0"),
         (

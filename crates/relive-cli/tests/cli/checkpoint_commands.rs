@@ -156,7 +156,7 @@ fn inspect_shows_rules_counters_and_items() {
         "  signature: reward float[]\n",
         "\n\nother: 7 of 7 items, at most 1.00 MiB; 7 chunks of ",
         "  7 inserts, 0 samples, 0 deletes, 0 items sampled\n",
-        "  limiter: 0 to 7, 1 sample per insert, samples from 1 item on\n",
+        "  limiter: 0 to 7, 1 sample per insert, sampling needs 1 item\n",
         ": priority 1, sampled 0 times, inserted 20",
         "B: float[1], uint8[1, 3, 4]\n",
         "\n    … 4 more items …\n",

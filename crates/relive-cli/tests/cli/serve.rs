@@ -62,7 +62,7 @@ fn a_bad_configuration_is_reported_in_one_line() {
     let bad = file(".toml", "[[table]]\nname = 'a'\nmax_size = 'x'\n");
     let bad = bad.to_str().unwrap();
     let expected = format!(
-        "relive: error: {bad}:3: table[0].max_size: invalid type: string \"x\", expected a whole number from 0 on\n"
+        "relive: error: {bad}:3: table[0].max_size: invalid type: string \"x\", expected a whole number of at least 0\n"
     );
     assert_eq!(outcome(&["serve", "--config", bad]), (Some(2), String::new(), expected));
 }

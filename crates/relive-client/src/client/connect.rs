@@ -95,10 +95,7 @@ impl Client {
     ///
     /// # Errors
     /// The errors of [`connect`](Self::connect).
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "callers have a `SocketAddr` in hand as well as a text"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass a `SocketAddr` or a string")]
     pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
         Backend::connect(&address.to_string(), options).map(Client::of)
     }
@@ -142,7 +139,7 @@ impl Client {
     ///
     /// # Errors
     /// The errors of [`connect_many`](Self::connect_many).
-    #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
+    #[expect(clippy::needless_pass_by_value, reason = "like the other constructors of a client")]
     pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
         Backend::connect_many(addresses, &options).map(Client::of)
     }
@@ -165,7 +162,7 @@ impl Client {
     }
 
     /// Like [`in_process`](Self::in_process), but with `options`, of which only the timeout has an effect.
-    #[expect(clippy::needless_pass_by_value, reason = "as the other ways to make a client")]
+    #[expect(clippy::needless_pass_by_value, reason = "like the other constructors of a client")]
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Client {
         Client::of(Backend::in_process(engine, &options))
     }

@@ -94,8 +94,8 @@ impl Client {
             Target::Process(local) => local.drop_table(table),
             Target::Fleet(fleet) => fleet.drop_table(table, self.timeout()).await,
         };
-        // A later table with this name may have other columns, so the names are forgotten for every server that dropped
-        // the table.
+        // A later table with this name may have different columns, so the names are forgotten for every server that
+        // dropped the table.
         if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
             self.backend.proposals().forget(table);
         }

@@ -248,7 +248,7 @@ fn accepted(data: &Data, before: u32, options: &RingOptions, until: Instant) -> 
 fn tuned(socket: TcpStream) -> io::Result<TcpStream> {
     socket.set_nodelay(true)?;
     socket.set_nonblocking(true)?;
-    // A smaller buffer costs only speed.
+    // A smaller buffer only reduces the speed.
     let _ = sockopt::set_socket_send_buffer_size(&socket, SOCKET_BUFFER_BYTES);
     let _ = sockopt::set_socket_recv_buffer_size(&socket, SOCKET_BUFFER_BYTES);
     Ok(socket)

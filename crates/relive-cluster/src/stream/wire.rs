@@ -108,7 +108,7 @@ impl Answer {
     }
 
     /// # Errors
-    /// A description of the defect: the message has another kind.
+    /// A description of the defect: the message has a different kind.
     pub(super) fn from_bytes(mut bytes: Bytes) -> Result<Answer, String> {
         match bytes.try_get_u8() {
             Ok(16) => Ok(Answer::Accepted),

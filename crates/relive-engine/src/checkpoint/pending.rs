@@ -22,7 +22,7 @@ pub(crate) type CheckpointOutcome = Result<SavedCheckpoint, EngineError>;
 /// # Errors
 /// The checkpointer's error, or an error if the checkpointer panicked.
 #[derive(Debug)]
-#[must_use = "a checkpoint may fail, which this value reports"]
+#[must_use = "this value reports whether the checkpoint failed"]
 pub struct PendingCheckpoint {
     run: Arc<Run>,
     /// The index of this caller's waker among the wakers of the run.

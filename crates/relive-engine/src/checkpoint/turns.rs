@@ -168,7 +168,7 @@ mod tests {
         assert!(Arc::ptr_eq(&job.run, &second));
         assert_eq!(turns.running(now).map(|running| running.trigger), Some(CheckpointTrigger::Request));
         assert!(!turns.is_queued());
-        assert!(turns.finish(&saved(), now, CLOCK).is_none(), "nobody has asked since");
+        assert!(turns.finish(&saved(), now, CLOCK).is_none(), "there has been no request since");
         assert!(turns.running(now).is_none());
     }
 

@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(divide(10, &[1, 5, 2, 2]), [1, 5, 2, 2]);
         assert_eq!(divide(100, &[26, 24, 25, 25]), [26, 24, 25, 25]);
         assert_eq!(divide(8, &[5, 1, 1, 0]), [5, 1, 1, 1]);
-        assert_eq!(divide(8, &[6, 1, 1, 0]), [5, 1, 1, 1], "a shard without room could take nothing");
+        assert_eq!(divide(8, &[6, 1, 1, 0]), [5, 1, 1, 1], "a shard without room could not take any item");
         assert_eq!(divide(7, &[3, 3, 0]), [3, 3, 1]);
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn check_leaf(path: &str, spec: &ArraySpec, bytes: &[u8]) -> Result<(
     Ok(())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "bounds are f64, and compare as such")]
+#[expect(clippy::cast_precision_loss, reason = "bounds are compared as f64")]
 fn number(dtype: DType, bytes: &[u8]) -> Option<f64> {
     macro_rules! read {
         ($type:ty) => {

@@ -71,7 +71,7 @@ impl Worker {
         }
         self.share.as_mut().ok_or_else(|| {
             EnvError::Failed(format!(
-                "the thread of the environments from row {} on has panicked",
+                "the thread of the environments that start at row {} has panicked",
                 self.first
             ))
         })

@@ -179,7 +179,7 @@ fn a_panicking_thread_is_reported_without_a_hang() {
         let error = batch.step(&actions, &mut observations, &mut answers).unwrap_err().to_string();
         assert_eq!(
             error,
-            "the environment failed: the thread of the environments from row 0 on has panicked"
+            "the environment failed: the thread of the environments that start at row 0 has panicked"
         );
     }
 }

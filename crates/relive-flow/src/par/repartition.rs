@@ -58,8 +58,7 @@ impl<T> NewShardQueue<T> {
 struct IdleReasons {
     /// The number of old shards without an item.
     pending: usize,
-    /// The number of old shards that hold an item for another new shard with a full queue, and the last of those new
-    /// shards.
+    /// The number of old shards that are blocked by the full queue of another new shard, and the last such new shard.
     blocked: usize,
     by: usize,
 }

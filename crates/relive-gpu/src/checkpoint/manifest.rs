@@ -195,7 +195,9 @@ impl Manifest {
             return if count == 0 {
                 Ok(())
             } else {
-                Err(format!("{count} rows in an order that must follow from the rows"))
+                Err(format!(
+                    "it lists an order of {count} rows, but this order must follow from the rows themselves"
+                ))
             };
         }
         let mut order = self.order.clone();

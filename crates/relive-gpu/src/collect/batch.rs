@@ -128,7 +128,7 @@ impl Batch {
         let bytes = rows * narrow(plan.length * plan.output_step_bytes);
         let start = memory.bytes.start().wrapping_add(narrow(plan.output_at));
         // SAFETY: the plan is within the memory, all of whose bytes are initialized (to zeros at first). The batch is
-        // borrowed, so nobody writes to it.
+        // borrowed, so nothing writes to it.
         let bytes = unsafe { std::slice::from_raw_parts(start, bytes) };
         let valid = window * narrow(self.ring.plan.rows);
         Ok(BatchColumn {

@@ -28,7 +28,7 @@ impl Convert {
     pub(super) fn new(column: &Column, cast: Cast) -> Result<Option<Self>> {
         use DType::{BFloat16, Float16, Float32, Float64, UInt8};
         let from = column.dtype;
-        #[expect(clippy::float_cmp, reason = "exactly 1 changes nothing, and nothing else does so")]
+        #[expect(clippy::float_cmp, reason = "only a factor of exactly 1 changes nothing")]
         let same = from == cast.to && cast.scale == 1.0;
         if same {
             return Ok(None);
@@ -104,7 +104,7 @@ fn each<A: Copy, B>(input: &[A], output: &mut [B], convert: impl Fn(A) -> B) {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "rounding is what the conversion is for")]
+#[expect(clippy::cast_possible_truncation, reason = "the purpose of the conversion is to round")]
 fn nearest(value: f64) -> f32 {
     value as f32
 }
@@ -151,7 +151,7 @@ fn integer(dtype: DType, value: f64) -> Option<Vec<u8>> {
     let least = if signed { -(2_f64.powi(bits - 1)) } else { 0.0 };
     let most = 2_f64.powi(if signed { bits - 1 } else { bits });
     let whole = value.trunc().to_bits() == value.to_bits();
-    #[expect(clippy::cast_possible_truncation, reason = "a whole number of 65 bits fits")]
+    #[expect(clippy::cast_possible_truncation, reason = "an i128 holds every 65-bit integer")]
     (whole && value >= least && value < most).then(|| (value as i128).to_le_bytes()[..size(dtype)].to_vec())
 }
 

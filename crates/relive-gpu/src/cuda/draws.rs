@@ -143,7 +143,7 @@ impl DeviceWeights {
     /// [`Selector::select`], for weights of a single rank.
     ///
     /// # Errors
-    /// The errors of [`Selector::select`]; the selection selects each index only once; there is no room for so many
+    /// The errors of [`Selector::select`]; the selection selects each index only once; there is no room for this many
     /// draws; or the device fails.
     pub fn draw(
         &self,
@@ -163,7 +163,7 @@ impl DeviceWeights {
             return Err(Error::invalid("the memory for the draws is on another device"));
         }
         if count > out.most {
-            return Err(Error::invalid(format!("{count} draws into memory for {}", out.most)));
+            return Err(Error::invalid(format!("{count} draws do not fit in memory for {}", out.most)));
         }
         out.count = 0;
         out.least.write(0, &[NO_UNITS])?;

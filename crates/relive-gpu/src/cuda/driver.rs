@@ -56,7 +56,7 @@ pub struct Shape {
 /// The CUDA driver calls that this crate makes. [`Device`](super::Device) is built on them.
 ///
 /// Calls come from any thread. A failed call changes nothing, unless its error states otherwise.
-#[expect(clippy::missing_errors_doc, reason = "all of them fail with what the driver says")]
+#[expect(clippy::missing_errors_doc, reason = "all calls fail with the driver's error")]
 pub trait Driver: Debug + Send + Sync {
     /// Returns the device's name, for display.
     fn name(&self) -> String;

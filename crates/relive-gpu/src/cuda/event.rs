@@ -70,7 +70,7 @@ impl DeviceEvent {
 
 impl Drop for DeviceEvent {
     fn drop(&mut self) {
-        // SAFETY: nobody else knows the event; a driver keeps what its streams still need. On failure it leaks.
+        // SAFETY: no other code has the event; a driver keeps what its streams still need. On failure it leaks.
         drop(unsafe { self.device.driver().end_event(self.event) });
     }
 }

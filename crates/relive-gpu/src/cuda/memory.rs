@@ -71,7 +71,7 @@ impl DeviceBuffer {
     fn copy(&self, begin: u64, bytes: u64, copy: impl FnOnce(u64, u64) -> Copy) -> Result<()> {
         if begin.checked_add(bytes).is_none_or(|end| end > self.bytes) {
             return Err(Error::invalid(format!(
-                "{bytes} bytes from byte {begin} on are outside of the {} bytes of device memory",
+                "{bytes} bytes starting at byte {begin} are outside the {} bytes of device memory",
                 self.bytes
             )));
         }
@@ -105,7 +105,7 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: the memory is from `allocate`, and all work on it is complete. On failure it leaks.
+        // SAFETY: the memory is from `allocate`, and all work on it is complete. If the call fails, the memory leaks.
         drop(unsafe { self.device.driver().free(self.memory) });
     }
 }
@@ -134,7 +134,7 @@ impl HostBuffer {
             bytes.len(),
             self.bytes
         );
-        // SAFETY: the memory has this many bytes, which nobody else uses.
+        // SAFETY: the memory has this many bytes, which nothing else uses.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), (self.address + begin) as *mut u8, bytes.len()) };
     }
 
@@ -149,7 +149,8 @@ impl HostBuffer {
 
 impl Drop for HostBuffer {
     fn drop(&mut self) {
-        // SAFETY: the memory is from `allocate_host`, and all work on it is complete. On failure it leaks.
+        // SAFETY: the memory is from `allocate_host`, and all work on it is complete. If the call fails, the memory
+        // leaks.
         drop(unsafe { self.device.driver().free_host(self.address) });
     }
 }

@@ -1,5 +1,5 @@
 #![doc = include_str!("../../docs/cuda.md")]
-#![expect(unsafe_code, reason = "addresses of GPUs are numbers, and CUDA's calls are C")]
+#![expect(unsafe_code, reason = "device addresses are plain numbers, and CUDA's interface is C")]
 
 mod batches;
 mod collect;

@@ -236,8 +236,8 @@ impl Segment {
         self.words(self.header.layout.slots, u64::from(self.header.shape.writers))
     }
 
-    /// Returns the word that writers change to wake the controller, and the word that says whether the controller is
-    /// waiting for such a change.
+    /// Returns the word that writers change to wake the controller, and the word that indicates whether the controller
+    /// is waiting for such a change.
     pub(crate) fn doorbell(&self) -> (&AtomicU32, &AtomicU32) {
         (self.half_word(DOORBELL_AT), self.half_word(DOORBELL_AT + 4))
     }
@@ -278,7 +278,7 @@ impl Segment {
         let bytes = count * size_of::<T>() as u64;
         assert!(
             at + bytes <= self.map.len() && at.is_multiple_of(align_of::<T>() as u64),
-            "as the layout says"
+            "as the layout specifies"
         );
         // SAFETY: the range is within the mapping, whose start is aligned to 2 MiB and which outlives the borrow. A
         // `SharedWord` consists of atomics, so other threads and processes may change it, and every bit pattern is
@@ -290,7 +290,7 @@ impl Segment {
     pub(crate) fn table(&self, column: usize) -> (Table, *mut u8) {
         let table = self.header.layout.tables[column];
         let map = self.files[column].as_ref().unwrap_or(&self.map);
-        assert!(table.offset + table.bytes <= map.len(), "as the layout says");
+        assert!(table.offset + table.bytes <= map.len(), "as the layout specifies");
         (table, map.start().wrapping_add(narrow(table.offset)))
     }
 
@@ -306,13 +306,13 @@ impl Segment {
 
 /// Writes to a row that the caller owns exclusively, at an address from [`Segment::row`] with room for the bytes.
 pub(crate) fn write(start: *mut u8, bytes: &[u8]) {
-    // SAFETY: the caller guarantees that the bytes are within a mapped row that nobody else accesses.
+    // SAFETY: the caller guarantees that the bytes are within a mapped row that nothing else accesses.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
 }
 
-/// Reads from a row that nobody writes to, at an address from [`Segment::row`].
+/// Reads from a row that nothing writes to, at an address from [`Segment::row`].
 pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
-    // SAFETY: the caller guarantees that the bytes are within a mapped row that nobody writes to.
+    // SAFETY: the caller guarantees that the bytes are within a mapped row that nothing writes to.
     unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
 }
 

@@ -244,10 +244,9 @@ impl Body<'_> {
 
     async fn fetch(&mut self, out: &mut [u8]) -> Result<()> {
         let link = Arc::clone(&self.pending.link);
-        self.left =
-            self.left.checked_sub(out.len()).filter(|_| !out.is_empty()).ok_or_else(|| {
-                Error::corrupt(format!("the answer of {} is shorter than its rows", link.what))
-            })?;
+        self.left = self.left.checked_sub(out.len()).filter(|_| !out.is_empty()).ok_or_else(|| {
+            Error::corrupt(format!("the answer from {} is too short for its rows", link.what))
+        })?;
         self.pending.frames()?.read_body(out).await.map_err(|error| link.lost(&error))?;
         self.pending.is_answered = self.left == 0;
         Ok(())

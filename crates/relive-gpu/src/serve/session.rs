@@ -307,7 +307,7 @@ impl ClientPins<'_> {
         let step = self.reader.schema().step_bytes(window.column);
         let (start, _) = self.reader.segment().row(window.column, row.local);
         // SAFETY: the steps are below the row's length, so they are within the table, which the reader keeps alive. The
-        // row is pinned while the slice is borrowed, so nobody writes to it.
+        // row is pinned while the slice is borrowed, so nothing writes to it.
         unsafe {
             std::slice::from_raw_parts(start.add(narrow(found.begin * step)), narrow(found.count * step))
         }

@@ -165,7 +165,7 @@ fn rows_pinned_by_another_rank_stay_until_unpinned() {
     let (pinned, missing) = ranks.remote.pin_present(&[7, 0, 8]).unwrap();
     assert_eq!((missing, pinned.rows().len()), (vec![0], 2));
     assert_eq!(ranks.remote.pin(&[RANKS * CAPACITY]).unwrap_err().kind(), ErrorKind::NotFound);
-    // Many rows are pinned in several passes; the caller does not notice this.
+    // A large number of rows is pinned in several passes, which is invisible to the caller.
     let many: Vec<u64> = (0..40_000).map(|number| CAPACITY + number % CAPACITY).collect();
     let (pinned, missing) = ranks.remote.pin_present(&many).unwrap();
     let expected: Vec<usize> = (0..many.len()).filter(|&at| many[at] == 7).collect();

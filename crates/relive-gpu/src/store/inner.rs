@@ -20,7 +20,7 @@ use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
 use crate::metrics::{Eviction, Metrics};
 
-/// How long a wait for a row lasts before it checks for dead readers, which wake nobody.
+/// How long a wait for a row lasts before it checks for dead readers, which wake no waiter.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// The maximum number of times that a callback is called again because its choice could no longer be evicted when it
 /// returned.

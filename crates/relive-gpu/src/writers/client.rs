@@ -17,7 +17,7 @@ use crate::schema::Schema;
 use crate::store::{Store, check_column, check_weight};
 use relive_gpu_protocol::slot::{FINISHED, HAS_ROW, Slot, WANTS_ROW};
 
-/// How long a wait lasts before it checks whether the controller has died, which wakes nobody.
+/// How long a wait lasts before it checks whether the controller has died, which wakes no waiter.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Writes trajectories, one after the other, into rows that the controller assigns.
@@ -215,7 +215,7 @@ impl Writer {
         self.check_row()?;
         let (start, bytes) = self.segment.row(column, self.slot().contents().row);
         // SAFETY: the bytes are within the mapping, which this writer keeps alive. The row was assigned to this slot
-        // and is in the state writing; in this writer's turn nobody else accesses it, and the turn cannot end while
+        // and is in the state writing; in this writer's turn nothing else accesses it, and the turn cannot end while
         // `&mut self` is borrowed.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, narrow(bytes)) })
     }

@@ -118,7 +118,7 @@ pub(crate) fn draw_everywhere(device: &Device, capacity: u64, exponent: f32, cou
         }
     }
     let refused = other.draw(&mut there, Selection::Uniform, count + 1, &mut drawn).unwrap_err();
-    assert!(refused.to_string().contains("draws into memory for"), "{refused}");
+    assert!(refused.to_string().contains("draws do not fit in memory for"), "{refused}");
     other.load(&vec![0.0; usize::try_from(capacity).unwrap()]).unwrap();
     let empty = other.draw(&mut there, Selection::Weighted, 1, &mut drawn).unwrap_err();
     assert!(empty.to_string().contains("0 have a weight above 0"), "{empty}");
@@ -205,7 +205,7 @@ fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
             DType::Float16 => half::f16::from_le_bytes(element.try_into().unwrap()).to_f32(),
             DType::BFloat16 => half::bf16::from_le_bytes(element.try_into().unwrap()).to_f32(),
             DType::Float32 => f32::from_le_bytes(element.try_into().unwrap()),
-            #[expect(clippy::cast_possible_truncation, reason = "the rounding that is meant")]
+            #[expect(clippy::cast_possible_truncation, reason = "rounding is intended")]
             DType::Float64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
             other => panic!("{other} is not converted"),
         };

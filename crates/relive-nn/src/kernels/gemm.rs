@@ -47,7 +47,7 @@ pub(crate) enum Target {
 /// If the sizes do not match.
 pub(crate) fn multiply(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix<'_>) {
     assert_eq!(a.columns, b.rows, "the inner sizes of a product differ");
-    assert_eq!(out.len(), a.rows * b.columns, "the product has another size than its target");
+    assert_eq!(out.len(), a.rows * b.columns, "the product and its target differ in size");
     if out.is_empty() {
         return;
     }
@@ -55,12 +55,12 @@ pub(crate) fn multiply(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix
 }
 
 /// Returns the strides as `isize`. Slices are at most `isize::MAX` bytes long.
-#[expect(clippy::cast_possible_wrap, reason = "strides are below the lengths of slices")]
+#[expect(clippy::cast_possible_wrap, reason = "strides are less than the lengths of slices")]
 fn stride(stride: usize) -> isize {
     stride as isize
 }
 
-#[expect(unsafe_code, reason = "the crate takes pointers and strides")]
+#[expect(unsafe_code, reason = "the crate's interface takes pointers and strides")]
 fn call(out: &mut [f32], target: Target, a: Matrix<'_>, b: Matrix<'_>) {
     // SAFETY: `Matrix` holds exactly rows·columns numbers in one of the two dense orders (its only constructor asserts
     // this, and transposing swaps sizes and strides together), so every index below the sizes lies in its slice.

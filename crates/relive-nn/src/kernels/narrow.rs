@@ -116,7 +116,7 @@ mod tests {
         let (mut fast, mut plain) = (vec![1.0; size], vec![1.0; size]);
         task(&mut fast, true);
         task(&mut plain, false);
-        assert_eq!(fast, plain, "the processor makes a difference");
+        assert_eq!(fast, plain, "the result depends on the processor");
         fast
     }
 

@@ -13,7 +13,10 @@ impl Support {
     /// # Panics
     /// If there are fewer than two atoms, or `max` is not above `min`.
     pub fn new(min: f32, max: f32, atoms: usize) -> Self {
-        assert!(atoms >= 2 && max > min, "{atoms} atoms from {min} to {max}: two or more, upwards");
+        assert!(
+            atoms >= 2 && max > min,
+            "got {atoms} atoms from {min} to {max}, but there must be at least two, in increasing order"
+        );
         Self { min, max, atoms }
     }
 
@@ -91,7 +94,7 @@ pub fn categorical_double_q_targets(
     values: &[f32],
     selector: &[f32],
 ) -> Vec<f32> {
-    assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
+    assert_eq!(values.len(), selector.len(), "values and selector differ in length");
     if rewards.is_empty() {
         return Vec::new();
     }

@@ -32,7 +32,7 @@ pub fn munchausen_targets(
     q_tm1: &[f32],
     q_t: &[f32],
 ) -> Vec<f32> {
-    assert_eq!(q_tm1.len(), q_t.len(), "both q-values are of one batch");
+    assert_eq!(q_tm1.len(), q_t.len(), "the q-values of the two steps differ in length");
     if rewards.is_empty() {
         return Vec::new();
     }

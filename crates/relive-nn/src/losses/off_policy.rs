@@ -8,9 +8,13 @@
 /// If the lengths do not agree.
 pub fn off_policy_returns(q: &[f32], v: &[f32], rewards: &[f32], discounts: &[f32], c: &[f32]) -> Vec<f32> {
     let steps = rewards.len();
-    assert_eq!((v.len(), discounts.len()), (steps, steps), "v, rewards and discounts are of one length");
+    assert_eq!(
+        (v.len(), discounts.len()),
+        (steps, steps),
+        "v, rewards and discounts must have the same length"
+    );
     let inner = steps.saturating_sub(1);
-    assert_eq!((q.len(), c.len()), (inner, inner), "q and c have one less than rewards");
+    assert_eq!((q.len(), c.len()), (inner, inner), "q and c must have one element fewer than rewards");
     let mut returns = vec![0.0; steps];
     for t in (0..steps).rev() {
         let inner = returns.get(t + 1).map_or(0.0, |after| c[t] * (after - q[t]));

@@ -22,7 +22,7 @@ pub fn quantile_targets(
     let samples = wide * quantiles / width;
     assert!(
         width.is_multiple_of(quantiles) && samples * width == wide * quantiles,
-        "values and selector are of the same actions"
+        "values and selector must be for the same actions"
     );
     let rows = values.chunks_exact(width).zip(selector.chunks_exact(wide));
     let mut targets = Vec::with_capacity(batch * quantiles);

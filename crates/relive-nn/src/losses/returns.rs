@@ -11,7 +11,7 @@ pub fn n_step_returns(rewards: &[f32], discounts: &[f32], values: &[f32], n: usi
     assert_eq!(
         (discounts.len(), values.len()),
         (steps, steps),
-        "rewards, discounts and values are of one length"
+        "rewards, discounts and values must have the same length"
     );
     let from = |t: usize| {
         let last = (t + n).min(steps) - 1;
@@ -29,7 +29,11 @@ pub fn n_step_returns(rewards: &[f32], discounts: &[f32], values: &[f32], n: usi
 /// If the lengths do not agree.
 pub fn generalized_advantages(values: &[f32], rewards: &[f32], discounts: &[f32], lambda: f32) -> Vec<f32> {
     let steps = rewards.len();
-    assert_eq!((values.len(), discounts.len()), (steps + 1, steps), "values have one more than rewards");
+    assert_eq!(
+        (values.len(), discounts.len()),
+        (steps + 1, steps),
+        "values must have one element more than rewards and discounts"
+    );
     let mut advantages = vec![0.0; steps];
     let mut advantage = 0.0;
     for t in (0..steps).rev() {

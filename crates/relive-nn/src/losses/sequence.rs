@@ -19,7 +19,7 @@ pub fn transformed_n_step_targets(
     discounts: &[f32],
     n: usize,
 ) -> Vec<f32> {
-    assert_eq!(values.len(), selector.len(), "values and selector are of one sequence");
+    assert_eq!(values.len(), selector.len(), "values and selector must have the same length");
     if rewards.is_empty() {
         return Vec::new();
     }

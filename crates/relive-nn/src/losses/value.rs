@@ -9,8 +9,8 @@ use super::{huber, huber_slope};
 /// # Panics
 /// If the slices do not belong to the same batch.
 pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], selector: &[f32]) -> Vec<f32> {
-    assert_eq!(values.len(), selector.len(), "values and selector are of one batch");
-    assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of one batch");
+    assert_eq!(values.len(), selector.len(), "values and selector must have the same length");
+    assert_eq!(rewards.len(), discounts.len(), "rewards and discounts must have the same length");
     if rewards.is_empty() {
         return Vec::new();
     }
@@ -32,7 +32,7 @@ pub struct Selected<'a> {
 impl Selected<'_> {
     /// Returns the number of rows.
     pub(super) fn len(self) -> usize {
-        assert_eq!(self.actions.len(), self.weights.len(), "actions and weights are of one batch");
+        assert_eq!(self.actions.len(), self.weights.len(), "actions and weights must have the same length");
         self.actions.len()
     }
 }

@@ -39,7 +39,11 @@ pub struct VTrace {
 pub fn vtrace(values: &[f32], rewards: &[f32], discounts: &[f32], rhos: &[f32], clip: VTraceClip) -> VTrace {
     let steps = rewards.len();
     let lengths = (values.len(), discounts.len(), rhos.len());
-    assert_eq!(lengths, (steps + 1, steps, steps), "values have one more than rewards, the others as many");
+    assert_eq!(
+        lengths,
+        (steps + 1, steps, steps),
+        "values must have one element more than rewards; discounts and rhos as many as rewards"
+    );
     let mut errors = vec![0.0; steps];
     let mut error = 0.0;
     for t in (0..steps).rev() {

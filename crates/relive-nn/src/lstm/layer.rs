@@ -89,7 +89,7 @@ impl Lstm {
         let (rows, batch) = (steps.resets.len(), steps.batch);
         assert!(
             batch > 0 && rows.is_multiple_of(batch),
-            "{rows} rows are no whole number of batches of {batch}"
+            "{rows} rows are not a whole number of batches of {batch} rows"
         );
         assert!(steps.cuts.is_empty() || steps.cuts.len() == rows, "a cut for each of {rows} rows, or none");
         assert_eq!(x.len(), rows * self.inputs(), "rows of {} inputs, and a reset for each", self.inputs());

@@ -49,7 +49,7 @@ impl RecurrentNetwork {
     /// If the outputs of one part do not fit the inputs of the next.
     pub fn new(torso: Network, memory: Lstm, head: Network) -> RecurrentNetwork {
         let sizes = [torso.outputs(), memory.inputs(), memory.units(), head.inputs()];
-        assert!(sizes[0] == sizes[1] && sizes[2] == sizes[3], "{sizes:?} are no sizes of one network");
+        assert!(sizes[0] == sizes[1] && sizes[2] == sizes[3], "the sizes {sizes:?} do not form one network");
         RecurrentNetwork { torso, memory, head }
     }
 

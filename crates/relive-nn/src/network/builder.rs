@@ -101,7 +101,11 @@ impl<'a> NetworkBuilder<'a> {
     /// If rows have a different width.
     #[must_use]
     pub fn image(mut self, height: usize, width: usize, channels: usize) -> Self {
-        assert_eq!(height * width * channels, self.stack.outputs(), "an image of as many numbers as a row");
+        assert_eq!(
+            height * width * channels,
+            self.stack.outputs(),
+            "an image must have as many elements as a row"
+        );
         self.image = Some((height, width, channels));
         self
     }

@@ -185,7 +185,7 @@ impl Network {
 
     pub(crate) fn rows(&self, x: Inputs<'_>) -> usize {
         let (len, width) = (x.len(), self.inputs());
-        assert!(len.is_multiple_of(width), "{len} numbers are no whole number of rows of {width} inputs");
+        assert!(len.is_multiple_of(width), "{len} numbers are not a whole number of rows of {width} inputs");
         len / width
     }
 

@@ -26,8 +26,8 @@ impl Optimizer {
     /// bytes.
     ///
     /// # Errors
-    /// If the bytes are damaged, or belong to an optimizer of another kind or with other parameters. In that case,
-    /// nothing changes.
+    /// If the bytes are damaged, or belong to an optimizer of a different kind or with different parameters. In that
+    /// case, nothing changes.
     pub fn set_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
         read(bytes, self.kind.tag(), self)
     }

@@ -66,7 +66,7 @@ impl Optimizer {
     pub fn step(&mut self, params: &mut Params, gradient: &[f32]) -> f32 {
         let len = params.values().len();
         assert_eq!(gradient.len(), len, "a gradient for other parameters");
-        assert!(self.fits(len), "the optimizer was made for other parameters than these {len}");
+        assert!(self.fits(len), "the optimizer was created for a different number of parameters than {len}");
         self.steps += 1;
         let norm = global_norm(gradient);
         let factor = self.max_gradient_norm.map_or(1.0, |max| clip_factor(norm, max));

@@ -37,5 +37,5 @@ pub fn indices(values: &[usize]) -> Tensor<1, Int> {
 /// # Panics
 /// If the elements are not f32, as in all tensors of this crate.
 pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec().expect("tensors of the tape are of f32")
+    tensor.into_data().try_into_vec().expect("tensors of the tape consist of f32")
 }

@@ -57,7 +57,7 @@ pub(crate) fn over_column<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let elements: usize = dims.iter().product();
     let size = dtype.size_bytes().map(|size| size * elements);
-    assert_eq!(Some(column.len()), size, "memory holds exactly its array");
+    assert_eq!(Some(column.len()), size, "the memory has exactly the array's size");
     Shared::new(py, column)?.array(0, dtype, dims)
 }
 
@@ -80,8 +80,8 @@ impl<'py> Shared<'py> {
     pub(crate) fn array(&self, offset: usize, dtype: DType, dims: &[usize]) -> PyResult<Bound<'py, PyAny>> {
         let size = dtype.size_bytes().map(|size| dims.iter().product::<usize>() * size);
         let end = size.and_then(|size| offset.checked_add(size));
-        assert!(end.is_some_and(|end| end <= self.len), "the array lies in its block");
-        assert_eq!(offset % ALIGNMENT, 0, "the array begins with a line");
+        assert!(end.is_some_and(|end| end <= self.len), "the array is within its block");
+        assert_eq!(offset % ALIGNMENT, 0, "the array begins at a cache line");
         // SAFETY: `data` + `offset` points to as many bytes as `dims` and the dtype need (asserted), aligned to 64.
         // They live in a Vec inside `owner` (moving it leaves them in place and, unlike moving a box, asserts nothing
         // about aliasing) or in the batch that it keeps. Neither is touched while `owner` lives, and nothing else

@@ -183,7 +183,10 @@ impl Client {
 
     #[pyo3(signature = (num_keep_alive_refs, *, validate_items = true, chunk_length = None, max_pending_items = None,
                         max_pending_bytes = None, delta_encoded = false, signature_per_step = false, codec = "auto"))]
-    #[expect(clippy::too_many_arguments, reason = "the options of a writer, named in Python")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of a writer, which are keyword arguments in Python"
+    )]
     fn trajectory_writer(
         &self,
         py: Python<'_>,
@@ -221,7 +224,7 @@ impl Client {
 
     /// Returns a writer that creates items automatically; `write::to_configs` defines the format of a configuration.
     #[pyo3(signature = (configs, *, codec = "auto"))]
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
     fn structured_writer(
         &self,
         py: Python<'_>,
@@ -244,7 +247,10 @@ impl Client {
     /// `max_samples_per_stream` below 1 means no bound. With `keep_rows`, no column is squeezed.
     #[pyo3(signature = (table, *, max_in_flight_samples_per_worker = 100, num_workers = -1,
                         max_samples_per_stream = -1, rate_limiter_timeout_ms = -1, max_samples = -1, keep_rows = false))]
-    #[expect(clippy::too_many_arguments, reason = "the options of a sampler, named in Python")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of a sampler, which are keyword arguments in Python"
+    )]
     fn sampler(
         &self,
         py: Python<'_>,
@@ -355,7 +361,10 @@ impl Client {
     /// Returns an iterator of batches; see `read::BatchIterator`.
     #[pyo3(signature = (table, batch_size, *, timeout = None, prefetch = None, num_workers = 1, max_batches = None,
                         pad = false, out = None))]
-    #[expect(clippy::too_many_arguments, reason = "the options of batches, named in Python")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of batches, which are keyword arguments in Python"
+    )]
     fn batches(
         &self,
         py: Python<'_>,

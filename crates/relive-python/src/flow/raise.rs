@@ -57,8 +57,8 @@ pub(super) fn raise(py: Python<'_>, error: &FlowError) -> PyErr {
     }
 }
 
-/// Adds a note of an error's place to an exception. It replaces the note of the same operator, which an exception has if
-/// it is raised more than once.
+/// Adds a note with the location of an error to an exception. It replaces the note of the same operator, which an
+/// exception has if it is raised more than once.
 fn note(raised: &Bound<'_, PyBaseException>, text: String) -> PyResult<()> {
     const FAILED: &str = " failed at item ";
     let py = raised.py();

@@ -68,7 +68,7 @@ impl Shards {
         Ok(Shards::new(self.taken()?.union(other.taken()?), self.is_apart && other.is_apart))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
     fn select(&self, numbers: Vec<u32>) -> PyResult<Shards> {
         Ok(Shards::new(self.taken()?.select_shards(&numbers), self.is_apart))
     }

@@ -100,7 +100,7 @@ impl Stream {
         Stream::new(source::items(name, iterable))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes it by value")]
     fn then(&self, py: Python<'_>, operator: Operator) -> PyResult<Stream> {
         let is_apart = self.is_apart && !operator.has_a_thread();
         Ok(Stream::of_graph(operator.over(self.taken(py)?), is_apart))
@@ -169,7 +169,7 @@ impl Stream {
 
     /// Merges several flows: in proportion to weights, alternately, or as items arrive.
     #[staticmethod]
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
     fn union(
         py: Python<'_>,
         streams: Vec<PyRef<'_, Stream>>,

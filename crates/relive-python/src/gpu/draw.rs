@@ -425,7 +425,10 @@ impl Drawn {
 }
 
 /// Returns a number in `0..limit`. Its bias is below limit · 2⁻⁶⁴.
-#[expect(clippy::cast_possible_truncation, reason = "the halves of 64 bits, and the upper half of 128")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the halves of 64 bits and the upper half of 128 bits are wanted"
+)]
 fn below(seed: u64, step: u64, position: u64, limit: u64) -> u64 {
     let counter = [position as u32, (position >> 32) as u32, step as u32, (step >> 32) as u32 | STEPS_STREAM];
     let [low, high, ..] = philox(counter, [seed as u32, (seed >> 32) as u32]);

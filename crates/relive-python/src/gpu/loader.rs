@@ -164,14 +164,14 @@ impl GpuLoader {
     }
 
     /// Returns the draws that selected this rank's trajectories, given the data of all ranks.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn part<'py>(&self, py: Python<'py>, summaries: Vec<Vec<u8>>) -> PyResult<Bound<'py, PyBytes>> {
         let part = self.with(py, |work| work.together(py, |ranks, draws| ranks.part(draws, &summaries)))?;
         Ok(PyBytes::new(py, &part))
     }
 
     /// Merges the draws of all ranks. Returns false if another round is needed.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn share(&self, py: Python<'_>, parts: Vec<Vec<u8>>) -> PyResult<bool> {
         self.with(py, |work| {
             let Some((drawn, pinned)) = work.together(py, |ranks, draws| ranks.share(draws, &parts))? else {
@@ -224,7 +224,7 @@ impl GpuLoader {
     }
 
     /// Resumes from the result of `state`.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn restore(&self, py: Python<'_>, seed: u64, selector: &[u8], pending: Vec<Pending<'_>>) -> PyResult<()> {
         let selector = Selector::from_bytes(selector).or_raise(py)?;
         let drawn = pending.iter().map(drawn_of).collect::<PyResult<Vec<Drawn>>>()?;

@@ -58,7 +58,7 @@ impl GpuReader {
         metrics_of(py, &self.0.get(py)?.metrics())
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's dictionary")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python dictionary")]
     fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
         GpuLoader::new(py, self.0.get(py)?, None, &settings)
     }

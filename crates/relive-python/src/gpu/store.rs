@@ -45,8 +45,8 @@ impl GpuStore {
 impl GpuStore {
     #[new]
     #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, writers, shard, huge_pages))]
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's objects")]
-    #[expect(clippy::too_many_arguments, reason = "named in Python, where they have defaults")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from Python objects")]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments in Python, where they have defaults")]
     fn new(
         py: Python<'_>,
         columns: Vec<GivenColumn<'_>>,
@@ -90,7 +90,7 @@ impl GpuStore {
     /// with the capacity and the maximum number of selectable trajectories.
     #[staticmethod]
     #[pyo3(signature = (folder, removal, *, name, readers, writers, shard, huge_pages))]
-    #[expect(clippy::too_many_arguments, reason = "named in Python, where they have defaults")]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments in Python, where they have defaults")]
     fn load(
         py: Python<'_>,
         folder: PathBuf,
@@ -139,7 +139,7 @@ impl GpuStore {
     }
 
     /// Inserts a trajectory: one array per column. Waits up to `timeout` seconds for a row.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's objects")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from Python objects")]
     fn insert(
         &self,
         py: Python<'_>,
@@ -228,7 +228,7 @@ impl GpuStore {
     }
 
     /// Returns a column of the writers' current steps.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn observe<'py>(
         &self,
         py: Python<'py>,
@@ -239,7 +239,7 @@ impl GpuStore {
     }
 
     /// Writes a column of the writers' current steps.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn answer(
         &self,
         py: Python<'_>,
@@ -251,7 +251,7 @@ impl GpuStore {
     }
 
     /// Gives the turn back to the writers.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn give_back(&self, py: Python<'_>, writers: Vec<usize>) -> PyResult<()> {
         let hub = self.hub.get(py)?;
         py.detach(|| hub.store().give_back(&writers)).or_raise(py)
@@ -263,7 +263,7 @@ impl GpuStore {
         py.detach(|| hub.store().sweep()).or_raise(py)
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's dictionary")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python dictionary")]
     fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
         let hub = self.hub.get(py)?;
         GpuLoader::new(py, hub.reader(), Some(hub.follow()), &settings)
@@ -281,7 +281,7 @@ impl GpuStore {
     /// Connects this store to the stores of the other ranks. From then on, this store also reads the other stores, and
     /// all of them share one index space.
     /// Stores on other machines are given by address.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's lists")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from Python lists")]
     fn join(
         &self,
         py: Python<'_>,

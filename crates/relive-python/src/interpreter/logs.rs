@@ -17,7 +17,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use super::finalization;
 use super::lock::Brief;
 
-/// The maximum number of queued records; further records are dropped, since nobody could read so many anyway.
+/// The maximum number of queued records; further records are dropped, since no one could read that many anyway.
 const MAX_WAITING: usize = 1_000;
 
 /// How long the process waits for the last records before it ends.

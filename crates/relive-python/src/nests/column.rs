@@ -109,7 +109,7 @@ impl ColumnPath {
 pub(crate) enum Data {
     Empty,
     Own(Column),
-    /// References of another kind, with `shape`, `dtype` and `numpy()`.
+    /// References of a different kind, with `shape`, `dtype` and `numpy()`.
     Foreign(Vec<Py<PyAny>>),
 }
 
@@ -309,7 +309,7 @@ impl CellRef {
 
     /// Returns false: a reference keeps its data alive.
     #[getter]
-    #[expect(clippy::unused_self, reason = "a property of every reference")]
+    #[expect(clippy::unused_self, reason = "the answer is the same for every reference")]
     fn expired(&self) -> bool {
         false
     }

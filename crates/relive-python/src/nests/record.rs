@@ -24,7 +24,7 @@ impl<'py> Record<'py> {
     /// Returns the names of the parts.
     ///
     /// # Errors
-    /// A named tuple has another number of values than its class has fields.
+    /// A named tuple has a different number of values than its class has fields.
     pub(crate) fn names(&self) -> PyResult<Vec<String>> {
         let names: Vec<String> =
             field_names(&self.class)?.iter().map(PyAnyMethods::extract).collect::<PyResult<_>>()?;

@@ -55,7 +55,7 @@ impl NodeWorkers for PythonWorkers {
 /// of workers that ran at the same time, and how many were restarted.
 #[pyfunction]
 #[pyo3(signature = (address, workers, *, actors, name, host, ip, token = None))]
-#[expect(clippy::too_many_arguments, reason = "what a node is, named in Python")]
+#[expect(clippy::too_many_arguments, reason = "the options of a node, which are keyword arguments in Python")]
 pub(crate) fn host_for_run(
     py: Python<'_>,
     address: &str,

@@ -89,7 +89,7 @@ impl Policy {
 impl Policy {
     /// Loads a policy from a file; a Python agent's policy needs a bridge.
     #[staticmethod]
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes paths by value")]
     fn load(py: Python<'_>, path: PathBuf, agent: Option<Bound<'_, PyAny>>) -> PyResult<Policy> {
         Policy::loaded(py, agent, |make| SavedPolicy::load(&path, make))
     }
@@ -99,7 +99,7 @@ impl Policy {
         Policy::loaded(py, agent, |make| SavedPolicy::from_bytes(file, make))
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands paths over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes paths by value")]
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.policy.with(py, |policy| policy.save(&path)).map_err(|error| raise(py, &error))
     }

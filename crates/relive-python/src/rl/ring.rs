@@ -27,7 +27,10 @@ pub(crate) struct Ring {
 #[pymethods]
 impl Ring {
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "the options of a ring, named in Python")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of a ring, which are keyword arguments in Python"
+    )]
     fn new(
         py: Python<'_>,
         rank: u32,
@@ -74,7 +77,7 @@ impl Ring {
             move || {
                 #[expect(
                     clippy::redundant_closure_for_method_calls,
-                    reason = "the method is not general enough in its lifetime"
+                    reason = "the method's lifetime is not general enough"
                 )]
                 let looked = Python::attach(|py| py.check_signals());
                 looked.map_err(|error| {
@@ -112,7 +115,7 @@ impl Ring {
     }
 
     /// Returns the numbers of all members, by rank.
-    #[expect(clippy::needless_pass_by_value, reason = "made of Python's list")]
+    #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
     fn gather(&self, py: Python<'_>, numbers: Vec<f64>) -> PyResult<Vec<Vec<f64>>> {
         self.raise_ring_error(py, py.detach(|| self.ring.gather(&numbers)))
     }

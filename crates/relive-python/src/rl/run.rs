@@ -36,7 +36,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// `environment` is a native name, or a function from seeds to bridges.
 #[pyfunction]
 #[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
-#[expect(clippy::too_many_arguments, reason = "the options of a run, named in Python")]
+#[expect(clippy::too_many_arguments, reason = "the options of a run, which are keyword arguments in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
     agent: &Bound<'py, PyAny>,

@@ -80,8 +80,11 @@ impl Server {
     /// Creates tables with the contents of the newest checkpoint, served at `port` of `host` (0: a free one), or,
     /// without a `port`, only in this process. A `seed` determines all random choices.
     #[new]
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
-    #[expect(clippy::too_many_arguments, reason = "the options of a server, named in Python")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the options of a server, which are keyword arguments in Python"
+    )]
     fn new(
         py: Python<'_>,
         tables: Vec<Py<Table>>,

@@ -63,7 +63,10 @@ impl Table {
     /// `(samples_per_insert, min_size_to_sample, min_diff, max_diff)`, `signature` is a nest of array specs, and
     /// `extensions` lists the table's extensions.
     #[new]
-    #[expect(clippy::too_many_arguments, reason = "the rules of a table, which Python names")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the rules of a table, which are keyword arguments in Python"
+    )]
     fn new(
         name: String,
         sampler: &Bound<'_, PyTuple>,

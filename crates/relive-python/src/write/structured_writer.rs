@@ -50,7 +50,7 @@ impl StructuredWriter {
 #[pymethods]
 impl StructuredWriter {
     /// Appends the leaves of a step; missing leaves are `None`.
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands lists over by value")]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
     fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
         let leaf = |leaf: &Option<Bound<'_, PyAny>>| match leaf {
             Some(leaf) => array::to_tensor(leaf).map(Nest::Leaf),

@@ -150,7 +150,7 @@ mod tests {
         let send_half = SendHalf::new(client.writer(), Arc::default());
         let mut task = pin!(requests.over(send_half, || None));
         let has_ended = poll_fn(|cx| Poll::Ready(task.as_mut().poll(cx).is_ready())).await;
-        assert!(!has_ended, "it waits for something to do");
+        assert!(!has_ended, "it waits for a request to send");
         requests.now(ask(1));
         assert_eq!(received_batches(&mut server).await, 1, "without the task");
         let is_full =
@@ -160,7 +160,7 @@ mod tests {
             requests.now(ask(2));
             sent += 1;
         }
-        requests.now(|| unreachable!("a frame has not gone out yet"));
+        requests.now(|| unreachable!("an earlier frame has not been sent yet"));
         for _ in 0..sent {
             tokio::select! {
                 Err(error) = task.as_mut() => panic!("{error}"),

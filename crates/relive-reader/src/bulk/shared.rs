@@ -288,7 +288,7 @@ mod tests {
         for taken in [Some(BatchRequest { batches: 0, taken_bytes: 7 }), None] {
             assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
             assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
-            assert_eq!(shared.ask(), taken, "after the last one nobody waits");
+            assert_eq!(shared.ask(), taken, "after the last batch, nothing more is requested");
         }
         assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
         assert!(matches!(shared.take(Waker::noop()), TakeResult::NoMore));
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(
             shared.ask(),
             Some(BatchRequest { batches: 1, taken_bytes: 7 }),
-            "no other batch is on its way"
+            "no other batch is in transit"
         );
     }
 
@@ -335,7 +335,7 @@ mod tests {
         }
         shared.note_outage("it is gone".to_owned());
         let again = Some(BatchRequest { batches: 1, taken_bytes: 0 });
-        assert_eq!(shared.ask(), again, "another connection has sent nothing yet");
+        assert_eq!(shared.ask(), again, "the new connection has not sent anything yet");
         assert!(shared.deliver_part(std::iter::empty(), 1, 1));
         assert_eq!(shared.ask(), None);
     }

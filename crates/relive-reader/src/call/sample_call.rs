@@ -45,7 +45,10 @@ pub struct SampleCall {
     inner: Inner,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a call in the process is short and takes no memory but this")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a call within the process is short, and needs no other memory"
+)]
 enum Inner {
     Remote(Box<RemoteCall>),
     Local(LocalCall),

@@ -62,7 +62,7 @@ impl OwnStream {
     /// Runs the future that `act` creates, and the connection, on this thread.
     pub(super) fn drive<'a, F: Future>(&'a mut self, act: impl FnOnce(Exchange<'a>) -> F) -> F::Output {
         let OwnStream { stream, channel, runtime } = self;
-        let runtime = runtime.0.as_ref().expect("it is taken when it is dropped");
+        let runtime = runtime.0.as_ref().expect("the runtime is taken only on drop");
         runtime.block_on(act(Exchange { stream, channel }))
     }
 

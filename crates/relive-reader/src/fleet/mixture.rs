@@ -90,7 +90,7 @@ mod tests {
         assert!(statistic < 16.27, "{statistic}: {counts:?}");
         assert!(
             chi_square(&counts, &[110.0, 290.0, 0.0, 50.0, 550.0]) > 16.27,
-            "the test tells weights apart"
+            "the test can distinguish these weights"
         );
     }
 
@@ -118,7 +118,11 @@ mod tests {
             let per_item = weight_per_item(facts, &sample(priority, probability)).unwrap();
             assert!((per_item - 2.5).abs() < 1e-12, "{per_item}");
         }
-        assert_eq!(weight_per_item(facts, &sample(0.0, 0.25)), None, "all are 0: nothing is given away");
+        assert_eq!(
+            weight_per_item(facts, &sample(0.0, 0.25)),
+            None,
+            "all priorities are 0, so the sample contains no information"
+        );
         assert_eq!(weight_per_item(TableFacts::new(4, SelectorKind::Uniform), &sample(1.0, 0.1)), None);
         let weights = weights(&[(4, Some(2.5)), (2, Some(1.0)), (6, None)]);
         assert_eq!(weights, [10.0, 2.0, 12.0]);

@@ -28,8 +28,8 @@ struct FeatureLeaf {
 
 impl Features {
     /// Creates a flattener for the observations of an environment. A number in `0..n` becomes `n` features, of which
-    /// one is 1 and the others are 0 (one-hot), if `n` is at most 4,096. A network would otherwise have to tell states
-    /// apart by the size of one number.
+    /// one is 1 and the others are 0 (one-hot), if `n` is at most 4,096. A network would otherwise have to distinguish
+    /// states by the size of one number.
     ///
     /// # Errors
     /// A leaf is not numeric or has no fixed size.

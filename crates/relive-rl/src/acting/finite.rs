@@ -107,7 +107,7 @@ fn first_of<T>(values: &[T], number: impl Fn(&T) -> f64) -> Option<(usize, f64)>
 }
 
 /// Returns whether a number is finite as a float32, the type that networks use.
-#[expect(clippy::cast_possible_truncation, reason = "whether it can be cast is asked")]
+#[expect(clippy::cast_possible_truncation, reason = "the function checks whether the cast is possible")]
 pub(crate) fn is_learnable(value: f64) -> bool {
     (value as f32).is_finite()
 }

@@ -40,7 +40,7 @@ pub trait Adder: Send {
         }
     }
 
-    /// Ends the adder when nobody needs its items any more, because the tables end with the run: it neither waits for
+    /// Ends the adder when its items are no longer needed, because the tables end with the run: it neither waits for
     /// items that are not in a table yet nor warns about them. No other call follows. Does nothing by default.
     fn discard(&mut self) {}
 }

@@ -87,7 +87,7 @@ impl NStepReturn {
     /// ```
     #[must_use]
     pub fn of(rewards: &[f32], discounts: &[f32], additional_discount: f32) -> NStepReturn {
-        assert_eq!(rewards.len(), discounts.len(), "rewards and discounts are of the same steps");
+        assert_eq!(rewards.len(), discounts.len(), "rewards and discounts must have the same length");
         total(rewards.iter().copied().zip(discounts.iter().copied()), additional_discount)
     }
 }

@@ -131,7 +131,7 @@ impl Costs {
             place,
             saved: "the file of costs",
             asked: "this run",
-            advice: "use the values of the file, or another file, which the costs of this run are then written to",
+            advice: "use the values in the file, or name another file, to which the costs of this run are then written",
         };
         let some = |text: &str| Some(text.to_owned());
         let mut differences = comparison.differences([
@@ -185,7 +185,8 @@ impl Costs {
         }
         let sorted = self.acting.windows(2).all(|pair| pair[0].rows < pair[1].rows);
         if self.acting.is_empty() || !sorted || self.acting[0].rows == 0 || self.rows == 0 {
-            let reason = "`acting` must have numbers of environments from 1 on, each larger than the one before, and `rows` at least 1";
+            let reason =
+                "`acting` must have increasing numbers of environments of at least 1, and `rows` at least 1";
             return Err(RlError::state(WHAT, reason));
         }
         let names: BTreeSet<&str> = self.tables.iter().map(|table| table.name.as_str()).collect();
@@ -225,7 +226,7 @@ impl Costs {
         match numbers.find(|(_, number)| !(number.is_finite() && *number >= 0.0)) {
             Some((name, number)) => Err(RlError::state(
                 WHAT,
-                format_args!("`{name}` is {number}, but it must be a finite number from 0 on"),
+                format_args!("`{name}` is {number}, but it must be a finite number of at least 0"),
             )),
             None => Ok(()),
         }

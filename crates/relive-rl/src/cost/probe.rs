@@ -337,7 +337,7 @@ impl Window<'_> {
         Some(Window { moments, first, last, weights })
     }
 
-    /// Returns the window's parts.
+    /// Returns the CPU usage between each pair of consecutive moments.
     fn parts(&self) -> impl Iterator<Item = CpuUsage> {
         self.moments.windows(2).map(|pair| CpuUsage::between(&pair[0], &pair[1], self.weights))
     }

@@ -19,7 +19,7 @@ pub(crate) fn tables() -> impl Iterator<Item = TableConfig> {
     [heartbeat::table(), list::table()].into_iter().chain(node_weight_tables())
 }
 
-/// Returns one box for each node with the same source of weights.
+/// Returns one box for each of the nodes that share a source of weights.
 pub(super) fn node_weight_tables() -> impl Iterator<Item = TableConfig> {
     (0..FAN_OUT).map(|slot| weights::fresh(&slot.to_string()))
 }

@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(
             scenario.places(),
             [vec![1], vec![3, 4, 5], vec![2]],
-            "one that wants fewer gives the others back"
+            "a node that wants fewer places returns the others"
         );
     }
 
@@ -320,7 +320,11 @@ mod tests {
         scenario.heartbeat(0, NodeHeartbeat::of_test(1, 3));
         scenario.heartbeat(0, NodeHeartbeat::of_test(2, 3));
         scenario.pass(0);
-        assert_eq!(scenario.places(), [vec![0, 1, 2], vec![3], vec![]], "a run in rounds has no more");
+        assert_eq!(
+            scenario.places(),
+            [vec![0, 1, 2], vec![3], vec![]],
+            "a synchronous run has exactly this many places"
+        );
         let (silence, gone) = (ms(NODE_SILENCE), ms(NODE_GONE));
         scenario.heartbeat(silence, NodeHeartbeat::of_test(2, 3));
         assert_eq!(scenario.pass(silence), [Change::Silent("node-1".to_owned())]);
@@ -332,7 +336,11 @@ mod tests {
         let back = NodeHeartbeat { holds: vec![0, 1, 2], ..NodeHeartbeat::of_test(1, 3) };
         assert_eq!(scenario.heartbeat(gone + 1, back), Some(Change::Back("node-1".to_owned())));
         scenario.pass(gone + 1);
-        assert_eq!(scenario.places(), [vec![2], vec![0, 1, 3], vec![]], "it keeps what nobody else has");
+        assert_eq!(
+            scenario.places(),
+            [vec![2], vec![0, 1, 3], vec![]],
+            "it keeps the places that no other node has"
+        );
     }
 
     #[test]
@@ -350,7 +358,7 @@ mod tests {
         assert_eq!(states, ["gone", "up"]);
         scenario.heartbeat(70_000, NodeHeartbeat::of_test(2, 2));
         scenario.pass(70_000);
-        assert_eq!(scenario.membership.nodes().len(), 1, "it is not shown for ever");
+        assert_eq!(scenario.membership.nodes().len(), 1, "it is not shown forever");
     }
 
     #[test]

@@ -246,12 +246,16 @@ mod tests {
         assert_eq!(list.of(7).unwrap().places, [0, 1]);
         list::put_bytes(&client, b"{}".to_vec(), &|| true).unwrap();
         look(CHECK_EVERY / 2);
-        assert!(NodeList::get(&client).is_err(), "it is not looked at every time");
+        assert!(NodeList::get(&client).is_err(), "the list is not checked every time");
         look(CHECK_EVERY);
         assert_eq!(NodeList::get(&client).unwrap(), Some(list.clone()));
         NodeList::default().put(&client, &|| true).unwrap();
         look(CHECK_EVERY * 2);
-        assert_eq!(NodeList::get(&client).unwrap(), Some(list), "one that can be read is no better");
+        assert_eq!(
+            NodeList::get(&client).unwrap(),
+            Some(list),
+            "a list that is valid but different is also replaced"
+        );
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Crew {
     ///
     /// # Errors
     /// `steps` is 0, an environment or a policy cannot be created, there are more workers than environments, or the
-    /// saved state belongs to another kind of worker.
+    /// saved state belongs to a different kind of worker.
     pub fn rollouts(&self, steps: usize) -> Result<Workers> {
         if steps == 0 {
             // Otherwise, the workers would produce empty rollouts forever.

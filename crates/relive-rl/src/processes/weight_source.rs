@@ -239,7 +239,7 @@ mod tests {
         source.require(wanted).unwrap();
         assert!(version(&source) == 7 && source.shared.state.lock().is_lost);
         source.note_newest(put(&run, 1, 8)).unwrap();
-        assert_eq!(version(&source), 8, "the node is not waited for any more");
+        assert_eq!(version(&source), 8, "it no longer waits for the node");
         put(&node, 1, 3);
         let wanted = put(&node, 1, 9);
         while version(&source) != 9 || source.shared.state.lock().is_lost {

@@ -129,8 +129,8 @@ impl Driver {
         !self.stop.is_stopped() && !self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Publishes the newest weights to workers and nodes, and how often each worker has joined, unless they are already
-    /// published. Returns the weights' stamp.
+    /// Publishes the newest weights, and how often each worker has joined, to workers and nodes, unless both are
+    /// already published. Returns the weights' stamp.
     fn publish(&self) -> Result<Option<Stamp>> {
         let mut now = self.now.lock();
         let should_continue = || self.should_continue();
@@ -301,7 +301,7 @@ impl Drop for Publishing {
         }
         if let Err(error) = self.driver.end_within([FAILED_LEAVE_TIMEOUT; 2]) {
             // The reason why the run has failed is usually also the reason for this error, and is reported.
-            tracing::debug!("cannot tell the workers that the run has failed: {error}");
+            tracing::debug!("cannot inform the workers that the run has failed: {error}");
         }
     }
 }
@@ -363,7 +363,7 @@ pub(super) mod tests {
             let now = next.now.lock();
             now.joins_of(1)
         };
-        assert_eq!((joins_of_next(1), joins_of_next(2)), (2, 0), "another run counts anew");
+        assert_eq!((joins_of_next(1), joins_of_next(2)), (2, 0), "another run counts from zero");
     }
 
     #[test]

@@ -54,7 +54,7 @@ mod tests {
         assert!(error.contains("sampler is Fifo, but must be Prioritized(0.6)"), "{error}");
         assert!(error.contains("max_size is 5000, but must be 1000000"), "{error}");
         let error = added(own.clone().rate_limiter(RateLimiterConfig::queue(3))).unwrap_err().to_string();
-        assert!(error.contains("rate limiter is 1 samples per insert from 1 items on"), "{error}");
+        assert!(error.contains("rate limiter is 1 samples per insert after 1 items"), "{error}");
         let error = added(TableConfig::new("results")).unwrap_err().to_string();
         assert!(error.contains("max_times_sampled is 0, but must be 1"), "{error}");
         let engine = Engine::builder().table(TableConfig::new("scratch")).build().unwrap();

@@ -214,7 +214,7 @@ impl Session {
     /// Abandons the run to the next driver, which does not need to wait. Workers wait for that driver.
     pub(super) fn abandon(mut self) {
         if let Err(error) = self.show(Phase::Left) {
-            tracing::debug!("cannot mark the run as left: {error}");
+            tracing::debug!("cannot mark the run as abandoned: {error}");
         }
         let lease = self.published.take().and_then(|(_, publishing)| publishing.end());
         if let Some(Err(error)) = lease.map(Lease::release) {

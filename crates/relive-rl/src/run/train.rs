@@ -119,7 +119,9 @@ fn validate_learners(options: &RunOptions) -> Result<()> {
         );
     }
     if options.processes.as_ref().is_some_and(|processes| processes.server.is_some()) {
-        return refused("1 if the tables are on a server, because the learners could lose it one by one");
+        return refused(
+            "1 if the tables are on a server, because the learners could lose the server at different times",
+        );
     }
     if options.watch.is_none() {
         return Err(RlError::Order {

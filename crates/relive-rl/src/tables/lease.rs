@@ -249,7 +249,10 @@ mod tests {
         });
         // Without a heartbeat there is no learner.
         assert!(take(&client).is_ok());
-        assert!(matches!(first.renew(), Err(RlError::OtherLearner)), "it woke up again");
+        assert!(
+            matches!(first.renew(), Err(RlError::OtherLearner)),
+            "a driver that wakes up later is refused"
+        );
     }
 
     #[test]

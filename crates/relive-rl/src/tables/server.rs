@@ -76,6 +76,6 @@ fn differences(found: &TableConfig, wanted: &TableConfig) -> Vec<String> {
 fn limits(limiter: &RateLimiterConfig) -> String {
     let RateLimiterConfig { samples_per_insert, min_size_to_sample, min_diff, max_diff } = limiter;
     format!(
-        "{samples_per_insert} samples per insert from {min_size_to_sample} items on, cursor in {min_diff:e}..={max_diff:e}"
+        "{samples_per_insert} samples per insert after {min_size_to_sample} items, cursor in {min_diff:e}..={max_diff:e}"
     )
 }

@@ -225,7 +225,10 @@ mod tests {
         let packed = Packed::of(&Weights::new(1, parts), 1).unwrap();
         let whole = packed.bytes.bytes().unwrap();
         let cut = |length: usize| flat(whole[..length].to_vec()).unwrap();
-        assert!(Packed { bytes: cut(16), ..packed.clone() }.unpack().is_ok(), "12 bytes, and 4 that fill up");
+        assert!(
+            Packed { bytes: cut(16), ..packed.clone() }.unpack().is_ok(),
+            "12 bytes, and 4 bytes of padding"
+        );
         let error = Packed { bytes: cut(11), ..packed.clone() }.unpack().unwrap_err().to_string();
         assert!(error.contains("truncated"), "{error}");
         assert!(Packed { parts: cut(7), ..packed }.unpack().is_err());

@@ -33,7 +33,7 @@ pub enum TokenLineError {
     /// The token or the name already occurred on an earlier line.
     #[error("an earlier line has the same {what}")]
     Twice {
-        /// Which of them.
+        /// `token` or `name`.
         what: &'static str,
     },
 }

@@ -48,8 +48,8 @@ struct Reader {
     sender: Sender,
     /// The layout of batches that the table copies, if it is known.
     rows: Option<Rows>,
-    /// After a failed attempt to copy a batch, the number of batches until the next attempt, and the length of the
-    /// pause.
+    /// After a failed attempt to copy a batch: the number of batches left until the next attempt, and the total length
+    /// of the pause in batches.
     pause: (u32, u32),
     stop: Stop,
 }

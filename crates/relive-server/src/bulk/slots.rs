@@ -126,7 +126,10 @@ mod tests {
         let number = new.number;
         slots.put_back(new);
         let mut second = slots.take(100).unwrap().unwrap();
-        assert!(second.number != number && second.descriptor.is_some(), "the client never had the first");
+        assert!(
+            second.number != number && second.descriptor.is_some(),
+            "the client never received the first slot"
+        );
         let number = second.number;
         second.descriptor = None;
         slots.lend(second);

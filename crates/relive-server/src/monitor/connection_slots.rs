@@ -124,7 +124,7 @@ mod tests {
         assert!(must_close(&silent).await);
         drop(silent);
         let _fifth = slots.take().unwrap();
-        assert!(must_close(&used).await, "it was used before the fourth came");
+        assert!(must_close(&used).await, "it was last used before the fourth connected");
         assert!(!must_close(&fourth).await);
         drop(answering);
         assert!(!must_close(&busy).await);

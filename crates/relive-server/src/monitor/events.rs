@@ -45,7 +45,7 @@ impl Stream for Events {
         if !self.is_begun {
             self.is_begun = true;
             let past = serde_json::to_string(&self.view.history.past());
-            let past = past.expect("strings, numbers and lists of them");
+            let past = past.expect("strings, numbers and lists of these can be serialized");
             return Poll::Ready(Some(Ok(Event::default().event("past").data(past))));
         }
         std::task::ready!(self.ticks.poll_tick(cx));

@@ -143,7 +143,7 @@ pub(super) fn json(overview: &Overview) -> String {
         cpu_seconds: overview.process.cpu_seconds,
         server: overview.server.as_ref().map(server),
     };
-    serde_json::to_string(&facts).expect("strings, numbers and lists of them")
+    serde_json::to_string(&facts).expect("strings, numbers and lists of these can be serialized")
 }
 
 fn server(server: &Server) -> ServerFacts<'_> {

@@ -299,7 +299,7 @@ mod tests {
         let (_stalled, task) = served.sampler(1).await;
         assert!(served.bytes_in_flight().await > u64::from(ITEM_BYTES));
         settle(Duration::from_secs(600)).await;
-        assert!(!task.is_finished(), "nobody needs its place yet");
+        assert!(!task.is_finished(), "no other connection needs its place yet");
         let (mut reading, _task) = served.sampler(2).await;
         read_an_item(&mut reading).await;
         assert!(matches!(task.await.unwrap(), Err(ConnectionError::Stalled)));

@@ -38,12 +38,12 @@ mod tests {
     fn a_reader_gets_the_column_names_once_and_after_each_change() {
         let engine = Engine::builder().table(TableConfig::new("t")).build().expect("it is in range");
         let (table, mut tracker) = (engine.table("t").expect("it was made"), StructureTracker::default());
-        assert!(tracker.take_update(&table).is_none(), "nothing is known, and the reader knows nothing");
+        assert!(tracker.take_update(&table).is_none(), "no names are known, so there is nothing to send");
         table.name_columns(Nest::dict([("a", ())])).expect("it is open");
         assert!(
             tracker.take_update(&table).flatten().is_some_and(|structure| structure.disputed_by.is_none())
         );
-        assert!(tracker.take_update(&table).is_none(), "it has been told");
+        assert!(tracker.take_update(&table).is_none(), "the reader already has these names");
         table.name_columns(Nest::dict([("b", ())])).expect("it is open");
         assert!(
             tracker.take_update(&table).flatten().is_some_and(|structure| structure.disputed_by.is_some())

@@ -45,7 +45,10 @@ fn least_count(estimate: f64, enough: impl Fn(i64) -> bool) -> u64 {
     if estimate.is_nan() || estimate >= as_f64(i64::MAX) {
         return NEVER;
     }
-    #[expect(clippy::cast_possible_truncation, reason = "whole, and within i64 by the check above")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the number is whole, and fits in i64 by the check above"
+    )]
     let rounded = estimate.max(1.0).ceil() as i64;
     let candidates = [rounded.saturating_sub(1).max(1), rounded, rounded.saturating_add(1)];
     candidates

@@ -116,7 +116,7 @@ impl RateLimiter {
     /// formats and messages that store only this number use it. It equals [`samples`](Self::samples) unless the ratio
     /// was changed.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
-        #[expect(clippy::cast_possible_truncation, reason = "saturates, and counts are whole")]
+        #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
         self.samples.saturating_sub(carried).max(0)
     }
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!((limiter.cursor(), limiter.can_insert(1)), (10.0, Ok(false)));
         assert_eq!(limiter.samples_of_cursor(), 101 * 5 - 10);
         let again = limiter.with_counters(101, limiter.samples_of_cursor(), 0);
-        assert_eq!(again.cursor(), 10.0, "what is kept leads to the same cursor");
+        assert_eq!(again.cursor(), 10.0, "the stored counters lead to the same cursor");
         let refused = limiter.set_config(RateLimiterConfig { min_size_to_sample: 0, ..config(1.0) });
         assert_eq!((refused.is_err(), limiter.cursor()), (true, 10.0));
         limiter.reset();
@@ -312,9 +312,9 @@ mod tests {
                 panic!("{samples} samples of one item at {spi} per insert are too many");
             };
             (1..missing_inserts).for_each(|_| limiter.record_insert());
-            assert_eq!(limiter.can_sample(1), Ok(false), "one insert fewer does not help at {spi}");
+            assert_eq!(limiter.can_sample(1), Ok(false), "one insert fewer does not suffice at {spi}");
             limiter.record_insert();
-            assert_eq!(limiter.can_sample(1), Ok(true), "so many inserts help at {spi}");
+            assert_eq!(limiter.can_sample(1), Ok(true), "this many inserts suffice at {spi}");
         }
     }
 }

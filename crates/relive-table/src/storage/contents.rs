@@ -84,18 +84,18 @@ impl Contents {
     pub(crate) fn select(&mut self, slot: Slot, admitted: Admitted) {
         let inserted =
             self.sampler.insert(slot, admitted.sampler) && self.remover.insert(slot, admitted.remover);
-        debug_assert!(inserted, "slot {slot} was vacant and yet in a selector");
+        debug_assert!(inserted, "slot {slot} was vacant, but was in a selector");
     }
 
     pub(crate) fn reselect(&mut self, slot: Slot, admitted: Admitted) {
         let updated =
             self.sampler.update(slot, admitted.sampler) && self.remover.update(slot, admitted.remover);
-        debug_assert!(updated, "slot {slot} was held and yet in no selector");
+        debug_assert!(updated, "slot {slot} was in use, but was not in every selector");
     }
 
     pub(crate) fn deselect(&mut self, slot: Slot) {
         let removed = self.sampler.remove(slot) && self.remover.remove(slot);
-        debug_assert!(removed, "slot {slot} was held and yet in no selector");
+        debug_assert!(removed, "slot {slot} was in use, but was not in every selector");
     }
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct Episodes {
 #[derive(Debug, Default)]
 pub(crate) struct References(HashMap<u64, u64, FixedState>);
 
-/// The number of shards that have each episode. The map is divided into stripes. Writers usually have their own
-/// episodes, so they rarely use the same stripe.
+/// For each episode, the number of shards that contain it. The map is divided into stripes. Writers usually have their
+/// own episodes, so they rarely use the same stripe.
 #[derive(Debug, Default)]
 pub(crate) struct SharedEpisodes {
     stripes: [Stripe; STRIPES],

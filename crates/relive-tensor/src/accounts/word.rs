@@ -131,7 +131,11 @@ mod tests {
         assert_eq!((word.holder(), word.uses(), word.is_moved()), (SEVERAL - 1, MAX_USES, true));
         assert_eq!((state.store_tag(), state.take_touched(), state.take_touched()), (0xa5, true, false));
         state.update_holder(|word| Some((word.holder(), 0))).unwrap();
-        assert_eq!((state.get().holder(), state.store_tag()), (0, 0xa5), "without uses there is no holder");
+        assert_eq!(
+            (state.get().holder(), state.store_tag()),
+            (0, 0xa5),
+            "a chunk that is not in use has no holder"
+        );
         state.set_store_tag(1);
         assert_eq!((state.store_tag(), state.get().is_moved()), (1, true));
         assert!(state.set_moved(false).is_moved());

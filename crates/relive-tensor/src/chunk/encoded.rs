@@ -193,7 +193,7 @@ mod tests {
         let bools = EncodedTensor { dtype: DType::Bool, delta_encoded: false, ..differences };
         assert!(matches!(bools.copy_plain_rows(0, &mut all), Some(Err(_))));
         assert_eq!(bools.copy_plain_rows(0, &mut [0; 1]), Some(Ok(())), "the first byte is one");
-        assert_eq!(bools.plain_rows(0, 1), None, "nobody has looked whether they are bools");
+        assert_eq!(bools.plain_rows(0, 1), None, "the bytes were not checked to be bools");
     }
 
     #[test]

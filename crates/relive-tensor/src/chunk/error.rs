@@ -20,7 +20,7 @@ pub struct ChunkError {
 
 /// A fault of a chunk or of one of its columns.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+#[expect(missing_docs, reason = "the error messages explain the fields")]
 pub enum ChunkFault {
     /// There are no columns.
     #[error("it has no columns")]

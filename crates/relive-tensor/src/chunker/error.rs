@@ -6,7 +6,7 @@ use crate::shape::Shape;
 
 /// The reason why a chunker refuses a cell or a configuration. The chunker has not changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+#[expect(missing_docs, reason = "the error messages explain the fields")]
 pub enum ChunkerError {
     /// `num_keep_alive_refs` is 0.
     #[error("num_keep_alive_refs must be at least 1, got {num_keep_alive_refs}")]
@@ -36,7 +36,7 @@ pub enum ChunkerError {
     )]
     Episode { buffered: u64, given: u64 },
     /// A step that is not after the last buffered step.
-    #[error("step {given} does not come after step {last}; a column takes one cell per step")]
+    #[error("step {given} is not after step {last}; a column has one cell per step")]
     Step { last: i32, given: i32 },
     /// An unknown column.
     #[error("there is no column number {column}; there are {columns}")]

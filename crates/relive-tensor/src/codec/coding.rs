@@ -59,7 +59,7 @@ impl Codec {
     /// Decodes `src` to exactly `expected_len` bytes, in one allocation of that size.
     ///
     /// # Errors
-    /// [`CodecError`] if `src` is broken or decodes to another length. For untrusted lengths, call
+    /// [`CodecError`] if `src` is broken or decodes to a different length. For untrusted lengths, call
     /// [`validate`](Self::validate) first, which does not allocate memory of that length.
     pub fn decode(self, src: &[u8], expected_len: usize) -> Result<Vec<u8>, CodecError> {
         if self == Self::Raw {
@@ -74,7 +74,7 @@ impl Codec {
     /// Decodes `src` into all of `dst`, so that a column can be decoded directly to its destination.
     ///
     /// # Errors
-    /// [`CodecError`] if `src` is broken or decodes to another length. The content of `dst` is then unspecified.
+    /// [`CodecError`] if `src` is broken or decodes to a different length. The content of `dst` is then unspecified.
     pub fn decode_into(self, src: &[u8], dst: &mut [u8]) -> Result<(), CodecError> {
         match self {
             Self::Raw => {

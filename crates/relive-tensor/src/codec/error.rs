@@ -5,7 +5,7 @@ use crate::tensor::to_u64;
 
 /// The reason why a payload cannot be decoded or encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+#[expect(missing_docs, reason = "the error messages explain the fields")]
 pub enum CodecError {
     /// The size of the payload does not match its dtype and shape.
     #[error("{codec} payload has {found} bytes, but dtype and shape require {expected}")]

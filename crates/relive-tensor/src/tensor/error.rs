@@ -6,7 +6,7 @@ use crate::shape::Shape;
 
 /// The reason why a tensor cannot be created, viewed or joined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+#[expect(missing_docs, reason = "the error messages explain the fields")]
 pub enum TensorError {
     /// The length of the data does not match dtype and shape.
     #[error("tensor {dtype}{shape} needs {expected} bytes (elements, for strings), got {actual}")]
@@ -18,7 +18,7 @@ pub enum TensorError {
     #[error("tensor has {rank} dimensions; the limit is {MAX_RANK}")]
     Rank { rank: usize },
     /// A byte of a bool tensor is neither 0 nor 1.
-    #[error("byte {position} of a bool tensor is {value}, but only 0 and 1 are bools")]
+    #[error("byte {position} of a bool tensor is {value}, but it must be 0 or 1")]
     BoolByte { position: usize, value: u8 },
     /// Bytes were given for, or requested from, a string tensor.
     #[error("string tensors have no bytes of fixed size; use from_strings and strings")]

@@ -8,7 +8,7 @@ use crate::tensor::TensorError;
 
 /// The reason why a trajectory is refused or cannot be decoded. Columns are numbered from 0 in flattening order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the fields are named after what the messages say about them")]
+#[expect(missing_docs, reason = "the error messages explain the fields")]
 pub enum TrajectoryError {
     /// There are no columns.
     #[error("the trajectory has no columns")]

@@ -171,7 +171,7 @@ mod tests {
         }
         let apart =
             |offset| of(&mut Patterns::default(), [slice(offset, 1), Slice { chunk: 1, ..slice(0, 1) }]);
-        assert!(apart(3) == apart(4), "of other chunks rows are counted as they are");
+        assert!(apart(3) == apart(4), "the rows of other chunks have their own numbers");
         let other = of(&mut Patterns::default(), [slice(2, 2), slice(0, 2)]);
         assert!(other == first && !is_shared(&other, &first));
         for length in 100..200 {

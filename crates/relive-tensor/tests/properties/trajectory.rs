@@ -97,7 +97,7 @@ proptest! {
     }
 }
 
-/// Returns a chunk of consecutive numbers from 0 on.
+/// Returns a chunk of consecutive numbers, starting at 0.
 fn numbers(key: u64, rows: i32) -> Arc<Chunk> {
     let values: Vec<_> = (0..rows).collect();
     let tensor = Tensor::from_slice(&values, [u32::try_from(rows).expect("not negative")]).expect("as many");
@@ -233,6 +233,6 @@ fn invalid_bools_are_traced_to_column_and_chunk() {
     let error = builder.build().unwrap().decode().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "column 1: chunk 77, column 0: byte 0 of a bool tensor is 9, but only 0 and 1 are bools"
+        "column 1: chunk 77, column 0: byte 0 of a bool tensor is 9, but it must be 0 or 1"
     );
 }

@@ -65,7 +65,7 @@ fn slots_are_members_once(selector: &mut impl Select) {
     assert!(!selector.insert(Slot::MAX, rank), "the last number is no slot");
     assert_eq!(selector.len(), 1);
     assert!(selector.remove(0) && !selector.remove(0), "slot 0 leaves once");
-    assert!(selector.insert(0, rank), "a slot may come back");
+    assert!(selector.insert(0, rank), "a removed slot may be added again");
 }
 
 fn priorities_are_judged_by_kind(kind: SelectorKind, selector: &impl Select) {
@@ -149,7 +149,7 @@ fn many_picks_are_single_picks_one_after_the_other(one: &mut impl Select, other:
 /// Predictions of the next slots to leave stay correct even while newer slots are added.
 fn who_is_said_to_leave_next_leaves_next(selector: &mut impl Select) {
     let mut rng = rng(7);
-    assert_eq!(selector.next_to_leave(5).count(), 0, "nobody is there to leave");
+    assert_eq!(selector.next_to_leave(5).count(), 0, "there is no member to remove");
     for slot in 0..50 {
         add(selector, slot, f64::from(slot % 7));
     }
@@ -217,5 +217,5 @@ fn weightless_slots_are_picked_only_among_themselves(kind: SelectorKind, selecto
         change(selector, slot, 0.0);
     }
     let pick = selector.pick(&mut rng).expect("there are members");
-    assert_eq!(pick.probability, 1.0 / 500.0, "without weights all are alike");
+    assert_eq!(pick.probability, 1.0 / 500.0, "without weights, all items have the same probability");
 }

@@ -117,10 +117,11 @@ impl NaiveSelector {
     pub fn check_pick(&mut self, id: u64, probability: f64) {
         let expected = self.probabilities();
         let found = expected.iter().find(|(candidate, _)| *candidate == id);
-        let (_, right) =
-            found.unwrap_or_else(|| panic!("{} picked {id}, possible are {expected:?}", self.kind));
+        let (_, right) = found.unwrap_or_else(|| {
+            panic!("{} picked {id}, but only these are possible: {expected:?}", self.kind)
+        });
         let close = (probability - right).abs() <= 1e-9 * right;
-        assert!(close, "{} gave {id} the probability {probability}, it is {right}", self.kind);
+        assert!(close, "{} reported probability {probability} for {id}, but it is {right}", self.kind);
         self.remember_pick(id);
     }
 }

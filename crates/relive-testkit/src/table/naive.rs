@@ -94,7 +94,7 @@ impl NaiveTable {
             self.set_priority(item.key, item.priority);
         } else {
             let Ok(InsertOutcome::Inserted { evicted }) = outcome else {
-                panic!("item {} is new and valid, the outcome was {outcome:?}", item.key)
+                panic!("item {} is new and valid, but the outcome was {outcome:?}", item.key)
             };
             self.add(item, now);
             self.evict(&evicted);
@@ -120,7 +120,10 @@ impl NaiveTable {
         for &key in evicted {
             assert!(self.is_over(), "an item leaves only while there is more than max_size or max_bytes");
             let possible = self.remover.probabilities();
-            assert!(possible.iter().any(|(id, _)| *id == key), "evicted {key}, possible are {possible:?}");
+            assert!(
+                possible.iter().any(|(id, _)| *id == key),
+                "evicted {key}, but only these are possible: {possible:?}"
+            );
             self.remove(key);
         }
         assert!(!self.is_over(), "items leave until there is no more than max_size and max_bytes");
@@ -152,7 +155,7 @@ impl NaiveTable {
     /// If the result is impossible.
     pub fn sample(&mut self, sampled: Option<&Sampled>) {
         let possible = self.can_sample(1) && !self.items.is_empty();
-        assert_eq!(sampled.is_some(), possible, "a sample passes if and only if the limiter lets it");
+        assert_eq!(sampled.is_some(), possible, "a sample succeeds if and only if the limiter allows it");
         let Some(sampled) = sampled else { return };
         self.samples += 1;
         self.sampler.check_pick(sampled.item.key, sampled.probability);

@@ -132,7 +132,7 @@ impl ServerTls {
         Ok(Self(Arc::new(config)))
     }
 
-    /// Like [`new`](Self::new), but with the clients' authorities, if any, in a file.
+    /// Like [`new`](Self::new), but reads the clients' certificate authorities, if any, from a file.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new). An error is also returned if the file cannot be read.

@@ -179,7 +179,7 @@ impl Open {
         self.parts.push_back(Part::Small(self.tail.out));
         let total: usize = self.parts.iter().map(Part::len).sum();
         let length = u32::try_from(total - GRPC_HEADER_BYTES)
-            .expect("a chunk of at most 2 GiB, a description of some MiB, and what came before");
+            .expect("a chunk has at most 2 GiB, and the rest a few MiB");
         if let Some(Part::Small(first)) = self.parts.front_mut() {
             first.splice(1..GRPC_HEADER_BYTES, length.to_be_bytes());
         }

@@ -178,9 +178,9 @@ mod tests {
         assert_eq!(attempts(true, 5), "xxxxx");
         assert_eq!(attempts(false, 16), "x.x..x....x.....");
         let last = attempts(false, 400);
-        assert_eq!(last.rsplit('x').nth(1).map(str::len), Some(64), "pauses do not grow for ever");
+        assert_eq!(last.rsplit('x').nth(1).map(str::len), Some(64), "pauses do not grow forever");
         let rest = last.rsplit('x').next().map_or(0, str::len);
         assert_eq!(attempts(true, 64 - rest), ".".repeat(64 - rest));
-        assert_eq!(attempts(true, 4), "xxxx", "what pays again is tried again at once");
+        assert_eq!(attempts(true, 4), "xxxx", "once compression pays off again, it is tried for every chunk");
     }
 }

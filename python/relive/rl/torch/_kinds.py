@@ -65,7 +65,7 @@ def restored(own: Any, form: Any, name: str) -> Any:
       name: the name in errors.
 
     Raises:
-      ValueError: an object, such as a module, that does not exist yet, or a parameter of another shape.
+      ValueError: an object, such as a module, that does not exist yet, or a parameter of a different shape.
     """
     if isinstance(form, Mapping):
         if form.get("kind") not in _OF_KIND:
@@ -184,7 +184,7 @@ def _restored_numpy_generator(own: Any, form: Mapping[str, Any], name: str) -> A
 def _restored_torch_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:
     device = torch.device(form["device"])
     generator = own if isinstance(own, torch.Generator) else torch.Generator(existing(device))
-    # The state of another kind of device, which this machine lacks, does not fit.
+    # The state belongs to a kind of device that this machine lacks, so it does not fit.
     if generator.device.type == device.type:
         generator.set_state(torch.from_numpy(np.array(form["state"])))
     return generator

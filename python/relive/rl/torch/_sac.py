@@ -210,7 +210,7 @@ class _Policy(Policy):
     def act(self, observations: Any, starts: Any) -> Any:
         with self.random.given("network"):
             actions = self.module(inputs(tensors(observations)), self.random if self.explores else None)[0]
-        # Rounding can leave the bounds.
+        # Rounding can move actions out of their bounds.
         return np.clip(actions.numpy().astype(self._actions.dtype, copy=False), self._actions.minimum, self._actions.maximum)
 
 

@@ -17,8 +17,8 @@ class Stateful:
     """Implements ``state()`` and ``restore()`` for all attributes that can be saved: objects with ``state_dict()`` and
     ``load_state_dict()``, such as modules and optimizers; tensors, arrays, numbers, strings and ``None``; random
     generators of numpy, PyTorch and Python; and lists, tuples, deques and dictionaries of these. Each value is restored
-    as the kind that was saved, a tensor with its type, on its device if the machine has it. The state includes
-    PyTorch's own CPU generator.
+    as the kind that was saved; a tensor keeps its type, and its device if the machine has that device. The state
+    includes PyTorch's own CPU generator.
 
     Other attributes, such as functions, are not saved. If a list, tuple, deque or dictionary contains both kinds, none
     of it is saved: it starts from scratch after a checkpoint, and the logger ``relive`` logs a warning.
@@ -83,6 +83,6 @@ def _warn_once(kind: type, name: str) -> None:
     if (kind, name) not in _warned:
         _warned.add((kind, name))
         _log.warning(
-            "%s.%s has parts that cannot be saved, so it begins anew after each checkpoint; keep modules, optimizers, tensors and numbers "
+            "%s.%s has parts that cannot be saved, so it starts over after each checkpoint; keep modules, optimizers, tensors and numbers "
             "apart from other objects, or implement state() and restore()", kind.__qualname__, name,
         )

@@ -36,7 +36,7 @@ impl Bucket {
         explain(&self.location, error)
     }
 
-    /// Checks that this process still owns the lock, provided that it has taken the lock.
+    /// If this process has taken the lock, checks that it still holds the lock.
     pub(super) fn confirm_lock(&self) -> io::Result<()> {
         let lease = self.lease.lock().clone();
         lease.map_or(Ok(()), |lease| lease.confirm(&self.driver))

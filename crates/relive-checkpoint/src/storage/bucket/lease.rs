@@ -178,7 +178,7 @@ impl Lease {
                 Some(Ok(WrittenLock { note, version }))
             }
             Ok(Ok(Some(LockContent { note: Some(note), .. }))) => Some(Err(note.who)),
-            Ok(Ok(_)) => Some(Err("somebody who removed it".to_owned())),
+            Ok(Ok(_)) => Some(Err("someone who removed it".to_owned())),
             Ok(Err(_)) | Err(_) => None,
         }
     }

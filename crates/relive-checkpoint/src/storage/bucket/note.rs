@@ -12,8 +12,8 @@ pub(super) struct Note {
     pub(super) owner: Option<u128>,
     /// A human-readable description of the owner.
     pub(super) who: String,
-    /// The number of times that the owner has written the object. Because of it, all notes of an owner differ, and so
-    /// do their entity tags.
+    /// The number of times that the owner has written the object. It makes all notes of an owner differ, and thus also
+    /// their entity tags.
     pub(super) renewals: u64,
 }
 

@@ -133,6 +133,10 @@ mod tests {
         assert_eq!(lengths[..7], [1, 2, 4, 8, 16, 32, 64]);
         assert!(lengths.len() <= 16, "{lengths:?}");
         let far = 5 * MIB..5 * MIB + 10;
-        assert_eq!(ahead.next(&far, 64 * MIB), 5 * MIB..5 * MIB + LEAST_READ_BYTES, "who jumps begins anew");
+        assert_eq!(
+            ahead.next(&far, 64 * MIB),
+            5 * MIB..5 * MIB + LEAST_READ_BYTES,
+            "after a jump, reading ahead starts over"
+        );
     }
 }

@@ -19,7 +19,7 @@ use crate::storage::Upload;
 pub(super) struct BucketUpload {
     bucket: Arc<Bucket>,
     path: Path,
-    /// Bytes that have been written but are not in any part yet. They are at most as many as one part has.
+    /// Bytes that have been written but are not in any part yet. They never exceed the size of one part.
     pending: BytesMut,
     parts: Option<Parts>,
 }

@@ -9,7 +9,7 @@ use tokio::time::sleep_until;
 use super::options::Load;
 use super::plan::Plan;
 
-/// How long before the end of a run the server is queried. At the end, no client would be waiting any more.
+/// How long before the end of a run the server is queried. At the end, no client would still be waiting.
 const BEFORE_END: Duration = Duration::from_millis(200);
 
 /// The conditions that inserts and samples wait for.

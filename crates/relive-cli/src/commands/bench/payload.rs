@@ -35,7 +35,9 @@ impl Payload {
 fn step(rng: &mut Xoshiro256PlusPlus, bytes: u32) -> Nest<Tensor> {
     let mut values = vec![0_u8; usize::try_from(bytes).unwrap_or(usize::MAX)];
     rng.fill_bytes(&mut values);
-    Nest::Leaf(Tensor::from_slice(&values, [bytes]).expect("as many values as the shape has"))
+    Nest::Leaf(
+        Tensor::from_slice(&values, [bytes]).expect("the shape has as many elements as there are values"),
+    )
 }
 
 #[cfg(test)]

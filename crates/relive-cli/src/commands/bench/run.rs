@@ -34,7 +34,7 @@ pub(crate) async fn run(options: Options) -> Result {
         BlockedOn::find(&first, &plan, options.load, options.seconds),
     );
     let work = work?;
-    // A client waits for its server to return for longer than a run lasts.
+    // By default, a client waits longer for its server to return than a run lasts.
     let exists = first.with_timeout(options.target.timeout).server_info().await;
     let report = Report::new(&options, &table, transport, &work);
     if !options.json {

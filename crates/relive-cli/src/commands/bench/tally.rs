@@ -26,7 +26,7 @@ pub(super) struct Tally {
 impl Tally {
     pub(super) fn new() -> Self {
         let latency_us = Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS)
-            .expect("the bounds are in order and the digits at most 5");
+            .expect("the bounds are in order, and there are at most 5 digits");
         Self { items: 0, bytes: 0, errors: Vec::new(), clients: Vec::new(), latency_us }
     }
 

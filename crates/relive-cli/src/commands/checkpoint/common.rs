@@ -28,7 +28,8 @@ pub(super) fn root_of(location: &str, does: &str) -> Result<String> {
 
 /// Prints a document for programs.
 pub(super) fn print_json(document: &impl Serialize) -> Result {
-    let text = serde_json::to_string_pretty(document).expect("strings, numbers and lists of them");
+    let text = serde_json::to_string_pretty(document)
+        .expect("strings, numbers and lists of these can be serialized");
     output::line(&text)?;
     Ok(())
 }

@@ -141,12 +141,12 @@ fn limiter_text(limiter: &RateLimiterConfig) -> String {
     let ratio = limiter.samples_per_insert;
     let ratio = format!("{} {} per insert", number(ratio), plural(ratio == 1.0, "sample"));
     match bounds(limiter) {
-        (None, None) => format!("no bounds, samples from {least} on"),
+        (None, None) => format!("no bounds, sampling needs {least}"),
         (Some(min), Some(max)) => {
-            format!("{} to {}, {ratio}, samples from {least} on", number(min), number(max))
+            format!("{} to {}, {ratio}, sampling needs {least}", number(min), number(max))
         }
-        (Some(min), None) => format!("at least {}, {ratio}, samples from {least} on", number(min)),
-        (None, Some(max)) => format!("at most {}, {ratio}, samples from {least} on", number(max)),
+        (Some(min), None) => format!("at least {}, {ratio}, sampling needs {least}", number(min)),
+        (None, Some(max)) => format!("at most {}, {ratio}, sampling needs {least}", number(max)),
     }
 }
 

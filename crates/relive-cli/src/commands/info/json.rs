@@ -12,12 +12,14 @@ use crate::rules::{ColumnFields, bounds, columns};
 
 /// Returns the report over several lines.
 pub(super) fn pretty(address: &str, before: &Snapshot, now: &Snapshot) -> String {
-    serde_json::to_string_pretty(&report(address, before, now)).expect("strings, numbers and lists of them")
+    serde_json::to_string_pretty(&report(address, before, now))
+        .expect("strings, numbers and lists of these can be serialized")
 }
 
 /// Returns the report in one line.
 pub(super) fn line(address: &str, before: &Snapshot, now: &Snapshot) -> String {
-    serde_json::to_string(&report(address, before, now)).expect("strings, numbers and lists of them")
+    serde_json::to_string(&report(address, before, now))
+        .expect("strings, numbers and lists of these can be serialized")
 }
 
 #[derive(Serialize)]

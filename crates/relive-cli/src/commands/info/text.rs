@@ -140,7 +140,7 @@ fn limiter(table: &Table) -> String {
     let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
     parts.push(match beyond_minimum(table) {
         Err(missing) => format!("{} missing until sampling can start", counted(missing, "item")),
-        Ok(_) if is_bound => format!("samples from {} on", counted(least, "item")),
+        Ok(_) if is_bound => format!("sampling needs {}", counted(least, "item")),
         Ok(over) => format!("{} over the minimum of {}", counted(over, "item"), count(least)),
     });
     format!("  limiter: {}", parts.join(", "))
@@ -238,7 +238,7 @@ mod tests {
                         q: 6 of 8 items\n  \
                         sampled by Fifo, once; removed by Fifo\n  \
                         6 inserts (3.0/s), 2 samples (1.0/s), 0 deletes, 2 episodes\n  \
-                        limiter: [------------|-----------] 4 in 0..8, 1 sample per insert, samples from 1 item on";
+                        limiter: [------------|-----------] 4 in 0..8, 1 sample per insert, sampling needs 1 item";
         assert_eq!(report("host:1", &before, &now), expected);
     }
 

@@ -22,7 +22,7 @@ enum JobCommand {
     Top(top::Options),
     /// Print the logs of a job's processes, from all machines in one stream
     Logs(logs::Options),
-    /// Stop a job in order, or at once
+    /// Stop a job gracefully, or kill it
     Stop(stop::Options),
 }
 

@@ -35,7 +35,7 @@ pub(super) fn run(options: &Options) -> Result {
     if options.now { kill(&options.selector) } else { end(options) }
 }
 
-/// Requests an orderly stop of the run, and waits for its end.
+/// Requests a graceful stop of the run, and waits for its end.
 fn end(options: &Options) -> Result {
     let found = options.selector.find()?;
     let (plan, _) = found.plan()?.ok_or_else(|| found.no_run())?;
@@ -89,7 +89,7 @@ fn has_ended(found: &FoundJob, initial_plan: &Plan) -> Result<bool> {
 fn kill(selector: &JobSelector) -> Result {
     let far = |whose: &str| {
         Failure::usage(format!(
-            "--now kills a process on this machine, but {whose}; omit --now to stop the run in order"
+            "--now kills a process on this machine, but {whose}; omit --now to stop the run gracefully"
         ))
     };
     let Some(record) = selector.record()? else {

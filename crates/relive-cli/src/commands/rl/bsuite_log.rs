@@ -8,7 +8,7 @@ use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewM
 type Log = (BsuiteId, Vec<LogRow>);
 
 /// Holds the log of the training environment. This environment has the seed of the first environment created, which
-/// only provides the spec. The environments for evaluations and demonstrations have other seeds.
+/// only provides the spec. The environments for evaluations and demonstrations have different seeds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LogKeeper {
     seed: Arc<OnceLock<u64>>,

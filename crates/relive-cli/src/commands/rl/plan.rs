@@ -119,7 +119,7 @@ impl Options {
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         clippy::cast_precision_loss,
-        reason = "processors and bytes of machines"
+        reason = "numbers of processors and bytes are far below 2^52"
     )]
     fn cluster(&self, agent: &dyn Agent, costs: &Costs) -> Cluster {
         let [nodes, actors, envs] =

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A capability that experiments test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is what it is named after")]
+#[expect(missing_docs, reason = "the names explain the variants")]
 pub enum Tag {
     Basic,
     Noise,
@@ -17,7 +17,7 @@ pub enum Tag {
 
 /// A family of environments that differ in their settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is what it is named after")]
+#[expect(missing_docs, reason = "the names explain the variants")]
 pub enum Experiment {
     Bandit,
     BanditNoise,

@@ -155,7 +155,7 @@ function pills(now) {
 
 // How much is missing until sampling can start.
 function minimum(now) {
-  if (now.items >= now.min_items) return [html("p", { className: "muted" }, `samples from ${plural(now.min_items, "item")} on`)];
+  if (now.items >= now.min_items) return [html("p", { className: "muted" }, `sampling needs ${plural(now.min_items, "item")}`)];
   const bar = html("span", { className: "meter wide" }, html("span", {}));
   bar.firstChild.style.width = `${(now.items / now.min_items) * 100}%`;
   return [html("p", {}, bar, ` ${count(now.items)} of ${plural(now.min_items, "item")} before sampling can start`)];

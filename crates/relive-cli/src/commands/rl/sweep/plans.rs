@@ -164,7 +164,7 @@ impl Plan {
     /// Returns the results of the run if it is finished, or `None` if it was not started or was interrupted.
     ///
     /// # Errors
-    /// The existing run has another recipe.
+    /// The existing run has a different recipe.
     pub(super) fn begun(&self) -> Result<Option<Figures>> {
         if !self.folder.join(runs::ABOUT).is_file() {
             return Ok(None);
