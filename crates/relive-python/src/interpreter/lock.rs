@@ -3,6 +3,8 @@
 //!
 //! Each type avoids this in its own way. The holder of [`Brief`] can neither have the interpreter nor acquire it. A
 //! thread that waits for [`Detached`] has released the interpreter. No thread waits for [`Exclusive`].
+//!
+//! `cargo xtask tidy` refuses other locks in this crate (`xtask/src/tidy/absences.rs`).
 
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::exceptions::PyRuntimeError;

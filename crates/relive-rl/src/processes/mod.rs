@@ -13,6 +13,7 @@
 //! | `results` | a queue: the workers' results for the driver |
 //! | `orders/N` | a queue: which round of a synchronous plan worker N should make |
 //! | `learner` | one item: the driver's heartbeats, which ensure that there is only one driver at a time |
+//! | `learners` | in a run of several [learners](crate::learners), one item: how they join |
 //! | `run` | one item: the state of the run, from which another driver can resume |
 //! | `counts` | one item: the counters of the run |
 //! | `stop` | one item: the order to stop the run, from [`order_stop`](crate::watching::order_stop) |

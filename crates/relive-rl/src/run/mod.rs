@@ -1,5 +1,9 @@
 //! Runs: a run pulls from an agent's plan until it has completed its steps, with evaluations, reports and checkpoints
 //! in between.
+//!
+//! A run without actors resumes bit for bit: a checkpoint contains the state of every part
+//! ([`Saveable`](crate::Saveable)), and an uninterrupted run also continues from each state that it writes
+//! (`train.rs`). `docs/agents.md` ("Checkpoints") describes the conditions.
 
 mod advancing;
 mod beginning;

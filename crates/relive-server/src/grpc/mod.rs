@@ -1,4 +1,7 @@
 //! The gRPC services. Each RPC has a file; the router maps paths to RPCs.
+//!
+//! A new RPC needs messages in `crates/relive-wire/proto/`, its path and role in `rpc.rs`, a line in `router.rs`, a
+//! call in `relive-connection`, and a row in `docs/protocol.md`.
 
 mod arrival;
 mod describe;

@@ -2,6 +2,7 @@
 //!
 //! A selector uses *slots*, the small numbers under which a table stores its items, so that no operation needs a hash
 //! lookup. All kinds implement [`Select`]; the conformance suite in `relive_testkit::selector` tests each of them.
+//! `CONTRIBUTING.md` ("How behavior is tested") lists the files to change for a new kind.
 
 mod any;
 mod contract;

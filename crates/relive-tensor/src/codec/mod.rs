@@ -2,6 +2,9 @@
 //!
 //! Payloads of every codec can be *validated* without storing the output. A valid payload decodes to exactly the
 //! expected length.
+//!
+//! A new codec also needs its numbers: in `relive-wire` (`codec.rs`, `proto/relive/v1/codec.proto`) and in
+//! `relive-checkpoint` (`layout/codes.rs`).
 
 mod coding;
 pub mod delta;
