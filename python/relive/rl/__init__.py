@@ -5,10 +5,10 @@
 
 The agents, ``DQN``, ``PPO``, ``SAC``, ``R2D2`` and the others that ``relive rl agents`` lists, run in Rust. An
 environment given by its identifier (``"catch/0"`` and the others of bsuite, ``"CartPole-v1"``, ``"Acrobot-v1"``,
-``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``) also runs in Rust, without the interpreter;
-``make`` creates it for Python code. Any other environment, from Gymnasium or with dm_env's interface, is stepped in
-Python. These packages are imported only if they are used. The result of training is a ``Policy``, the same class for
-all agents.
+``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``, ``"control/cartpole-swingup"`` and the other
+swing-ups, ``"pixels/catch"``) also runs in Rust, without the interpreter; ``make`` creates it for Python code. Any
+other environment, from Gymnasium or with dm_env's interface, is stepped in Python. These packages are imported only if
+they are used. The result of training is a ``Policy``, the same class for all agents.
 """
 
 from __future__ import annotations
