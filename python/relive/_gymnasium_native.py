@@ -12,6 +12,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from relive.rl._as_gymnasium import AsGymnasium
+from relive.rl._vector_resets import mask_of, seeds_of
 from relive.rl.environments import NativeEnvironment
 
 
@@ -24,13 +25,15 @@ class NativeEnv(AsGymnasium):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
+            # Checks the seed, and creates a generator for wrappers; the environment does not draw from it.
+            gymnasium.Env.reset(self, seed=seed)
             self.environment = NativeEnvironment(self.environment.name, seed=seed)
             self.action_space.seed(seed)
-        observation, info = super().reset(options=options)
-        if seed is not None:
-            # A generator for wrappers; the environment does not draw from it.
-            gymnasium.Env.reset(self, seed=seed)
-        return observation, info
+        return super().reset(options=options)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        # A list is an array, as in Gymnasium's environments; dm_env's interface would take it for a structure.
+        return super().step(np.asarray(action, self.action_space.dtype) if isinstance(action, list) else action)
 
 
 class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
@@ -46,19 +49,22 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.single_observation_space, self.single_action_space = one.observation_space, one.action_space
         self.observation_space = batch_space(one.observation_space, num_envs)
         self.action_space = batch_space(one.action_space, num_envs)
+        # The newest observations.
+        self._seen: list[Any] = [np.zeros(one.observation_space.shape or (), one.observation_space.dtype)] * num_envs
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[Any], dict[str, Any]]:
-        """Starts an episode in every environment; environment ``i`` uses the seed ``seed + i``."""
-        super().reset(seed=seed if isinstance(seed, int) else None)
-        seeds = [seed + number for number in range(self.num_envs)] if isinstance(seed, int) else seed or [None] * self.num_envs
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"got {len(seeds)} seeds for {self.num_envs} environments; give one for each")
-        for number, given in enumerate(seeds):
+        """Starts an episode in every environment, or in those that the array of bools ``options["reset_mask"]`` selects.
+        If ``seed`` is a number, environment ``i`` uses the seed ``seed + i``."""
+        seeds, (mask, _) = seeds_of(seed, self.num_envs), mask_of(options, self.num_envs)
+        super().reset(seed=seeds[0] if isinstance(seed, (int, np.integer)) else None)
+        for number in np.flatnonzero(mask):
+            given = seeds[number]
             if given is not None:
                 self._environments[number] = NativeEnvironment(self.name, seed=given)
-        return np.stack([environment.reset().observation for environment in self._environments]), {}
+            self._seen[number] = self._environments[number].reset().observation
+        return np.stack(self._seen), {}
 
     def step(
         self, actions: Any
@@ -67,6 +73,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         starts."""
         answers = [environment._native.step(action) for environment, action in zip(self._environments, actions, strict=True)]
         kinds, rewards, discounts, observations = zip(*answers, strict=True)
+        self._seen = list(observations)
         last = np.array(kinds) == 2
         terminated = last & (np.array(discounts) == 0)
         return np.stack(observations), np.array(rewards, np.float64), terminated, last & ~terminated, {}

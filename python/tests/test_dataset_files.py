@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from relive import gpu, rl
+from relive.rl import recorded
 
 ROWS = 9
 
@@ -153,6 +154,44 @@ def test_agents_learn_from_a_parquet_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "data.safetensors"
     path.write_bytes(safetensors(arrays, NAMES))
     assert rl.run(rl.DQN(min_replay_size=4), "catch/0", data=path, learner_steps=3, progress=False).learner_steps == 3
+
+
+def test_files_of_numpy(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "data.npz"
+    rows = {"observations/eye": np.zeros((4, 2), np.uint8), "observations/arm": np.ones((4, 3)), "actions": np.arange(4)}
+    np.savez_compressed(path, **rows, rewards=np.ones(4), terminals=np.arange(4) == 3, infos=np.array([None]))  # type: ignore[arg-type]
+    found = rl.arrays_of(path)
+    assert found.keys() == {*rows, "rewards", "terminals"}
+    for name, array in rows.items():
+        assert found[name].dtype == array.dtype and np.array_equal(found[name], array)
+    rl.save_dataset(tmp_path / "again.npz", path)
+    assert rl.arrays_of(tmp_path / "again.npz").keys() == found.keys()
+    for content in (b"", path.read_bytes()[:-30]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="data.npz: not a file of numpy's savez, or damaged"):
+            rl.arrays_of(path)
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(ValueError, match="data.npz: not a file of numpy's savez, or damaged"):
+        rl.arrays_of(path)
+
+
+def test_folders_of_recorded_episodes_as_arrays(tmp_path: pathlib.Path) -> None:
+    ends = np.array([1, 1, 0], np.float32), np.ones(2, np.float32)
+    episodes = [
+        recorded.Episode(np.arange(len(end) + 1.0), np.arange(len(end)), np.ones(len(end), np.float32), end) for end in ends
+    ]
+    recorded.save(tmp_path / "data", episodes)
+    found = {name: array.tolist() for name, array in rl.arrays_of(tmp_path / "data").items()}
+    assert found == {
+        "observations": [0, 1, 2, 0, 1], "next_observations": [1, 2, 3, 1, 2], "actions": [0, 1, 2, 0, 1], "rewards": [1] * 5,
+        "terminals": [False, False, True, False, False], "timeouts": [False] * 4 + [True],
+    }
+
+
+def test_lists_of_numbers_are_arrays() -> None:
+    found = rl.arrays_of({"observations": [[0.5, 1], [2, 3]], "actions": [1, 0], "rewards": [np.float32(1), 0], "terminals": [False, True]})
+    assert found["observations"].shape == (2, 2) and found["actions"].tolist() == [1, 0] and found["rewards"].tolist() == [1, 0]
 
 
 def test_other_file_extensions_are_refused(tmp_path: pathlib.Path) -> None:

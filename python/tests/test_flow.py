@@ -286,6 +286,7 @@ def test_the_repr_names_the_operators() -> None:
         (lambda: iter(flow.from_range(3)), TypeError, r"call gather_sync\(\) or gather_async\(\) first"),
         (lambda: flow.from_range(3).batch(0), ValueError, "n is 0, but it must be a whole number of at least 1"),
         (lambda: flow.from_range(3, num_shards=0), ValueError, "num_shards is 0"),
+        (lambda: flow.from_range(3).select_shards([]), ValueError, "at least one shard must be selected"),
         (lambda: flow.from_range(3).select_shards([2]), ValueError, "the shards are 0 to 1; there is no shard 2"),
         (lambda: flow.from_range(3).union(3), TypeError, "other must be a ParallelIterator, got int"),
         (lambda: flow.from_range(3, on="rays"), ValueError, "on is 'rays', but it must be"),

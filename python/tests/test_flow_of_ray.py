@@ -47,6 +47,14 @@ def test_filters_have_the_name_of_their_function() -> None:
     assert list(LocalIterator.of(range(4)).filter(fn=is_even)) == [0, 2]
 
 
+def test_the_names_of_streams_match_ray() -> None:
+    shards = flow.from_range(6, num_shards=3)
+    assert repr(shards.local_shuffle(2, seed=1)) == "ParallelIterator[from_range[6, shards=3].local_shuffle(shuffle_buffer_size=2, seed=1)]"
+    selected = shards.select_shards([0, 2])
+    assert repr(selected) == "ParallelIterator[ParallelIterator[from_range[6, shards=3]].select_shards(2 total)]"
+    assert selected.gather_sync().shuffle(2).name == f"{selected!r}.gather_sync().shuffle(shuffle_buffer_size=2, seed=None)"
+
+
 def test_no_weights_are_an_empty_list_or_none() -> None:
     for weights in ([], None):
         one, other = LocalIterator.of([1, 2]), LocalIterator.of([3, 4])
@@ -84,6 +92,14 @@ def test_metrics_of_a_joined_graph_are_replaced() -> None:
     metrics = MetricsContext()
     other.shared_metrics.set(metrics)
     assert joined.shared_metrics.get() is one.shared_metrics.get() is metrics
+
+
+def test_metrics_may_have_parents() -> None:
+    parents, context = [SharedMetrics(), SharedMetrics()], MetricsContext()
+    joined = SharedMetrics(metrics=context, parents=parents)
+    assert joined.get() is context and all(parent.get() is context for parent in parents)
+    joined.set(MetricsContext())
+    assert parents[0].get() is parents[1].get() is joined.get() is not context
 
 
 def test_counts_of_numpy() -> None:

@@ -85,6 +85,38 @@ def test_seeds_of_a_vector_are_one_for_each() -> None:
     assert (before[0] == own.reset(seed=4)[0][0]).all()
     with pytest.raises(ValueError, match="3 seeds for 2 environments"):
         own.reset(seed=[1, 2, 3])
+    with pytest.raises(ValueError, match="0 seeds for 2 environments"):
+        own.reset(seed=[])
+    # Numbers and arrays of numpy, including 0.
+    assert (own.reset(seed=np.int64(0))[0] == own.reset(seed=0)[0]).all()
+    assert (own.reset(seed=np.array([4, 5]))[0] == own.reset(seed=4)[0]).all()
+
+
+def test_a_mask_selects_the_environments_of_a_vector_to_reset() -> None:
+    results = []
+    for mode in (None, "sync"):
+        vector = gymnasium.make_vec("relive/CartPole-v1", num_envs=3, vectorization_mode=mode)
+        vector.reset(seed=1)
+        vector.step(np.array([0, 1, 0]))
+        begun, _ = vector.reset(seed=7, options={"reset_mask": np.array([True, False, True])})
+        results.append([begun, vector.step(np.array([1, 1, 0]))[0]])
+    assert np.array_equal(*results)
+    with pytest.raises(ValueError, match=r"options\['reset_mask'\] is .* must have the shape \(3,\)"):
+        gymnasium.make_vec("relive/CartPole-v1", num_envs=3).reset(options={"reset_mask": np.array([True])})
+
+
+def test_an_action_may_be_a_list() -> None:
+    made = gymnasium.make("relive/Pendulum-v1", disable_env_checker=True)
+    made.reset(seed=1)
+    listed = made.step([0.5])[0]
+    made.reset(seed=1)
+    assert np.array_equal(listed, made.step(np.array([0.5], np.float32))[0])
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5])
+def test_invalid_seeds_are_the_error_of_gymnasium(seed: Any) -> None:
+    with pytest.raises(gymnasium.error.Error, match="Seed must be"):
+        gymnasium.make("relive/catch-0").reset(seed=seed)
 
 
 def test_a_qualified_environment_name_needs_no_import() -> None:

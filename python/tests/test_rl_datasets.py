@@ -96,6 +96,18 @@ def test_unfinished_episodes_are_truncated_and_nests_have_paths() -> None:
     np.testing.assert_array_equal(arrays["timeouts"], [False, False, True] * 2)
 
 
+def test_discrete_actions_of_minari_are_counted_from_0() -> None:
+    spaces = pytest.importorskip("gymnasium").spaces
+    acted = {"go": np.array([-1, 1, 0]), "by": (np.ones((3, 2)), np.array([5, 6, 5]))}
+    data = Dataset([Episode(np.zeros((4, 2)), acted, np.ones(3), np.zeros(3, bool), np.zeros(3, bool))])
+    data.action_space = spaces.Dict({  # type: ignore[attr-defined]
+        "go": spaces.Discrete(3, start=-1), "by": spaces.Tuple([spaces.Box(0, 1, (2,)), spaces.Discrete(2, start=5)]),
+    })
+    arrays = rl.arrays_of(data)
+    assert (arrays["actions/go"].tolist(), arrays["actions/by/1"].tolist()) == ([0, 2, 1], [0, 1, 0])
+    assert arrays["actions/by/0"].tolist() == [[1, 1]] * 3 and acted["go"].tolist() == [-1, 1, 0]
+
+
 def test_d4rl_hdf5_files_are_learned_from(tmp_path: pathlib.Path) -> None:
     h5py = pytest.importorskip("h5py")
     path, data = tmp_path / "catch.hdf5", transitions()

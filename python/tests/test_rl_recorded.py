@@ -101,6 +101,9 @@ def test_datasets_of_minari_become_episodes(tmp_path: pathlib.Path) -> None:
     agent = Seen()
     rl.run(agent, "catch/0", data=tmp_path / "data", learner_steps=1)
     assert agent.batches[0].lengths["reward"].tolist() == [4] * 4
+    # Actions are counted from 0.
+    dataset.action_space, found.actions = pytest.importorskip("gymnasium").spaces.Discrete(3, start=-1), np.array([-1, 1, 0])
+    assert next(recorded.from_minari(dataset, spec)).actions.tolist() == [0, 2, 1]
     # Without an environment, values are returned unchanged.
     assert next(recorded.from_minari(dataset)).observations.dtype == np.float64
 

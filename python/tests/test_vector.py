@@ -181,9 +181,14 @@ def test_late_answers_of_an_interrupted_step_are_discarded(tmp_path: pathlib.Pat
     with pytest.raises(TimeoutError):
         envs.step([1])
     envs._timeout = 20.0
-    with pytest.raises(RuntimeError, match=r"the previous step or reset was interrupted or timed out.*call reset\(\) first"):
+    too_early = pytest.raises(RuntimeError, match=r"the previous step or reset was interrupted or timed out.*call reset\(\) first")
+    with too_early:
         envs.step([0])
     gate.write_text("go on")
+    # A call does not make up for the step.
+    assert envs.get_attr("gate") == (gate,)
+    with too_early:
+        envs.step([0])
     assert envs.reset(seed=7)[0] == 7
     assert [float(envs.step([action])[0][0, 0]) for action in (0, 2, 3)] == [10, 12, 13]
     with pytest.raises(TypeError, match="the environments' infos cannot be sent to another process"):
@@ -302,3 +307,130 @@ def assert_equal_infos(got: dict[str, Any], expected: dict[str, Any]) -> None:
             assert_equal_infos(got[name], values)
         else:
             assert got[name].dtype == values.dtype and np.array_equal(got[name], values), name
+
+
+class Counter(gymnasium.Env[Any, Any]):
+    """Shows the number of its steps, and has attributes to read, to change and to call."""
+
+    observation_space, action_space = Box(0, 100, (1,), np.float32), Discrete(3)
+    render_mode = "ansi"
+
+    def __init__(self, name: str) -> None:
+        self.name, self.steps, self.lock = name, 0, threading.Lock()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.steps = 0
+        return np.zeros(1, np.float32), {"seed": seed, "options": repr(options)}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.full(1, self.steps, np.float32), 0.0, self.steps == 3, False, {}
+
+    def render(self) -> Any:
+        return f"{self.name} at {self.steps}"
+
+    def named(self, begin: str, *, end: str) -> str:
+        return f"{begin}{self.name}{end}"
+
+
+@pytest.fixture(scope="module")
+def counters() -> Any:
+    envs = ProcessVectorEnv([functools.partial(Counter, name) for name in "abc"], workers=2)
+    yield envs
+    envs.close()
+
+
+def test_a_mask_selects_the_environments_to_reset(counters: Any) -> None:
+    theirs = SyncVectorEnv([functools.partial(Counter, name) for name in "abc"])
+    for envs in (counters, theirs):
+        envs.reset(seed=1)
+        for _ in range(3):
+            envs.step([0, 0, 0])
+    mask = np.array([False, True, False])
+    given = {"reset_mask": mask, "speed": 2}
+    expected = theirs.reset(seed=5, options=dict(given))
+    seen, infos = counters.reset(seed=5, options=given)
+    assert seen.tolist() == [[3], [0], [3]] and np.array_equal(seen, expected[0])
+    assert_equal_infos(infos, expected[1])
+    assert infos["options"].tolist() == [None, "{'speed': 2}", None] and given["reset_mask"] is mask
+    # The episodes of the other environments have ended, so they begin new ones.
+    assert counters.step([0, 0, 0])[0].tolist() == theirs.step([0, 0, 0])[0].tolist() == [[0], [1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("mask", "kind"), [([True] * 3, TypeError), (np.ones(3), TypeError), (np.ones(2, bool), ValueError), (np.zeros(3, bool), ValueError)]
+)
+def test_invalid_masks_are_refused(mask: Any, kind: type[Exception], counters: Any) -> None:
+    with pytest.raises(kind, match=r"options\['reset_mask'\] is .*, but it must"):
+        counters.reset(options={"reset_mask": mask})
+
+
+@pytest.mark.parametrize(
+    ("actions", "kind", "text"),
+    [
+        (1, ValueError, r"actions: expected int64 \(3,\), got int64 \(\)"), ([1], ValueError, r"got int64 \(1,\)"),
+        ([0.5, 1, 1], TypeError, "such as 0.5 cannot be converted to int64"),
+    ],
+)
+def test_actions_are_one_for_each_environment(actions: Any, kind: type[Exception], text: str, counters: Any) -> None:
+    counters.reset()
+    with pytest.raises(kind, match=text):
+        counters.step(actions)
+    assert counters.step([1.0, 2.0, 0.0])[0].tolist() == [[1]] * 3
+
+
+def test_methods_and_attributes_of_environments(counters: Any) -> None:
+    counters.reset()
+    counters.step([0, 0, 0])
+    assert counters.render_mode == "ansi" and counters.render() == ("a at 1", "b at 1", "c at 1")
+    assert counters.call("named", "<", end=">") == ("<a>", "<b>", "<c>")
+    counters.set_attr("name", ["d", "e", "f"])
+    assert counters.get_attr("name") == ("d", "e", "f")
+    counters.set_attr("name", "g")
+    assert counters.call("name") == ("g", "g", "g")
+    with pytest.raises(ValueError, match="got 2 values for 3 environments"):
+        counters.set_attr("name", ["d", "e"])
+    with pytest.raises(AttributeError, match="unknown"):
+        counters.get_attr("unknown")
+    with pytest.raises(TypeError, match="the environments' results cannot be sent to another process"):
+        counters.get_attr("lock")
+
+
+def test_actions_and_observations_have_the_parts_of_their_spaces() -> None:
+    envs = ProcessVectorEnv([functools.partial(Partial, number) for number in range(2)], workers=1)
+    envs.reset()
+    by = np.zeros((2, 2), np.float32)
+    # As lists, and in any order.
+    assert envs.step({"by": by.tolist(), "go": [1, 2]})[0]["a"].tolist() == [[1, 1], [2, 2]]
+    for actions in ({"go": np.array([1, 2])}, {"go": np.array([1, 2]), "to": by}, {"go": np.array(1), "by": by}):
+        with pytest.raises(ValueError, match=r"the action space has the parts \['by', 'go'\]|expected int64 \(2,\)"):
+            envs.step(actions)
+    with pytest.raises(ValueError, match=r"environment 1\).step\(\) returned an invalid result: .* the observation has \['a', 'c'\]"):
+        envs.step({"go": [4, 4], "by": by})
+    envs.close()
+
+
+class Partial(Parts):
+    """Soon returns an observation with another name, if it is not the first environment."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def step(self, action: Any) -> Any:
+        seen, *rest = super().step(action)
+        return {"a": seen["a"], "c": seen["b"]} if self.number and self.at > 4 else seen, *rest
+
+
+@pytest.mark.parametrize(("name", "space"), [("observation_space", Box(0, 1, (1,), np.float32)), ("action_space", Discrete(4))])
+def test_environments_must_have_the_same_spaces(name: str, space: Any) -> None:
+    def other() -> Any:
+        environment = Counter("b")
+        setattr(environment, name, space)
+        return environment
+
+    envs = ProcessVectorEnv([lambda: Counter("a"), other], workers=1)
+    with pytest.raises(RuntimeError, match=rf"Counter \(environment 1\): its {name} is .* must have the same spaces"):
+        envs.reset()
+    envs.close()

@@ -152,7 +152,7 @@ class LocalIterator(Generic[T]):
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
         """Shuffles the items: each item is drawn at random from a buffer of the given size."""
         size = counted("shuffle_buffer_size", shuffle_buffer_size)
-        return self._then(("shuffle", size, _seed(seed)), f".shuffle({size})")
+        return self._then(("shuffle", size, _seed(seed)), f".shuffle(shuffle_buffer_size={size}, seed={seed})")
 
     def window(self, size: int, step: int = 1) -> LocalIterator[list[T]]:
         """Yields lists of ``size`` consecutive items; each list starts ``step`` items after the previous one."""

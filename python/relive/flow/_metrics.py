@@ -6,7 +6,7 @@ import collections
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -97,10 +97,17 @@ class MetricsContext:
 
 
 class SharedMetrics:
-    """The metrics of a graph; two graphs that are joined share their metrics."""
+    """The metrics of a graph; two graphs that are joined share their metrics.
 
-    def __init__(self, context: MetricsContext | None = None) -> None:
-        self._context: MetricsContext | SharedMetrics = context or MetricsContext()
+    Args:
+      metrics: the metrics; by default, new ones.
+      parents: the metrics of other graphs, which are joined with these.
+    """
+
+    def __init__(self, metrics: MetricsContext | None = None, parents: Sequence[SharedMetrics] = ()) -> None:
+        self._context: MetricsContext | SharedMetrics = metrics or MetricsContext()
+        for parent in parents:
+            parent.join(self)
 
     def get(self) -> MetricsContext:
         """Returns the metrics."""

@@ -99,12 +99,14 @@ class ParallelIterator(Generic[T]):
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
         """Selects the shards with the given numbers."""
         numbers, make = list(shards_to_keep), self._make
+        if not numbers:
+            raise ValueError("shards_to_keep is empty, but at least one shard must be selected")
         wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
         if wrong:
             raise ValueError(f"the shards are 0 to {self.num_shards() - 1}; there is no shard {wrong[0]}")
         kept = [self._actors[number] for number in sorted(set(numbers))]
         select = lambda ahead, binding: make(ahead, binding).select(numbers)  # noqa: E731
-        return ParallelIterator(select, f"{self.name}.select_shards({len(kept)} total)", kept)
+        return ParallelIterator(select, f"{self}.select_shards({len(kept)} total)", kept)
 
     def num_shards(self) -> int:
         """Returns the number of shards."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import pathlib
+import zipfile
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +37,7 @@ def read(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     if reader is None:
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {path}")
-        raise ValueError(f"{path}: the extension of a data set must be one of {', '.join(_READERS)} and .npz")
+        raise ValueError(f"{path}: the extension of a data set must be one of {', '.join(_READERS)}")
     return reader(path, is_wanted)
 
 
@@ -117,6 +119,14 @@ def _arrow(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
         return {name: array.copy() for name, array in of_table(table, str(path), is_wanted).items()}
 
 
+def _npz(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files if is_wanted(name)}
+    except (TypeError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise ValueError(f"{path}: not a file of numpy's savez, or damaged: {error}") from error
+
+
 def _hdf5(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     try:
         import h5py
@@ -177,6 +187,7 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
 
 _READERS: dict[str, Callable[[pathlib.Path, IsWanted], dict[str, Any]]] = {
     ".hdf5": _hdf5, ".h5": _hdf5, ".parquet": _parquet, ".arrow": _arrow, ".feather": _arrow, ".safetensors": _safetensors,
+    ".npz": _npz,
 }
 # Formats that the extension does not read itself.
-ENDINGS = tuple(_READERS)
+ENDINGS = tuple(ending for ending in _READERS if ending != ".npz")

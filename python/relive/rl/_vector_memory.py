@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
 from relive import nest
 from relive.rl.specs import converted
@@ -84,16 +85,31 @@ def own_row(arrays: Any, row: int) -> Any:
 
 
 def write(arrays: Any, row: int, value: Any) -> None:
-    """Writes a value into a row of the arrays of a nest."""
+    """Writes an observation into a row of the arrays of a nest.
+
+    Raises:
+      ValueError: a part is missing or unexpected, or has another shape.
+      TypeError: the conversion to the array's data type would change whole numbers.
+    """
     if isinstance(arrays, np.ndarray):
-        _write(arrays, row, value)
-        return
-    for array, part in zip(nest.flatten(arrays), nest.flatten(value), strict=True):
-        _write(array, row, part)
+        _fill(arrays[row, ...], value, "observation")
+    else:
+        names = ("the observation space", "the observation")
+        nest.map_structure_up_to(lambda array, part: _fill(array[row, ...], part, "observation"), arrays, arrays, value, names=names)
 
 
-def _write(array: Any, row: int, value: Any) -> None:
+def write_all(arrays: Any, values: Any) -> None:
+    """Writes the actions of all environments into the arrays of a nest; the exceptions are those of :func:`write`."""
+    if isinstance(arrays, np.ndarray):
+        _fill(arrays, values, "actions")
+    else:
+        names = ("the action space", "the action")
+        nest.map_structure_up_to(lambda array, part: _fill(array, part, "actions"), arrays, arrays, values, names=names)
+
+
+def _fill(array: npt.NDArray[Any], value: Any, what: str) -> None:
+    given = np.asarray(value)
     # numpy would broadcast a smaller array.
-    if np.shape(value) != array.shape[1:]:
-        raise ValueError(f"observation: expected {array.dtype} {array.shape[1:]}, got {np.asarray(value).dtype} {np.shape(value)}")
-    array[row] = converted(np.asarray(value), array.dtype)
+    if given.shape != array.shape:
+        raise ValueError(f"{what}: expected {array.dtype} {array.shape}, got {given.dtype} {given.shape}")
+    array[...] = converted(given, array.dtype)

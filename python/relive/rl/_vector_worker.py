@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Semaphore
 from typing import Any
@@ -12,13 +13,13 @@ from relive._remote import end_with_parent, describe_error
 from relive.rl import _faults
 from relive.rl._vector_memory import Memory, own_row, write
 
-STEP, RESET, CLOSE = range(3)
+STEP, RESET, CLOSE, CALL, SET = range(5)
 
 
 def work(
-    factories: Any, first: int, memory: tuple[Any, int, Any], number: int, parts: tuple[Connection, Semaphore, Semaphore]
+    factories: Any, spaces: Any, first: int, memory: tuple[Any, int, Any], number: int, parts: tuple[Connection, Semaphore, Semaphore]
 ) -> None:
-    """Executes commands to step and reset, until the command to close."""
+    """Executes commands until the command to close."""
     # Only the parent process, which steps the vector, handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
@@ -33,15 +34,15 @@ def work(
         if asked == shared.answered[number]:
             continue
         try:
-            arguments = _received(pipe, asked) if command == RESET else ()
+            arguments = () if command == STEP else _received(pipe, asked)
             if worker is None:
-                worker = _Worker([factory.fn() for factory in factories], first, shared)
+                worker = _Worker([factory.fn() for factory in factories], first, shared, spaces.fn)
                 shared.ready_at[number] = time.monotonic()
-            message = worker.reset(*arguments) if command == RESET else worker.step()
+            message = worker.execute(command, arguments)
         except BaseException as error:
             message = describe_error(error)
         if message:
-            _send(pipe, asked, message)
+            _send(pipe, asked, message, "results" if command == CALL else "infos")
         shared.has_message[number] = bool(message)
         shared.answered[number] = asked
         done.release()
@@ -58,32 +59,62 @@ def _received(pipe: Connection, asked: int) -> Any:
             return arguments
 
 
-def _send(pipe: Connection, asked: int, message: Any) -> None:
-    """Sends the infos of a step, or an error."""
+def _send(pipe: Connection, asked: int, message: Any, what: str) -> None:
+    """Sends the infos of a step, the results of a call, or an error."""
     try:
         pipe.send((asked, message))
     except Exception as error:
-        unsent = TypeError(f"the environments' infos cannot be sent to another process: {type(error).__name__}: {error}")
+        unsent = TypeError(f"the environments' {what} cannot be sent to another process: {type(error).__name__}: {error}")
         pipe.send((asked, describe_error(unsent)))
 
 
 class _Worker:
     """Consecutive environments of a vector."""
 
-    def __init__(self, environments: list[Any], first: int, memory: Memory) -> None:
+    def __init__(self, environments: list[Any], first: int, memory: Memory, spaces: tuple[Any, Any]) -> None:
         self._environments = list(enumerate(environments, first))
         self._called = {number: f"{_faults.name_of(environment)} (environment {number})" for number, environment in self._environments}
         self._spaces = {number: _faults.Spaces(environment, "observation_space", "action_space") for number, environment in self._environments}
         self._memory = memory
         self._ended = {number: False for number, _ in self._environments}
+        for number, environment in self._environments:
+            self._expect_spaces(number, environment, spaces)
 
-    def reset(self, seeds: list[int | None], options: Any) -> Any:
-        """Starts an episode in each environment, and returns the environments' infos by number."""
-        self._memory.rewards[:], self._memory.terminated[:], self._memory.truncated[:] = 0.0, False, False
+    def _expect_spaces(self, number: int, environment: Any, spaces: tuple[Any, Any]) -> None:
+        for name, expected in zip(("observation_space", "action_space"), spaces, strict=True):
+            found = getattr(environment, name)
+            if found != expected:
+                # As in Gymnasium, a RuntimeError.
+                raise RuntimeError(f"{self._called[number]}: its {name} is {found}, but the first environment's is {expected}; all "
+                                   "environments of a vector must have the same spaces")
+
+    def execute(self, command: int, arguments: Any) -> Any:
+        """Executes a command, and returns the environments' infos or results by number."""
+        if command == STEP:
+            return self.step()
+        others: dict[int, Callable[..., Any]] = {RESET: self.reset, CALL: self.call, SET: self.set}
+        return others[command](*arguments)
+
+    def reset(self, seeds: list[int | None], mask: Any, options: Any) -> Any:
+        """Starts an episode in each environment that the mask selects, and returns the environments' infos by number."""
         infos = {}
-        for (number, environment), seed in zip(self._environments, seeds, strict=True):
-            infos[number] = self._begin(number, environment, seed=seed, options=options)
+        for (number, environment), seed, is_selected in zip(self._environments, seeds, mask, strict=True):
+            if is_selected:
+                infos[number] = self._begin(number, environment, seed=seed, options=options)
         return {number: info for number, info in infos.items() if info}
+
+    def call(self, name: str, arguments: Any, options: Any) -> Any:
+        """Calls a method of each environment or reads an attribute, and returns the results by number."""
+        results = {}
+        for number, environment in self._environments:
+            found = environment.get_wrapper_attr(name)
+            results[number] = found(*arguments, **options) if callable(found) else found
+        return results
+
+    def set(self, name: str, values: list[Any]) -> None:
+        """Sets an attribute of each environment."""
+        for (_, environment), value in zip(self._environments, values, strict=True):
+            environment.set_wrapper_attr(name, value)
 
     def step(self) -> Any:
         """Takes one step in each environment, and returns the environments' infos by number."""

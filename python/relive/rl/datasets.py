@@ -7,14 +7,16 @@ import os
 import pathlib
 import sys
 import tempfile
+import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from relive import nest
-from relive.rl import _dataset_files
+from relive import _native, nest
+from relive.rl import _dataset_files, recorded
+from relive.rl.gymnasium_adapters import from_zero
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -30,13 +32,14 @@ _OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     """Returns the transitions of a data set as arrays in D4RL's layout, one row per transition: ``observations``,
     ``actions``, ``rewards`` and ``terminals``, and if present ``timeouts`` and ``next_observations``. Parts of nests
-    are named like ``observations/camera``.
+    are named like ``observations/camera``. The discrete actions of a Minari data set are counted from 0, regardless of
+    the ``start`` of its action space.
 
     Args:
-      data: a Minari data set (``minari.load_dataset``); a mapping of arrays; a ``pyarrow.Table``; a
+      data: a Minari data set (``minari.load_dataset``); a mapping of arrays, or of lists of numbers; a ``pyarrow.Table``; a
         :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names (trajectories with a weight
-        of 0 are omitted); or the path of a file: HDF5 in D4RL's layout (needs h5py), Parquet or Arrow (need pyarrow),
-        or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as
+        of 0 are omitted); a folder of recorded episodes; or the path of a file: numpy's ``savez`` or HDF5 (needs h5py) in
+        D4RL's layout, Parquet or Arrow (need pyarrow), or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as
         truncated unless it has terminated. Arrays with other names, such as D4RL's ``infos``, are ignored.
       required: the required arrays: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn
         from the data.
@@ -49,12 +52,13 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
       OSError: the file cannot be read.
     """
     if hasattr(data, "iterate_episodes"):
-        return _known("the data set of Minari", _of_minari(data), required)
+        arrays = _of_episodes(data.iterate_episodes(), getattr(data, "action_space", None))
+        return _known("the data set of Minari", arrays, required)
     # The value can be a store only if the module of stores has been imported.
     if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
         return _known("the store", data.all_steps(), required)
     if isinstance(data, Mapping):
-        return _known("the data", _flattened(data), required)
+        return _known("the data", _flattened(_native.with_lists_joined(dict(data))), required)
     left_out: set[str] = set()
 
     def is_wanted(name: str) -> bool:
@@ -64,6 +68,8 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
 
     if isinstance(data, (str, os.PathLike)):
         path = pathlib.Path(data)
+        if path.is_dir():
+            return _known(str(path), _of_recording(path), required)
         return _known(str(path), _flattened(_dataset_files.read(path, is_wanted)), required, left_out)
     if hasattr(data, "column_names") and hasattr(data, "column"):
         return _known("the table", _flattened(_dataset_files.of_table(data, "the table", is_wanted)), required, left_out)
@@ -108,9 +114,19 @@ def path_of(data: Any) -> Iterator[str | None]:
         yield path
 
 
-def _of_minari(data: Any) -> Arrays:
+def _of_recording(folder: pathlib.Path) -> Arrays:
+    def episodes() -> Iterator[Any]:
+        for episode in recorded.load(folder):
+            has_terminated = episode.discounts == 0
+            yield types.SimpleNamespace(**vars(episode), terminations=has_terminated, truncations=np.zeros_like(has_terminated))
+
+    return _of_episodes(episodes(), None)
+
+
+def _of_episodes(episodes: Iterable[Any], space: Any) -> Arrays:
+    """Returns the transitions of episodes in Minari's form, whose action space is ``space``, if it is known."""
     parts: dict[str, list[Any]] = {}
-    for episode in data.iterate_episodes():
+    for episode in episodes:
         steps = len(episode.rewards)
         for name, rows in (
             ("observations", slice(0, steps)),
@@ -118,7 +134,8 @@ def _of_minari(data: Any) -> Arrays:
         ):
             for key, leaf in _flattened({name: episode.observations}).items():
                 parts.setdefault(key, []).append(leaf[rows])
-        for key, leaf in _flattened({"actions": episode.actions}).items():
+        actions = episode.actions if space is None else from_zero(episode.actions, space)
+        for key, leaf in _flattened({"actions": actions}).items():
             parts.setdefault(key, []).append(leaf)
         parts.setdefault("rewards", []).append(np.asarray(episode.rewards))
         parts.setdefault("terminals", []).append(np.asarray(episode.terminations))

@@ -114,6 +114,11 @@ def first_actions(space: Any) -> Any:
     return int(getattr(space, "start", 0)) if type(space).__name__ == "Discrete" else 0
 
 
+def from_zero(actions: Any, space: Any) -> Any:
+    """Returns actions of a space with its discrete actions counted from 0."""
+    return nest.map_structure(lambda value, first: value - first if first else value, actions, first_actions(space))
+
+
 def as_gymnasium(environment: Any) -> gymnasium.Env[Any, Any]:
     """Converts an environment with dm_env's interface to Gymnasium's.
 

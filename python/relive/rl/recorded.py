@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from relive import item_selectors, nest, rate_limiters
 from relive.checkpointers import DefaultCheckpointer
-from relive.rl.gymnasium_adapters import adapted
+from relive.rl.gymnasium_adapters import adapted, from_zero
 from relive.rl.specs import EnvironmentSpec, as_arrays, make_environment_spec
 from relive.server import Server
 from relive.tables import Table
@@ -128,11 +128,15 @@ def from_minari(dataset: Any, spec: EnvironmentSpec | None = None) -> Iterator[E
     ``iterate_episodes()``.
 
     Args:
-      spec: the spec of the target environment; observations and actions are converted to its data types.
+      spec: the spec of the target environment; observations and actions are converted to its data types, and discrete
+        actions are counted from 0, regardless of the ``start`` of the data set's action space.
     """
+    space = getattr(dataset, "action_space", None)
     for found in dataset.iterate_episodes():
         observations, actions = found.observations, found.actions
         if spec is not None:
+            if space is not None:
+                actions = from_zero(actions, space)
             observations, actions = as_arrays(spec.observations, observations), as_arrays(spec.actions, actions)
         discounts = 1 - np.asarray(found.terminations, np.float32)
         yield Episode(observations, actions, np.asarray(found.rewards, np.float32), discounts)

@@ -23,8 +23,9 @@ from gymnasium.vector.utils import CloudpickleWrapper, batch_space
 
 from relive import nest
 from relive._remote import raised
-from relive.rl._vector_memory import Memory, leaves_of
-from relive.rl._vector_worker import CLOSE, RESET, STEP, work
+from relive.rl._vector_memory import Memory, leaves_of, write_all
+from relive.rl._vector_resets import mask_of, seeds_of
+from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, work
 
 __all__ = ["ProcessVectorEnv"]
 
@@ -65,68 +66,109 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"workers is {workers}, but it must be at least 1")
         example = env_fns[0]()
         self.single_observation_space, self.single_action_space = example.observation_space, example.action_space
+        self.render_mode = getattr(example, "render_mode", None)
         self.metadata = {**example.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
         example.close()
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         layout = leaves_of(self.single_observation_space, "the observation space"), leaves_of(self.single_action_space, "the action space")
         self._memory, self._copy, self._timeout = Memory(layout, self.num_envs), copy, timeout
+        spaces = self.single_observation_space, self.single_action_space
         self._workers: list[_Process] = []
         for number in range(count):
-            self._workers.append(_Process(env_fns, self._memory, number, count))
+            self._workers.append(_Process(env_fns, spaces, self._memory, number, count))
         # Whether all workers have finished the newest command.
         self._is_whole = True
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode in each environment. If ``seed`` is a number, it is the first environment's seed, and the
-        other environments get the following numbers."""
-        if isinstance(seed, (int, np.integer)):
-            seeds: list[int | None] = [int(seed) + number for number in range(self.num_envs)]
-        else:
-            seeds = [None] * self.num_envs if seed is None else list(seed)
-        if self.closed:
-            raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
-        if len(seeds) != self.num_envs:
-            raise ValueError(f"got {len(seeds)} seeds for {self.num_envs} environments; give one for each")
-        infos = self._together(RESET, [(seeds[worker.first : worker.end], options) for worker in self._workers])
+        """Starts an episode in each environment, or in those that the array of bools ``options["reset_mask"]`` selects;
+        the other options are for the environments. If ``seed`` is a number, it is the first environment's seed, and
+        the other environments get the following numbers."""
+        self._expect_open()
+        seeds, (mask, options) = seeds_of(seed, self.num_envs), mask_of(options, self.num_envs)
+        if not mask.all():
+            self._expect_whole()
+        infos = self._together(RESET, [(seeds[worker.first : worker.end], mask[worker.first : worker.end], options) for worker in self._workers])
         return self._observations(), infos
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], dict[str, Any]]:
         """Takes one step in each environment.
 
         Raises:
+          ValueError: the actions do not have the structure or the shapes of ``action_space``.
+          TypeError: the actions are not whole numbers, but the action space requires them.
           RuntimeError: a worker has ended, or the previous call was interrupted or timed out: reset the vector first.
           TimeoutError: an environment took longer than ``timeout``.
         """
-        if self.closed:
-            raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
-        if not self._is_whole and not any(worker.has_ended for worker in self._workers):
-            raise RuntimeError("the previous step or reset was interrupted or timed out, so environments may have taken it; call reset() first")
-        if isinstance(self._memory.actions, np.ndarray):
-            self._memory.actions[...] = actions
-        else:
-            for array, part in zip(nest.flatten(self._memory.actions), nest.flatten(actions), strict=True):
-                array[...] = part
+        self._expect_open()
+        self._expect_whole()
+        write_all(self._memory.actions, actions)
         infos = self._together(STEP)
         memory = self._memory
         return self._observations(), memory.rewards.copy(), memory.terminated.copy(), memory.truncated.copy(), infos
 
+    def render(self) -> tuple[Any, ...]:
+        """Renders each environment, and returns the results."""
+        return self.call("render")
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of each environment, or reads an attribute, and returns the results.
+
+        Raises:
+          TypeError: a result cannot be pickled.
+        """
+        self._expect_open()
+        results = self._exchange(CALL, [(name, args, kwargs)] * len(self._workers))
+        return tuple(results[number] for number in range(self.num_envs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Returns an attribute of each environment."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of the environments: to one value for each, if ``values`` is a list or a tuple, and otherwise
+        to the same value.
+
+        Raises:
+          ValueError: the number of values is wrong.
+        """
+        self._expect_open()
+        each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        if len(each) != self.num_envs:
+            raise ValueError(f"got {len(each)} values for {self.num_envs} environments; give one for each")
+        self._exchange(SET, [(name, each[worker.first : worker.end]) for worker in self._workers])
+
+    def _expect_open(self) -> None:
+        if self.closed:
+            raise gymnasium.error.ClosedEnvironmentError("the vector of environments is closed")
+
+    def _expect_whole(self) -> None:
+        if not self._is_whole and not any(worker.has_ended for worker in self._workers):
+            raise RuntimeError("the previous step or reset was interrupted or timed out, so environments may have taken it; call reset() first")
+
     def _together(self, command: int, arguments: Sequence[Any] | None = None) -> dict[str, Any]:
+        """Executes a command as :meth:`_exchange` does, and returns the environments' infos as one mapping."""
+        infos: dict[str, Any] = {}
+        for number, info in self._exchange(command, arguments).items():
+            infos = self._add_info(infos, info, number)
+        return infos
+
+    def _exchange(self, command: int, arguments: Sequence[Any] | None = None) -> dict[int, Any]:
         """Sends the same command to all workers, with arguments for each, and waits for them. Returns the environments'
-        results."""
-        self._is_whole = False
+        answers by number."""
+        was_whole, self._is_whole = self._is_whole, False
         for index, worker in enumerate(self._workers):
             worker.begin(command, None if arguments is None else arguments[index])
         begun = time.monotonic()
-        infos: dict[str, Any] = {}
         messages = [worker.wait(begun, self._timeout) for worker in self._workers]
-        self._is_whole = True
+        # Only a reset makes up for an interrupted step.
+        self._is_whole = was_whole or command == RESET
+        answers: dict[int, Any] = {}
         for worker, message in zip(self._workers, messages, strict=True):
             if isinstance(message, tuple):
                 raise raised(message, f"in {worker} another process")
-            for number, info in (message or {}).items():
-                infos = self._add_info(infos, info, number)
-        return infos
+            answers |= message or {}
+        return answers
 
     def _observations(self) -> Any:
         seen = self._memory.observations
@@ -148,7 +190,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 class _Process:
     """A worker and its environments: those from ``first`` up to, but excluding, ``end``."""
 
-    def __init__(self, env_fns: Sequence[Any], memory: Memory, number: int, count: int) -> None:
+    def __init__(self, env_fns: Sequence[Any], spaces: tuple[Any, Any], memory: Memory, number: int, count: int) -> None:
         total = len(env_fns)
         self._number, self.first, self.end = number, number * total // count, (number + 1) * total // count
         self._memory = memory
@@ -156,7 +198,9 @@ class _Process:
         self._pipe, theirs = context.Pipe()
         self._go, self._done = context.Semaphore(0), context.Semaphore(0)
         factories = [CloudpickleWrapper(make) for make in env_fns[self.first : self.end]]
-        arguments = (factories, self.first, (memory.layout, memory.count, memory.shared), number, (theirs, self._go, self._done))
+        pickled_spaces = CloudpickleWrapper(spaces)  # type: ignore[arg-type]
+        shared = memory.layout, memory.count, memory.shared
+        arguments = factories, pickled_spaces, self.first, shared, number, (theirs, self._go, self._done)
         self._process = context.Process(target=work, args=arguments, name=f"relive environments {number}", daemon=True)
         self._process.start()
         theirs.close()
