@@ -20,7 +20,7 @@ REMOTE = "other ranks have not sent their rows of a batch; check their processes
 class _Wait:
     def __init__(self, what: str, reason: Callable[[], str]) -> None:
         self.what, self.reason = what, reason
-        self.told_after_s = _FIRST_S
+        self.interval_s = _FIRST_S
         self.due = time.monotonic() + _FIRST_S
 
 
@@ -50,7 +50,7 @@ class _Watch:
         while True:
             # The description is obtained and logged without the lock, since every wait needs the lock.
             for wait in self._take_long():
-                _log.warning("%s has been waiting for %g s: %s", wait.what, wait.told_after_s / 2, wait.reason())
+                _log.warning("%s has been waiting for %g s: %s", wait.what, wait.interval_s / 2, wait.reason())
 
     def _take_long(self) -> list[_Wait]:
         with self._changed:
@@ -61,8 +61,8 @@ class _Watch:
                 self._changed.wait(None if self._is_idle else min(wait.due for wait in self._waits) - now)
                 now = time.monotonic()
             for wait in long:
-                wait.due += wait.told_after_s
-                wait.told_after_s *= 2
+                wait.due += wait.interval_s
+                wait.interval_s *= 2
             return long
 
 

@@ -249,7 +249,7 @@ impl TrajectoryWriter {
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
         let why = || wait::reason_of(client, table, Operation::Insert);
         while !structure::agree_on_columns(writer, table, trajectory)? {
-            wait::wait_because(py, "create_item", writer.make_way(table), why)?.or_raise(py)?;
+            wait::wait_because(py, "create_item", writer.wait_until_ready(table), why)?.or_raise(py)?;
         }
         let columns = columns.into();
         if let Some(key) = writer.try_create_item(table, priority, &columns).or_raise(py)? {
@@ -278,7 +278,7 @@ impl TrajectoryWriter {
         let why = || wait::reason_of(client, table, Operation::Insert);
         for trajectory in &trajectories {
             while !structure::agree_on_columns(writer, table, trajectory)? {
-                wait::wait_because(py, "create_items", writer.make_way(table), why)?.or_raise(py)?;
+                wait::wait_because(py, "create_items", writer.wait_until_ready(table), why)?.or_raise(py)?;
             }
         }
         let made = match writer.try_create_items(table, &priorities, &columns).or_raise(py)? {

@@ -72,7 +72,7 @@ impl State {
         let writer = writer.as_mut().ok_or_else(|| closed(py))?;
         let why = || wait::reason_of(client, table, Operation::Insert);
         while !writer.agree_on_steps(table, |_| layout.structure(py)).or_raise(py)? {
-            wait::wait_because(py, what, writer.make_way(table), why)?.or_raise(py)?;
+            wait::wait_because(py, what, writer.wait_until_ready(table), why)?.or_raise(py)?;
         }
         match writer.try_create_window_items(table, priorities, windows).or_raise(py)? {
             Some(keys) => Ok(keys),

@@ -159,7 +159,7 @@ impl StructuredWriter {
     /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also returns the
     /// writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
-        self.make_way().await?;
+        self.wait_until_ready().await?;
         self.append_part(step, false)
     }
 
@@ -168,12 +168,12 @@ impl StructuredWriter {
     /// # Errors
     /// The errors of [`append`](Self::append), and `FailedPrecondition` if a leaf was already set in this step.
     pub async fn append_partial(&mut self, step: &Nest<Tensor>) -> Result<()> {
-        self.make_way().await?;
+        self.wait_until_ready().await?;
         self.append_part(step, true)
     }
 
     /// Like [`append`](Self::append), but does not wait: returns false and does nothing if there is no room for items.
-    /// [`make_way`](Self::make_way) waits for room.
+    /// [`wait_until_ready`](Self::wait_until_ready) waits for room.
     ///
     /// # Errors
     /// The errors of [`append`](Self::append), except `Timeout`.
@@ -200,7 +200,7 @@ impl StructuredWriter {
     ///
     /// # Errors
     /// `Timeout`, with the reason for the wait, or the writer's permanent error.
-    pub async fn make_way(&mut self) -> Result<()> {
+    pub async fn wait_until_ready(&mut self) -> Result<()> {
         self.writer.wait_for_room().await
     }
 

@@ -97,12 +97,12 @@ impl TrajectoryWriter {
             if let Some(key) = self.try_create_item(table, priority, &trajectory)? {
                 return Ok(key);
             }
-            self.make_way(table).await?;
+            self.wait_until_ready(table).await?;
         }
     }
 
     /// Like [`create_item`](Self::create_item), but does not wait: returns `None` and does nothing if there is no room,
-    /// or if the table's signature has to be requested. [`make_way`](Self::make_way) waits for room and for the
+    /// or if the table's signature has to be requested. [`wait_until_ready`](Self::wait_until_ready) waits for room and for the
     /// signature.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl TrajectoryWriter {
             if let Some(keys) = self.try_create_items(table, priorities, trajectories)? {
                 return Ok(keys);
             }
-            self.make_way(table).await?;
+            self.wait_until_ready(table).await?;
         }
     }
 
@@ -243,7 +243,7 @@ impl TrajectoryWriter {
             if let Some(keys) = self.try_create_window_items(table, priorities, windows)? {
                 return Ok(keys);
             }
-            self.make_way(table).await?;
+            self.wait_until_ready(table).await?;
         }
     }
 
@@ -290,7 +290,7 @@ impl TrajectoryWriter {
     ///
     /// # Errors
     /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; or the writer's permanent error.
-    pub async fn make_way(&mut self, table: &str) -> Result<()> {
+    pub async fn wait_until_ready(&mut self, table: &str) -> Result<()> {
         let timeout = self.backend.timeout();
         self.tables.learn(table, &self.backend, timeout).await?;
         self.wait_for_room().await

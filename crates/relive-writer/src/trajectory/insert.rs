@@ -42,7 +42,7 @@ async fn create_each(
 ) -> Result<()> {
     for (table, priority) in priorities {
         while !writer.agree_on_columns(table, step)? {
-            writer.make_way(table).await?;
+            writer.wait_until_ready(table).await?;
         }
         let columns = writer.newest_step()?;
         writer.create_item(table, *priority, columns).await?;

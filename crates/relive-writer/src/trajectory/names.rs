@@ -16,7 +16,7 @@ impl TrajectoryWriter {
     /// Without a signature or an earlier writer, this writer is the first. [`create_item`](Self::create_item) does this
     /// for a nest of columns.
     ///
-    /// Returns false if a request to the server is needed first; [`make_way`](Self::make_way) waits for its response. A
+    /// Returns false if a request to the server is needed first; [`wait_until_ready`](Self::wait_until_ready) waits for its response. A
     /// writer that [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the
     /// table.
     ///
