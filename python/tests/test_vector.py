@@ -6,6 +6,7 @@ import functools
 import multiprocessing
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -391,6 +392,10 @@ def test_methods_and_attributes_of_environments(counters: Any) -> None:
     assert counters.call("name") == ("g", "g", "g")
     with pytest.raises(ValueError, match="got 2 values for 3 environments"):
         counters.set_attr("name", ["d", "e"])
+    with pytest.raises((AttributeError, pickle.PicklingError), match="[Cc]an't pickle"):
+        counters.set_attr("name", ["d", "e", lambda: "f"])
+    assert counters.get_attr("name") == ("g", "g", "g"), "no environment has received a part"
+    counters.step(np.zeros(3, int))
     with pytest.raises(AttributeError, match="unknown"):
         counters.get_attr("unknown")
     with pytest.raises(TypeError, match="the environments' results cannot be sent to another process"):

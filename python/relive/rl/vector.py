@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import gymnasium
@@ -156,6 +157,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     def _exchange(self, command: int, arguments: Sequence[Any] | None = None) -> dict[int, Any]:
         """Sends the same command to all workers, with arguments for each, and waits for them. Returns the environments'
         answers by number."""
+        if arguments is not None:
+            # Arguments that cannot be pickled are refused before any worker begins.
+            ForkingPickler.dumps(arguments)
         was_whole, self._is_whole = self._is_whole, False
         for index, worker in enumerate(self._workers):
             worker.begin(command, None if arguments is None else arguments[index])
