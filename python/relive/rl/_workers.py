@@ -115,8 +115,9 @@ class Supervisor:
           RuntimeError: workers end repeatedly.
         """
         for number, worker in list(self._workers.items()):
-            worker.raise_failure()
+            # A worker that has ended has reported its error before.
             how = worker.ended()
+            worker.raise_failure()
             # A worker that has detected the end of the run, which may still be evaluating or saving, is not replaced.
             if not how or util.is_exiting():
                 continue

@@ -189,4 +189,21 @@ mod tests {
         drop(LogWriter::start(&client, Origin::Worker(7), &lines).unwrap());
         assert_eq!(LogReader::new(&client).read().unwrap(), Some(Vec::new()));
     }
+
+    #[test]
+    fn the_end_of_a_process_does_not_wait_for_a_page_in_flight() {
+        let engine = log_tables(2).fold(Engine::builder(), EngineBuilder::table).build().unwrap();
+        let client = Client::in_process(engine.clone()).unwrap();
+        client.pause_table("logs/1", true, false).unwrap();
+        let lines = LogLines::new();
+        lines.push("the server does not respond");
+        let writer = LogWriter::start(&client, Origin::Worker(1), &lines).unwrap();
+        while engine.table("logs/1").unwrap().status().waiting_inserts == 0 {
+            std::thread::yield_now();
+        }
+        let begun = std::time::Instant::now();
+        drop(writer);
+        let took = begun.elapsed();
+        assert!(took < Duration::from_millis(1_700), "a page in flight may take 2 s, but it took {took:?}");
+    }
 }

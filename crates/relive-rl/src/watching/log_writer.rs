@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -27,6 +28,10 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The timeout for the last page, which must not delay the end of the process.
 const LAST_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long the end of a writer waits for its thread, which may still be writing an earlier page to a server that does
+/// not respond.
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The maximum duration of an idle wait; the exact value does not matter.
 const LONG: Duration = Duration::from_secs(60);
@@ -83,12 +88,14 @@ pub(crate) fn tables_of(workers: Range<u32>) -> impl Iterator<Item = TableConfig
     workers.map(|number| Origin::Worker(number).config())
 }
 
-/// Writes lines on its own thread until dropped.
+/// Writes lines on its own thread until dropped. The drop waits for the last page, but only briefly.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     lines: LogLines,
     has_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// Disconnected when the thread ends.
+    thread_end: Receiver<()>,
 }
 
 impl LogWriter {
@@ -101,7 +108,9 @@ impl LogWriter {
         lines.put_back();
         let (client, own, has_ended) = (client.clone(), lines.clone(), Arc::new(AtomicBool::new(false)));
         let ends = Arc::clone(&has_ended);
+        let (dropped_at_end, thread_end) = channel();
         let work = move || {
+            let _dropped_at_end = dropped_at_end;
             let host = host_name();
             while !ends.load(Ordering::Relaxed) {
                 let page = own.next_within(LONG, &ends);
@@ -116,14 +125,15 @@ impl LogWriter {
         };
         let thread = Builder::new().name("relive-rl-logs".to_owned()).spawn(work);
         let thread = thread.map_err(|error| RlError::file("a thread that writes logs".as_ref(), error))?;
-        Ok(LogWriter { lines: lines.clone(), has_ended, thread: Some(thread) })
+        Ok(LogWriter { lines: lines.clone(), has_ended, thread: Some(thread), thread_end })
     }
 }
 
 impl Drop for LogWriter {
     fn drop(&mut self) {
         self.lines.end(&self.has_ended);
-        if let Some(thread) = self.thread.take() {
+        let has_stopped = self.thread_end.recv_timeout(END_TIMEOUT) == Err(RecvTimeoutError::Disconnected);
+        if let Some(thread) = self.thread.take().filter(|_| has_stopped) {
             // The panic has already been printed.
             let _ = thread.join();
         }
