@@ -39,8 +39,9 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
       data: a Minari data set (``minari.load_dataset``); a mapping of arrays, or of lists of numbers; a ``pyarrow.Table``; a
         :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names (trajectories with a weight
         of 0 are omitted); a folder of recorded episodes; or the path of a file: numpy's ``savez`` or HDF5 (needs h5py) in
-        D4RL's layout, Parquet or Arrow (need pyarrow), or safetensors. Tables have one row per step or, where rewards are lists, per episode; such an episode counts as
-        truncated unless it has terminated. Arrays with other names, such as D4RL's ``infos``, are ignored.
+        D4RL's layout, Parquet or Arrow (need pyarrow), or safetensors. Tables have one row per step or, where rewards
+        are lists, per episode; such an episode counts as truncated unless it has terminated. Arrays with other names,
+        such as D4RL's ``infos``, are ignored.
       required: the required arrays: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn
         from the data.
 
