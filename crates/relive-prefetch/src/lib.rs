@@ -5,4 +5,4 @@
 
 mod prefetch;
 
-pub use prefetch::{prefetch, prefetch_payloads, prefetch_starts, prefetch_value};
+pub use prefetch::{prefetch, prefetch_bytes, prefetch_payloads, prefetch_starts, prefetch_value};

@@ -29,13 +29,20 @@ pub fn prefetch<T: ?Sized>(address: *const T) {
     let _ = address;
 }
 
+/// Prefetches all cache lines of some bytes.
+#[inline]
+pub fn prefetch_bytes(start: *const u8, len: usize) {
+    // The first line may begin before the first byte.
+    let before = start.addr() % LINE_BYTES;
+    for offset in (0..before + len).step_by(LINE_BYTES) {
+        prefetch(start.wrapping_sub(before).wrapping_add(offset));
+    }
+}
+
 /// Prefetches all cache lines of a value.
 #[inline]
 pub fn prefetch_value<T>(value: &T) {
-    let start = std::ptr::from_ref(value).cast::<u8>();
-    for offset in (0..size_of::<T>()).step_by(LINE_BYTES) {
-        prefetch(start.wrapping_add(offset));
-    }
+    prefetch_bytes(std::ptr::from_ref(value).cast(), size_of::<T>());
 }
 
 /// Prefetches only the beginnings of payloads, because most of the time is spent on address translation.

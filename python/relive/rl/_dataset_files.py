@@ -121,6 +121,7 @@ def _arrow(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
 
 def _npz(path: pathlib.Path, is_wanted: IsWanted) -> dict[str, Any]:
     try:
+        # Numpy does not close a damaged file that it opened itself.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files if is_wanted(name)}
     except (TypeError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:

@@ -157,21 +157,22 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     def _exchange(self, command: int, arguments: Sequence[Any] | None = None) -> dict[int, Any]:
         """Sends the same command to all workers, with arguments for each, and waits for them. Returns the environments'
         answers by number."""
-        if arguments is not None:
-            # Arguments that cannot be pickled are refused before any worker begins.
-            ForkingPickler.dumps(arguments)
+        # Arguments that cannot be pickled are refused before any worker begins.
+        messages = [None] * len(self._workers) if arguments is None else [
+            worker.message(part) for worker, part in zip(self._workers, arguments, strict=True)
+        ]
         was_whole, self._is_whole = self._is_whole, False
-        for index, worker in enumerate(self._workers):
-            worker.begin(command, None if arguments is None else arguments[index])
+        for worker, sent in zip(self._workers, messages, strict=True):
+            worker.begin(command, sent)
         begun = time.monotonic()
-        messages = [worker.wait(begun, self._timeout) for worker in self._workers]
+        results = [worker.wait(begun, self._timeout) for worker in self._workers]
         # Only a reset makes up for an interrupted step.
         self._is_whole = was_whole or command == RESET
         answers: dict[int, Any] = {}
-        for worker, message in zip(self._workers, messages, strict=True):
-            if isinstance(message, tuple):
-                raise raised(message, f"in {worker} another process")
-            answers |= message or {}
+        for worker, result in zip(self._workers, results, strict=True):
+            if isinstance(result, tuple):
+                raise raised(result, f"in {worker} another process")
+            answers |= result or {}
         return answers
 
     def _observations(self) -> Any:
@@ -218,11 +219,17 @@ class _Process:
     def has_ended(self) -> bool:
         return self._process.exitcode is not None
 
-    def begin(self, command: int, arguments: Any = None) -> None:
+    def message(self, arguments: Any) -> Any:
+        """Returns the pickled arguments of the next command."""
+        return ForkingPickler.dumps((int(self._memory.asked[self._number]) + 1, arguments))
+
+    def begin(self, command: int, message: Any = None) -> None:
+        """Sends a command, whose arguments, if any, are in ``message``."""
         asked = int(self._memory.asked[self._number]) + 1
-        if arguments is not None:
+        if message is not None:
             try:
-                self._pipe.send((asked, arguments))
+                # The worker receives it like an object that has been sent.
+                self._pipe.send_bytes(message)
             except OSError:
                 # The worker has ended; the wait for its answer reports that.
                 pass

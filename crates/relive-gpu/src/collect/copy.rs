@@ -179,9 +179,5 @@ fn pad(element: &[u8], padding: &mut [u8]) {
 fn prefetch(column: &ColumnPlan, table: *const u8, row: u64, span: &Span) {
     let begin = table.wrapping_add(source(column, row, span.begin));
     let bytes = narrow(span.count * column.step_bytes).min(ROW_AHEAD_BYTES);
-    // The first and the last cache line contain bytes of other windows.
-    let before = begin.addr() % CACHE_LINE;
-    for line in (0..before + bytes).step_by(CACHE_LINE) {
-        relive_prefetch::prefetch(begin.wrapping_sub(before).wrapping_add(line));
-    }
+    relive_prefetch::prefetch_bytes(begin, bytes);
 }
