@@ -11,6 +11,7 @@ from relive import _native
 from relive.rl._local_workers import Process, expect_pickled
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
+from relive.rl._torch_threads import TorchThreads
 from relive.rl._workers import Supervisor
 
 # How long learners may take to end by themselves when the run is over, and to report errors.
@@ -112,5 +113,6 @@ def _free_port() -> int:
 def _learn(agent: Any, environment: Any, address: str, rank: int, variables: dict[str, str], token: str | None) -> None:
     """The main function of a learner's process."""
     os.environ.update(variables)
-    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent, is_saved=True)
+    torch_threads = TorchThreads(has_actors=True, learners=int(variables["WORLD_SIZE"]))
+    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent, is_saved=True, torch_threads=torch_threads)
     _native.learn_for_run(native, source_of(environment), address, rank, token)

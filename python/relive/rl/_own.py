@@ -16,6 +16,7 @@ from relive.rl import _shown, _state
 from relive.rl._actions import ActionLeaves
 from relive.rl._given import SourceBridge, samples_of
 from relive.rl._learnt import Results
+from relive.rl._torch_threads import TorchThreads
 from relive.rl._weights import as_array, called, flattened, nested
 from relive.rl.contracts import PolicyContext
 from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
@@ -32,11 +33,19 @@ _MOST_NUMBERS = 1000
 class AgentBridge:
     """An agent, in the extension's form.
 
+    Args:
+      agent: the agent.
+      is_saved: whether the run is saved.
+      source: the source of batches, if the learner does not learn from the agent's experience.
+      torch_threads: the limits for PyTorch's threads; by default none.
+
     Raises:
       TypeError: the agent lacks a method, or its experience is of an unknown kind.
     """
 
-    def __init__(self, agent: Any, *, is_saved: bool = False, source: SourceBridge | None = None) -> None:
+    def __init__(
+        self, agent: Any, *, is_saved: bool = False, source: SourceBridge | None = None, torch_threads: TorchThreads | None = None
+    ) -> None:
         if isinstance(agent, type):
             raise TypeError(f"the agent is the class {agent.__name__}, but it must be an instance, such as {agent.__name__}()")
         _expect_methods(agent, "an agent", "policy", "learner")
@@ -47,6 +56,7 @@ class AgentBridge:
                 "experience that the learner learns from"
             )
         self._agent, self._is_saved, self.source = agent, is_saved, source
+        self.torch_threads = torch_threads or TorchThreads(has_actors=False)
         self.name = str(getattr(agent, "name", None) or type(agent).__name__)
         self.experience = for_extension(experience)
         experience = {f"experience.{name}": value for name, value in self.experience.items()}
@@ -56,20 +66,22 @@ class AgentBridge:
         """Creates a policy for these rows."""
         spec = EnvironmentSpec(*specs)
         context = PolicyContext(explores, tuple(seed & _SEEDS for seed in seeds), first, of)
-        return PolicyBridge(self._agent.policy(spec, context), spec)
+        return PolicyBridge(self._agent.policy(spec, context), spec, self.torch_threads if explores else None)
 
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """Creates the learner."""
-        learner = self._agent.learner(EnvironmentSpec(*specs), seed & _SEEDS)
-        return LearnerBridge(learner, EnvironmentSpec(*specs), self._is_saved, self.experience.get("discount"), self.source)
+        spec = EnvironmentSpec(*specs)
+        learner = self._agent.learner(spec, seed & _SEEDS)
+        self.torch_threads.begin_learner()
+        return LearnerBridge(learner, spec, self, is_saved=self._is_saved)
 
 
 class PolicyBridge:
     """A policy in the form that the extension calls."""
 
-    def __init__(self, policy: Any, spec: EnvironmentSpec) -> None:
+    def __init__(self, policy: Any, spec: EnvironmentSpec, torch_threads: TorchThreads | None) -> None:
         _expect_methods(policy, "a policy", "act", "load")
-        self._policy, self.called = policy, called(policy)
+        self._policy, self.called, self._torch_threads = policy, called(policy), torch_threads
         self.extras = _extras(policy)
         self._names = sorted(self.extras)
         _, self._fill = nest.filler(spec.observations)
@@ -78,6 +90,8 @@ class PolicyBridge:
 
     def act(self, observations: list[Any], starts: Any) -> tuple[list[Any], list[Any]]:
         """Returns the leaves of the actions and of the extras."""
+        if self._torch_threads is not None:
+            self._torch_threads.before_acting()
         answer, extras = self._policy.act(self._fill(observations), starts), []
         if self._names:
             if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
@@ -136,34 +150,36 @@ class PolicyBridge:
 class LearnerBridge:
     """A learner, in the extension's form."""
 
-    def __init__(
-        self, learner: Any, spec: EnvironmentSpec, is_saved: bool, discount: float | None, source: SourceBridge | None
-    ) -> None:
+    def __init__(self, learner: Any, spec: EnvironmentSpec, agent: AgentBridge, *, is_saved: bool) -> None:
         _expect_methods(learner, "a learner", "learn", "weights")
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
-        self._learner, self.called, self._source = learner, called(learner), source
+        self._learner, self.called, self._source, self._torch_threads = learner, called(learner), agent.source, agent.torch_threads
         self._results = Results(learner)
-        self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(discount)
+        self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(agent.experience.get("discount"))
 
     def learn_rollout(self, **fields: Any) -> Any:
         """Learns from a rollout."""
         rollout = self._rollouts.rollout(**fields)
-        return self._learnt(self._learner.learn(rollout), rollout.env_steps, None)
+        return self._learnt(self._learn(rollout), rollout.env_steps, None)
 
     def learn_batches(self, batches: list[Any]) -> Any:
         """Learns from a batch of a table."""
         batch = self._batches.batch(*batches)
-        return self._learnt(self._learner.learn(batch), len(batch.info.key), batch.info.key)
+        return self._learnt(self._learn(batch), len(batch.info.key), batch.info.key)
 
     def learn_given(self, batch: Any) -> Any:
         """Learns from a batch that was passed to the run."""
-        output = self._results.learnt(self._learner.learn(batch))
+        output = self._results.learnt(self._learn(batch))
         if output.priorities is not None and self._source is not None:
             # Not converted to numpy, since the source may keep its weights on a GPU.
             self._source.reweigh(batch, output.priorities)
             output = dataclasses.replace(output, priorities=None)
         return self._learnt(output, samples_of(batch), None)
+
+    def _learn(self, experience: Any) -> Any:
+        self._torch_threads.before_learning()
+        return self._learner.learn(experience)
 
     def _learnt(self, returned: Any, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
         return self._results.of(self._results.learnt(returned), items, keys)

@@ -17,6 +17,7 @@ from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
 from relive.rl._settings import count
 from relive.rl._sources import Source, expect_enough, name_of, source_of
+from relive.rl._torch_threads import TorchThreads, release_pool
 from relive.rl._training import Progress, TrainingResult
 from relive.rl.datasets import path_of
 from relive.rl.loggers import Logger
@@ -160,12 +161,16 @@ def run(
     data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
     if batches is not None and on_batch is not None:
         raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
-    native, environments = _for_extension(agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches)
+    torch_threads = TorchThreads(has_actors=actors > 0, learners=learners)
+    native, environments = _for_extension(
+        agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches, torch_threads=torch_threads
+    )
     source = source_of(env, acts_here=on in (None, "serial", "threads") or evaluate_every is not None)
     expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
     display = display_of(progress, steps, learner_steps)
     loggers = [*loggers, *([] if display is None else [display])]
     supervisor = _supervisor(agent, env, on, actors, learners)
+    release_pool()
     try:
         with path_of(data) as path:
             result = _native.train_agent(
@@ -193,6 +198,7 @@ def run(
             supervisor.raise_failure(after=error)
         raise
     finally:
+        torch_threads.end()
         if supervisor is not None:
             supervisor.close()
         if isinstance(source, Source):
@@ -288,7 +294,9 @@ def _learners(learners: int, on: Any, data: Any) -> int:
     return learners
 
 
-def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None) -> tuple[Any, int]:
+def _for_extension(
+    agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None, torch_threads: TorchThreads | None = None
+) -> tuple[Any, int]:
     """Returns the agent in the extension's form, and the number of environments of a run."""
     if hasattr(agent, "_for_extension"):
         if source is not None:
@@ -298,7 +306,7 @@ def _for_extension(agent: Any, actors: int, *, is_saved: bool, source: SourceBri
             )
         native, environments = agent._for_extension(actors)
         return native, int(environments)
-    bridge = AgentBridge(agent, is_saved=is_saved, source=source)
+    bridge = AgentBridge(agent, is_saved=is_saved, source=source, torch_threads=torch_threads)
     return bridge, max(bridge.experience["environments"], actors, 1)
 
 

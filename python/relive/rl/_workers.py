@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from relive import _native
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
+from relive.rl._torch_threads import TorchThreads
 
 # A worker may end this many times in a row, each time within this many seconds of starting to work, before it is no
 # longer restarted.
@@ -170,6 +171,7 @@ def is_of_python(error: BaseException | None) -> bool:
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
     """Works for the run at ``address`` until the run ends, and fetches weights from the node at ``weights_from``.
     For arguments that are ``None``, the run's values are used."""
-    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else None if agent is None else AgentBridge(agent)
+    own = None if agent is None or hasattr(agent, "_for_extension") else AgentBridge(agent, torch_threads=TorchThreads(has_actors=True))
+    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else own
     source = None if environment is None else source_of(environment)
     _native.work_for_run(native, source, address, number, token, weights_from)

@@ -145,12 +145,18 @@ class _ActorCritic(nn.Module):
     def forward(self, observations: Tensor) -> tuple[Distribution, Tensor]:
         """Returns the distribution and the values for observations ``[B, …]``."""
         rows = self.read(observations)
+        return self._distribution(rows), self.value(rows).squeeze(1)
+
+    def distribution(self, observations: Tensor) -> Distribution:
+        """Returns only the distribution."""
+        return self._distribution(self.read(observations))
+
+    def _distribution(self, rows: Tensor) -> Distribution:
         outputs = self.policy(rows)
         if self.chooses:
-            return Categorical(logits=outputs, validate_args=False), self.value(rows).squeeze(1)
+            return Categorical(logits=outputs, validate_args=False)
         means, stds = (part.reshape(-1, *self.shape) for part in (outputs, self.log_std.exp().expand_as(outputs)))
-        normal = Independent(Normal(means, stds, validate_args=False), len(self.shape), validate_args=False)
-        return normal, self.value(rows).squeeze(1)
+        return Independent(Normal(means, stds, validate_args=False), len(self.shape), validate_args=False)
 
 
 def _tower(sizes: list[int], outputs: int, *, gain: float) -> nn.Sequential:
@@ -189,7 +195,7 @@ class _Policy(Policy):
 
     def act(self, observations: Any, starts: Any) -> Any:
         with self.random.given("network"):
-            distribution, _ = _network_output(self.module, inputs(tensors(observations)), len(starts))
+            distribution = self._distribution(inputs(tensors(observations)), len(starts))
         drawn = _drawn(distribution, self.random) if self.explores else distribution.mode
         log_prob = expect_shape(
             "log_prob of the network's distribution",
@@ -201,6 +207,12 @@ class _Policy(Policy):
         if not isinstance(self._actions, DiscreteArraySpec):
             actions = np.clip(actions, self._actions.minimum, self._actions.maximum)
         return actions, {"log_prob": log_prob, "drawn": drawn}
+
+    def _distribution(self, observations: Any, rows: int) -> Distribution:
+        if isinstance(self.module, _ActorCritic):
+            # Acting does not need the values.
+            return self.module.distribution(observations)
+        return _network_output(self.module, observations, rows)[0]
 
 
 def _network_output(module: nn.Module, observations: Any, rows: int) -> tuple[Distribution, Tensor]:
