@@ -11,6 +11,7 @@ from typing import Any
 
 from relive._remote import end_with_parent, describe_error
 from relive.rl import _faults
+from relive.rl._vector_infos import Infos, infos_of
 from relive.rl._vector_memory import Memory, own_row, write
 
 STEP, RESET, CLOSE, CALL, SET = range(5)
@@ -89,26 +90,26 @@ class _Worker:
                                    "environments of a vector must have the same spaces")
 
     def execute(self, command: int, arguments: Any) -> Any:
-        """Executes a command, and returns the environments' infos or results by number."""
+        """Executes a command, and returns the environments' infos or results."""
         if command == STEP:
             return self.step()
         others: dict[int, Callable[..., Any]] = {RESET: self.reset, CALL: self.call, SET: self.set}
         return others[command](*arguments)
 
-    def reset(self, seeds: list[int | None], mask: Any, options: Any) -> Any:
-        """Starts an episode in each environment that the mask selects, and returns the environments' infos by number."""
+    def reset(self, seeds: list[int | None], mask: Any, options: Any) -> Infos | None:
+        """Starts an episode in each environment that the mask selects, and returns the environments' infos."""
         infos = {}
         for (number, environment), seed, is_selected in zip(self._environments, seeds, mask, strict=True):
             if is_selected:
                 infos[number] = self._begin(number, environment, seed=seed, options=options)
-        return {number: info for number, info in infos.items() if info}
+        return infos_of(infos)
 
-    def call(self, name: str, arguments: Any, options: Any) -> Any:
-        """Calls a method of each environment or reads an attribute, and returns the results by number."""
-        results = {}
-        for number, environment in self._environments:
+    def call(self, name: str, arguments: Any, options: Any) -> list[Any]:
+        """Calls a method of each environment or reads an attribute, and returns the results."""
+        results = []
+        for _, environment in self._environments:
             found = environment.get_wrapper_attr(name)
-            results[number] = found(*arguments, **options) if callable(found) else found
+            results.append(found(*arguments, **options) if callable(found) else found)
         return results
 
     def set(self, name: str, values: list[Any]) -> None:
@@ -116,8 +117,8 @@ class _Worker:
         for (_, environment), value in zip(self._environments, values, strict=True):
             environment.set_wrapper_attr(name, value)
 
-    def step(self) -> Any:
-        """Takes one step in each environment, and returns the environments' infos by number."""
+    def step(self) -> Infos | None:
+        """Takes one step in each environment, and returns the environments' infos."""
         memory, infos = self._memory, {}
         for number, environment in self._environments:
             if self._ended[number]:
@@ -134,9 +135,8 @@ class _Worker:
                 except _faults.WRONG as error:
                     raise _faults.wrong(self._called[number], "step", error) from error
                 self._ended[number] = any(ends)
-            if info:
-                infos[number] = info
-        return infos
+            infos[number] = info
+        return infos_of(infos)
 
     def _begin(self, number: int, environment: Any, **arguments: Any) -> Any:
         answer = environment.reset(**arguments)

@@ -24,6 +24,7 @@ from gymnasium.vector.utils import CloudpickleWrapper, batch_space
 
 from relive import nest
 from relive._remote import raised
+from relive.rl._vector_infos import merged
 from relive.rl._vector_memory import Memory, leaves_of, write_all
 from relive.rl._vector_resets import mask_of, seeds_of
 from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, work
@@ -120,7 +121,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         """
         self._expect_open()
         results = self._exchange(CALL, [(name, args, kwargs)] * len(self._workers))
-        return tuple(results[number] for number in range(self.num_envs))
+        # Workers have consecutive environments.
+        return tuple(result for of_worker in results for result in of_worker)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Returns an attribute of each environment."""
@@ -149,14 +151,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _together(self, command: int, arguments: Sequence[Any] | None = None) -> dict[str, Any]:
         """Executes a command as :meth:`_exchange` does, and returns the environments' infos as one mapping."""
-        infos: dict[str, Any] = {}
-        for number, info in self._exchange(command, arguments).items():
-            infos = self._add_info(infos, info, number)
-        return infos
+        parts = [infos for infos in self._exchange(command, arguments) if infos is not None]
+        return merged(parts, self.num_envs, self._add_info)
 
-    def _exchange(self, command: int, arguments: Sequence[Any] | None = None) -> dict[int, Any]:
-        """Sends the same command to all workers, with arguments for each, and waits for them. Returns the environments'
-        answers by number."""
+    def _exchange(self, command: int, arguments: Sequence[Any] | None = None) -> list[Any]:
+        """Sends the same command to all workers, with arguments for each, and waits for them. Returns the workers'
+        answers."""
         # Arguments that cannot be pickled are refused before any worker begins.
         messages = [None] * len(self._workers) if arguments is None else [
             worker.message(part) for worker, part in zip(self._workers, arguments, strict=True)
@@ -168,12 +168,10 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         results = [worker.wait(begun, self._timeout) for worker in self._workers]
         # Only a reset makes up for an interrupted step.
         self._is_whole = was_whole or command == RESET
-        answers: dict[int, Any] = {}
         for worker, result in zip(self._workers, results, strict=True):
             if isinstance(result, tuple):
                 raise raised(result, f"in {worker} another process")
-            answers |= result or {}
-        return answers
+        return results
 
     def _observations(self) -> Any:
         seen = self._memory.observations
