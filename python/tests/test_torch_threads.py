@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,14 +39,18 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Notes its own number of threads, and those of the policies."""
+    """Checks its own number of threads, and notes those of the policies."""
 
-    def __init__(self, seen: dict[str, set[int]]) -> None:
-        self.module, self.seen = torch.nn.Linear(1, 1), seen
+    def __init__(self, seen: dict[str, set[int]], expected: int) -> None:
+        self.module, self.seen, self.expected = torch.nn.Linear(1, 1), seen, expected
+
+    def share(self, rank: int, ranks: int, address: str) -> None:
+        """Does nothing, since there is nothing to learn."""
 
     def learn(self, rollout: rl.Rollout) -> None:
-        self.seen["policy"].update(rollout.extras["threads"].flatten().tolist())
-        self.seen["learner"].add(torch.get_num_threads())
+        # A learner in another process can only raise an exception.
+        assert torch.get_num_threads() == self.expected
+        self.seen.setdefault("policy", set()).update(rollout.extras["threads"].flatten().tolist())
 
 
 class Agent:
@@ -56,66 +60,77 @@ class Agent:
     # An attribute of the class, so that it is not pickled.
     seen: dict[str, set[int]] = {}
 
+    def __init__(self, expected: int) -> None:
+        self.expected = expected
+
     def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Policy:
         return Policy(torch.nn.Linear(1, 1))
 
     def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learner:
-        return Learner(self.seen)
+        return Learner(self.seen, self.expected)
 
 
-def run(**options: Any) -> dict[str, set[int]]:
-    """Returns the numbers of threads that policies and the learner have seen."""
-    Agent.seen = {"policy": set(), "learner": set()}
-    rl.run(Agent(), "catch/0", steps=40, progress=False, **options)
-    return Agent.seen
+def run(expected: int = THREADS, **options: Any) -> set[int]:
+    """Returns the numbers of threads that policies have seen. Learners must have the expected number."""
+    Agent.seen = {}
+    rl.run(Agent(expected), "catch/0", steps=40, progress=False, **options)
+    return Agent.seen["policy"]
 
 
-def in_new_thread() -> int:
-    """Returns the number of threads that a thread gets that was started after a run."""
+def in_new_thread(call: Callable[[], object] = lambda: None) -> int:
+    """Returns the number of threads in a thread that has made a call."""
     found: list[int] = []
-    thread = threading.Thread(target=lambda: found.append(torch.get_num_threads()))
+    thread = threading.Thread(target=lambda: found.append((call(), torch.get_num_threads())[1]))
     thread.start()
     thread.join()
     return found[0]
 
 
 def test_a_single_thread_uses_all_threads() -> None:
-    assert run() == {"policy": {THREADS}, "learner": {THREADS}}
+    assert run() == {THREADS}
 
 
 @pytest.mark.parametrize("on", ["threads", "processes"])
 def test_actors_use_one_thread_each(on: Any) -> None:
-    assert run(on=on, actors=2) == {"policy": {1}, "learner": {THREADS}}
+    assert run(on=on, actors=2) == {1}
     assert (torch.get_num_threads(), in_new_thread()) == (THREADS, THREADS)
 
 
 def test_the_users_number_of_threads_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", str(THREADS))
-    assert run(on="threads", actors=2) == {"policy": {THREADS}, "learner": {THREADS}}
+    assert run(on="threads", actors=2) == {THREADS}
 
 
-def test_learners_divide_the_threads() -> None:
+def test_each_limit_applies_to_its_own_thread() -> None:
     threads = TorchThreads(has_actors=True, learners=2)
-    threads.begin_learner()
-    assert torch.get_num_threads() == THREADS // 2
-    actor = threading.Thread(target=threads.before_acting)
-    actor.start()
-    actor.join()
-    assert in_new_thread() == 1
-    threads.before_learning()
-    assert (torch.get_num_threads(), in_new_thread()) == (THREADS // 2, THREADS // 2)
-    threads.end()
+    assert in_new_thread(threads.limit_actor) == 1
+    assert in_new_thread(threads.limit_learner) == THREADS // 2
+    # A second call changes nothing.
+    assert in_new_thread(lambda: [threads.limit_learner() for _ in range(2)]) == THREADS // 2
     assert (torch.get_num_threads(), in_new_thread()) == (THREADS, THREADS)
 
 
-def test_a_policy_that_imports_pytorch_first_leaves_the_number_unchanged_after_the_run() -> None:
-    threads = TorchThreads(has_actors=True)
-    actor = threading.Thread(target=threads.before_acting)
-    actor.start()
-    actor.join()
-    threads.before_learning()
-    threads.end()
-    assert in_new_thread() == THREADS
+def test_without_actors_and_other_learners_there_is_no_limit() -> None:
+    threads = TorchThreads(has_actors=False)
+    assert (in_new_thread(threads.limit_actor), in_new_thread(threads.limit_learner)) == (THREADS, THREADS)
+
+
+def test_two_learners_divide_the_threads() -> None:
+    assert run(THREADS // 2, learners=2) == {1}
+
+
+def test_runs_that_overlap_do_not_limit_each_other() -> None:
+    begun, seen = threading.Event(), set[int]()
+
+    def on_step(_: Any) -> None:
+        # An actor of this run has been limited.
+        if not begun.is_set():
+            begun.set()
+            seen.update(run(on="threads", actors=1))
+
+    rl.run(Agent(THREADS), "catch/0", steps=40, on="threads", actors=1, progress=False, on_step=on_step)
+    assert seen == {1}
+    assert (torch.get_num_threads(), in_new_thread()) == (THREADS, THREADS)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not list a process's threads")
@@ -135,3 +150,21 @@ def test_the_callers_idle_threads_end(tmp_path: pathlib.Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     told = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, timeout=120, check=True)
     assert told.stdout.split() == ["3", "0", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="other systems cannot fork")
+@pytest.mark.parametrize("imports_before", [True, False])
+def test_a_run_in_a_forked_process_does_not_wait_for_threads_of_its_parent(imports_before: bool, tmp_path: pathlib.Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        ("import relive.rl\n" if imports_before else "") + "import os, torch\n"
+        "torch.set_num_threads(4)\n"
+        "torch.ones(1 << 20)\n"
+        "child = os.fork()\n"
+        "if child:\n"
+        "    raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "from relive import rl\n"
+        "result = rl.DQN(min_replay_size=20).train('catch/0', steps=200)\n"
+        "os._exit(0 if result.is_complete else 1)\n"
+    )
+    subprocess.run([sys.executable, str(program)], timeout=120, check=True)

@@ -20,6 +20,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text, Tuple
 from gymnasium.vector import SyncVectorEnv
 
+from relive.rl import vector
 from relive.rl.vector import ProcessVectorEnv
 
 
@@ -439,3 +440,15 @@ def test_environments_must_have_the_same_spaces(name: str, space: Any) -> None:
     with pytest.raises(RuntimeError, match=rf"Counter \(environment 1\): its {name} is .* must have the same spaces"):
         envs.reset()
     envs.close()
+
+
+def test_the_worker_on_the_callers_processor_is_woken_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = ProcessVectorEnv([Parts] * 3, workers=3)
+    try:
+        envs.reset(seed=1)
+        assert all(worker.processor >= 0 for worker in envs._workers) or sys.platform != "linux"
+        envs._memory.processors[: len(envs._workers)] = [3, 5, 3]
+        monkeypatch.setattr(vector, "current_processor", lambda: 3)
+        assert [message for _, message in envs._in_order_of_waking(["first", "second", "third"])] == ["second", "first", "third"]
+    finally:
+        envs.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -52,9 +53,19 @@ def expect_equal(found: Any, expected: Any, path: str = "infos") -> None:
         assert found.keys() == expected.keys(), path
         for name, value in expected.items():
             expect_equal(found[name], value, f"{path}[{name!r}]")
-    else:
+    elif isinstance(expected, np.ndarray):
         assert found.dtype == expected.dtype, path
         np.testing.assert_array_equal(found, expected, path)
+    else:
+        assert found == expected, path
+
+
+def outcome(merge: Any) -> Any:
+    """Returns the infos, or the type of the exception."""
+    try:
+        return merge()
+    except Exception as error:
+        return {"exception": np.array(type(error).__name__)}
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -68,16 +79,45 @@ def test_workers_infos_are_merged_as_gymnasium_merges_them(seed: int) -> None:
         expect_equal(merging.merged_by_workers(infos, workers), merging.merged(infos))
 
 
-def test_the_first_environment_determines_the_type_of_an_entry() -> None:
-    infos: dict[int, dict[str, Any]] = {number: {"value": 1.5} for number in range(COUNT)} | {0: {"value": 2}, 4: {"value": True}}
+@pytest.mark.parametrize(
+    "values",
+    [
+        [2, 1.5, 1.5, True, 1.5, 1.5],
+        [np.zeros(3), 3.0, 4.0, 5.0, 6.0, 7.0],
+        [1.0, 2.0, 3.0, np.zeros(3), 4.0, 5.0],
+        [np.int8(1), 2, 3, 300, 5, 6],
+        [1, 2, 3, math.nan, 4, 5],
+        [None, None, None, np.float32(1), 2.0, 3],
+        [{"r": 1}, {"r": 2}, {"r": 3}, 4.0, 5.0, 6.0],
+        [1.0, 2.0, 3.0, 2**70, 4.0, 5.0],
+        [1, 2, 3, 2**70, 2**70, 2**70],
+        [np.timedelta64(1, "s")] * COUNT,
+        [True, 2, 3.5, np.float32(4), np.int64(5), "six"],
+        ["a", 2.0, 2.0, 2.0, 2.0, 2.0],
+    ],
+)
+def test_the_types_of_an_entry_may_differ(values: list[Any]) -> None:
+    infos = {number: {"value": value} for number, value in enumerate(values)}
+    merging = Merging()
+    expected = outcome(lambda: merging.merged(infos))
+    for workers in (1, 2, 3, 6):
+        expect_equal(outcome(lambda workers=workers: merging.merged_by_workers(infos, workers)), expected)
+
+
+def test_an_entry_may_have_the_name_of_a_mask() -> None:
+    infos: dict[int, dict[str, Any]] = {number: {"x": 1.0, "_x": 2.0, "__x": 3} for number in range(COUNT)}
     merging = Merging()
     for workers in (1, 2, 6):
         expect_equal(merging.merged_by_workers(infos, workers), merging.merged(infos))
+    # Only some workers have one.
+    some = {number: {"x": 1.0} | ({"_x": 2.0} if number < 3 else {}) for number in range(COUNT)}
+    for workers in (1, 2, 6):
+        expect_equal(merging.merged_by_workers(some, workers), merging.merged(some))
 
 
 def test_numbers_are_sent_together() -> None:
     infos = infos_of({2: {"x": 1.0, "y": 2.0, "name": "a"}, 3: {"x": 3.0, "y": 4.0}})
     assert isinstance(infos, Infos) and infos.others == {2: {"name": "a"}}
-    ((names, environments, values),) = infos.numbers
-    assert (names, environments, values.tolist()) == (["x", "y"], [2, 3], [[1.0, 3.0], [2.0, 4.0]])
+    ((kind, names, environments, values),) = infos.numbers
+    assert (kind, names, environments, values.tolist()) == (float, ["x", "y"], [2, 3], [[1.0, 3.0], [2.0, 4.0]])
     assert infos_of({2: {}, 3: {}}) is None

@@ -65,6 +65,17 @@ def reward(value: Any) -> float:
         raise TypeError(f"the reward is {value!r}, but it must be a number") from error
 
 
+def info(value: Any) -> dict[str, Any]:
+    """Checks the info of a step or a reset; ``None`` is an empty one.
+
+    Raises:
+      TypeError: the info is not a dict.
+    """
+    if value is not None and not isinstance(value, dict):
+        raise TypeError(f"the info is {value!r}, but it must be a dict")
+    return value or {}
+
+
 def flag(value: Any, name: str) -> bool:
     """Returns whether an episode has ended. ``bool()`` would accept almost any value, even ``"False"`` and NaN.
 

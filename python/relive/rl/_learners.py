@@ -11,7 +11,7 @@ from relive import _native
 from relive.rl._local_workers import Process, expect_pickled
 from relive.rl._own import AgentBridge
 from relive.rl._sources import source_of
-from relive.rl._torch_threads import TorchThreads
+from relive.rl._torch_threads import TorchThreads, number_of_threads, set_number_of_threads
 from relive.rl._workers import Supervisor
 
 # How long learners may take to end by themselves when the run is over, and to report errors.
@@ -35,6 +35,7 @@ class Learners:
         self._workers, self._arguments, self._count = workers, (agent, environment), count
         self._learners: list[Process] = []
         self._lost: float | None = None
+        self._torch_threads = number_of_threads()
         others = self.other_machines
         self._token = None if others is None else str(others["token"])
         self._variables = {"MASTER_ADDR": _HOST, "MASTER_PORT": str(_free_port()), "RANK": "0", "WORLD_SIZE": str(count)}
@@ -62,7 +63,7 @@ class Learners:
             self._workers.start(address)
         for rank in range(len(self._learners) + 1, self._count):
             variables = {**self._variables, "RANK": str(rank)}
-            self._learners.append(Process(f"learner {rank}", _learn, (*self._arguments, address, rank, variables, self._token)))
+            self._learners.append(Process(f"learner {rank}", _learn, (*self._arguments, address, rank, variables, self._token, self._torch_threads)))
 
     def check(self) -> None:
         """Checks all processes.
@@ -110,9 +111,12 @@ def _free_port() -> int:
         return port
 
 
-def _learn(agent: Any, environment: Any, address: str, rank: int, variables: dict[str, str], token: str | None) -> None:
-    """The main function of a learner's process."""
+def _learn(
+    agent: Any, environment: Any, address: str, rank: int, variables: dict[str, str], token: str | None, number: int | None
+) -> None:
+    """The main function of a learner's process; ``number`` is the first learner's number of PyTorch's threads."""
     os.environ.update(variables)
+    set_number_of_threads(number)
     torch_threads = TorchThreads(has_actors=True, learners=int(variables["WORLD_SIZE"]))
     native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent, is_saved=True, torch_threads=torch_threads)
     _native.learn_for_run(native, source_of(environment), address, rank, token)

@@ -71,8 +71,8 @@ class AgentBridge:
     def learner(self, specs: tuple[Any, ...], seed: int) -> LearnerBridge:
         """Creates the learner."""
         spec = EnvironmentSpec(*specs)
+        self.torch_threads.limit_learner()
         learner = self._agent.learner(spec, seed & _SEEDS)
-        self.torch_threads.begin_learner()
         return LearnerBridge(learner, spec, self, is_saved=self._is_saved)
 
 
@@ -90,8 +90,7 @@ class PolicyBridge:
 
     def act(self, observations: list[Any], starts: Any) -> tuple[list[Any], list[Any]]:
         """Returns the leaves of the actions and of the extras."""
-        if self._torch_threads is not None:
-            self._torch_threads.before_acting()
+        self._limit_threads()
         answer, extras = self._policy.act(self._fill(observations), starts), []
         if self._names:
             if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
@@ -133,9 +132,14 @@ class PolicyBridge:
 
     def load(self, weights: dict[str, Any]) -> None:
         """Loads weights, which all policies share; they are read-only."""
+        self._limit_threads()
         for array in weights.values():
             array.flags.writeable = False
         self._policy.load(nested(weights))
+
+    def _limit_threads(self) -> None:
+        if self._torch_threads is not None:
+            self._torch_threads.limit_actor()
 
     def save(self) -> bytes:
         """Returns the state to resume from, which is empty if there is none."""
@@ -178,7 +182,8 @@ class LearnerBridge:
         return self._learnt(output, samples_of(batch), None)
 
     def _learn(self, experience: Any) -> Any:
-        self._torch_threads.before_learning()
+        # PyTorch may have been imported since the learner was created.
+        self._torch_threads.limit_learner()
         return self._learner.learn(experience)
 
     def _learnt(self, returned: Any, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:

@@ -170,8 +170,8 @@ def run(
     display = display_of(progress, steps, learner_steps)
     loggers = [*loggers, *([] if display is None else [display])]
     supervisor = _supervisor(agent, env, on, actors, learners)
-    release_pool()
     try:
+        release_pool()
         with path_of(data) as path:
             result = _native.train_agent(
                 native,
@@ -198,7 +198,6 @@ def run(
             supervisor.raise_failure(after=error)
         raise
     finally:
-        torch_threads.end()
         if supervisor is not None:
             supervisor.close()
         if isinstance(source, Source):

@@ -1,4 +1,4 @@
-"""The number of threads that PyTorch uses for one operation, in each thread and process of a run.
+"""The number of threads that PyTorch uses for one operation, in each thread of a run.
 
 PyTorch divides a large operation among the threads of an OpenMP pool. Each thread that calls PyTorch has its own pool.
 While all pools of a process together have at most as many threads as there are processors, idle threads wait actively;
@@ -12,25 +12,55 @@ import ctypes
 import os
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 # OpenMP 5.0's `omp_pause_soft`.
 _SOFT = 1
 
+_changing = threading.Lock()
+_own = threading.local()
+_is_forked = False
+
+
+def _after_fork() -> None:
+    global _changing, _is_forked
+    _changing, _is_forked = threading.Lock(), True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 def release_pool() -> None:
     """Ends the pool of the calling thread, which only waits during a run. PyTorch creates another pool when this thread
     needs it."""
-    # The library that PyTorch has loaded; other OpenMP libraries, such as LLVM's, have other rules for waiting.
+    # A forked process has its parent's pool without the threads, so their end would never come.
+    if sys.platform != "linux" or _is_forked or "torch" not in sys.modules or len(os.listdir("/proc/self/task")) == 1:
+        return
+    # The library that PyTorch has loaded, unless it lacks this function of OpenMP.
     with contextlib.suppress(AttributeError, OSError):
-        if "torch" in sys.modules:
-            ctypes.CDLL(None).omp_pause_resource_all(_SOFT)
+        ctypes.CDLL(None).omp_pause_resource_all(_SOFT)
+
+
+def number_of_threads() -> int | None:
+    """Returns PyTorch's number of threads in the calling thread; ``None`` if PyTorch is not in use, or if the user has
+    set ``OMP_NUM_THREADS``."""
+    torch = _adjustable()
+    return None if torch is None else int(torch.get_num_threads())
+
+
+def set_number_of_threads(number: int | None) -> None:
+    """Sets PyTorch's number of threads for this process, which has just started."""
+    torch = _adjustable()
+    if torch is not None and number is not None:
+        torch.set_num_threads(number)
 
 
 class TorchThreads:
-    """Limits actors to one thread each, and divides the threads among the learners on this machine.
+    """Limits the actors of a run to one of PyTorch's threads each, and divides the threads among its learners.
 
-    With ``OMP_NUM_THREADS``, each actor and each learner uses that many threads instead.
+    With ``OMP_NUM_THREADS``, there are no limits.
 
     Args:
       has_actors: whether policies that explore act in threads or processes of their own.
@@ -39,46 +69,38 @@ class TorchThreads:
 
     def __init__(self, *, has_actors: bool, learners: int = 1) -> None:
         self._has_actors, self._learners = has_actors, learners
-        # The numbers of threads before the run, and of the learner.
-        self._before, self._for_learner = 0, 0
-        # How many actors have been limited, and how many of them the learner has noticed.
-        self._limited, self._noticed = 0, 0
-        self._own = threading.local()
 
-    def begin_learner(self) -> None:
-        """Divides the threads among the learners. The thread that learns calls it, before any actor acts."""
-        torch = _adjustable()
-        if torch is not None:
-            self._before = torch.get_num_threads()
-            self._for_learner = max(1, self._before // self._learners)
-            if self._for_learner != self._before:
-                torch.set_num_threads(self._for_learner)
+    def limit_learner(self) -> None:
+        """Limits the calling thread, which learns."""
+        if self._learners > 1:
+            _limit_thread(lambda number: max(1, number // self._learners))
 
-    def before_acting(self) -> None:
-        """Limits the calling thread to one thread, the first time that an actor calls it."""
-        if not self._has_actors or hasattr(self._own, "is_limited"):
-            return
-        self._own.is_limited = True
-        torch = _adjustable()
-        if torch is not None:
-            # This call also prepares the thread, which would undo an earlier change.
-            threads = torch.get_num_threads()
-            self._before = self._before or threads
-            torch.set_num_threads(1)
-            self._limited += 1
+    def limit_actor(self) -> None:
+        """Limits the calling thread, which acts."""
+        if self._has_actors:
+            _limit_thread(lambda number: 1)
 
-    def before_learning(self) -> None:
-        """Makes up for the limits of actors in this process: the matrix library has one limit for all threads."""
-        if self._noticed != self._limited and self._for_learner:
-            self._noticed = self._limited
-            sys.modules["torch"].set_num_threads(self._for_learner)
 
-    def end(self) -> None:
-        """Ends the limits, also for threads that are started after the run."""
-        if self._limited or self._before != self._for_learner:
-            sys.modules["torch"].set_num_threads(self._before)
+def _limit_thread(limit: Callable[[int], int]) -> None:
+    """Changes the calling thread's number of PyTorch's threads, at its first call after PyTorch has been imported."""
+    if hasattr(_own, "is_limited"):
+        return
+    torch = _adjustable()
+    if torch is None:
+        return
+    _own.is_limited = True
+    with _changing:
+        # This call also prepares the thread; PyTorch would otherwise do that later, and undo the change.
+        number = torch.get_num_threads()
+        torch.set_num_threads(limit(number))
+        # The change also applies to threads that have not used PyTorch, and to the matrix library. A thread that ends
+        # at once undoes that; the calling thread keeps its own number.
+        undoing = threading.Thread(target=torch.set_num_threads, args=(number,))
+        undoing.start()
+        undoing.join()
 
 
 def _adjustable() -> Any:
-    """Returns PyTorch, if it is in use, and its number of threads is not determined by the user."""
-    return None if "OMP_NUM_THREADS" in os.environ else sys.modules.get("torch")
+    """Returns PyTorch, if it has been imported, and the user has not set its number of threads in the environment."""
+    torch = None if "OMP_NUM_THREADS" in os.environ else sys.modules.get("torch")
+    return torch if hasattr(torch, "set_num_threads") else None

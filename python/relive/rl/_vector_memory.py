@@ -15,6 +15,9 @@ from relive.rl.specs import converted
 
 _ALIGNMENT = 64
 
+# The size of the space for each worker's message; larger messages are sent through its pipe.
+_MESSAGE_BYTES = 4096
+
 
 def leaves_of(space: gymnasium.Space[Any], what: str) -> Any:
     """Returns the arrays of a space, as a nest of pairs of shape and data type.
@@ -55,8 +58,9 @@ class Memory:
         flag = _Leaf((), np.bool_)
         # Commands and messages have one row per worker; there are no more workers than environments.
         answers = {
-            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8), "has_message": flag,
+            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8),
             "asked": _Leaf((), np.int64), "answered": _Leaf((), np.int64), "ready_at": _Leaf((), np.float64),
+            "processors": _Leaf((), np.int32), "messages": _Leaf((_MESSAGE_BYTES,), np.uint8), "message_sizes": _Leaf((), np.int64),
         }
         everything = (*layout, answers)
         sizes = [count * max(1, int(np.prod(leaf.shape))) * leaf.dtype.itemsize for leaf in nest.flatten(everything)]
@@ -71,12 +75,25 @@ class Memory:
         ]
         self.observations, self.actions, found = nest.unflatten_as(everything, arrays)
         self.rewards, self.terminated, self.truncated = found["rewards"], found["terminated"], found["truncated"]
-        self.commands, self.has_message = found["commands"], found["has_message"]
+        self.commands = found["commands"]
+        # Each worker's newest message, and its size: 0 if there is none, -1 if it is in the worker's pipe.
+        self.messages, self.message_sizes = found["messages"], found["message_sizes"]
         # The numbers of each worker's newest command, and of the newest command that it has executed.
         self.asked, self.answered = found["asked"], found["answered"]
         # The time at which each worker had created its environments, by `time.monotonic()`, which all processes share; 0
         # before that.
         self.ready_at = found["ready_at"]
+        # The processor on which each worker has executed its newest command.
+        self.processors = found["processors"]
+
+    def put_message(self, worker: int, message: bytes) -> bool:
+        """Writes a worker's message, and returns whether there was enough space."""
+        size = len(message)
+        if size > _MESSAGE_BYTES:
+            self.message_sizes[worker] = -1
+            return False
+        self.messages[worker, :size], self.message_sizes[worker] = np.frombuffer(message, np.uint8), size
+        return True
 
 
 def own_row(arrays: Any, row: int) -> Any:

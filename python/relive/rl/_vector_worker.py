@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import sys
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import Semaphore
 from typing import Any
 
@@ -15,6 +18,14 @@ from relive.rl._vector_infos import Infos, infos_of
 from relive.rl._vector_memory import Memory, own_row, write
 
 STEP, RESET, CLOSE, CALL, SET = range(5)
+
+# Only Linux has this function. It is called without releasing the interpreter, since it returns immediately.
+_getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
+
+
+def current_processor() -> int:
+    """Returns the number of the processor that this thread is running on; -1 if the system does not tell it."""
+    return _getcpu() if _getcpu is not None else -1
 
 
 def work(
@@ -42,9 +53,12 @@ def work(
             message = worker.execute(command, arguments)
         except BaseException as error:
             message = describe_error(error)
+        shared.message_sizes[number] = 0
         if message:
-            _send(pipe, asked, message, "results" if command == CALL else "infos")
-        shared.has_message[number] = bool(message)
+            sent = _pickled(asked, message, "results" if command == CALL else "infos")
+            if not shared.put_message(number, sent):
+                pipe.send_bytes(sent)
+        shared.processors[number] = current_processor()
         shared.answered[number] = asked
         done.release()
     if worker is not None:
@@ -60,13 +74,13 @@ def _received(pipe: Connection, asked: int) -> Any:
             return arguments
 
 
-def _send(pipe: Connection, asked: int, message: Any, what: str) -> None:
-    """Sends the infos of a step, the results of a call, or an error."""
+def _pickled(asked: int, message: Any, what: str) -> Any:
+    """Returns the infos of a step, the results of a call, or an error, with the number of the command."""
     try:
-        pipe.send((asked, message))
+        return ForkingPickler.dumps((asked, message))
     except Exception as error:
         unsent = TypeError(f"the environments' {what} cannot be sent to another process: {type(error).__name__}: {error}")
-        pipe.send((asked, describe_error(unsent)))
+        return ForkingPickler.dumps((asked, describe_error(unsent)))
 
 
 class _Worker:
@@ -130,7 +144,7 @@ class _Worker:
                     observation, reward, terminated, truncated, info = _faults.transition(answer)
                     write(memory.observations, number, observation)
                     memory.rewards[number] = _faults.reward(reward)
-                    ends = _faults.flag(terminated, "terminated"), _faults.flag(truncated, "truncated")
+                    ends, info = (_faults.flag(terminated, "terminated"), _faults.flag(truncated, "truncated")), _faults.info(info)
                     memory.terminated[number], memory.truncated[number] = ends
                 except _faults.WRONG as error:
                     raise _faults.wrong(self._called[number], "step", error) from error
@@ -144,6 +158,7 @@ class _Worker:
         try:
             observation, info = _faults.beginning(answer)
             write(self._memory.observations, number, observation)
+            info = _faults.info(info)
         except _faults.WRONG as error:
             raise _faults.wrong(self._called[number], "reset", error) from error
         self._ended[number] = False

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import os
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.reduction import ForkingPickler
@@ -27,7 +28,7 @@ from relive._remote import raised
 from relive.rl._vector_infos import merged
 from relive.rl._vector_memory import Memory, leaves_of, write_all
 from relive.rl._vector_resets import mask_of, seeds_of
-from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, work
+from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, current_processor, work
 
 __all__ = ["ProcessVectorEnv"]
 
@@ -162,7 +163,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             worker.message(part) for worker, part in zip(self._workers, arguments, strict=True)
         ]
         was_whole, self._is_whole = self._is_whole, False
-        for worker, sent in zip(self._workers, messages, strict=True):
+        for worker, sent in self._in_order_of_waking(messages):
             worker.begin(command, sent)
         begun = time.monotonic()
         results = [worker.wait(begun, self._timeout) for worker in self._workers]
@@ -172,6 +173,13 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             if isinstance(result, tuple):
                 raise raised(result, f"in {worker} another process")
         return results
+
+    def _in_order_of_waking(self, messages: list[Any]) -> list[tuple[_Process, Any]]:
+        """Returns the workers with their messages. The worker that last ran on this thread's processor is the last: if it
+        were woken while this thread is still running, it would move to another processor, whose cache has none of its
+        data, and displace that processor's worker."""
+        here = current_processor()
+        return sorted(zip(self._workers, messages, strict=True), key=lambda pair: pair[0].processor == here)
 
     def _observations(self) -> Any:
         seen = self._memory.observations
@@ -217,6 +225,11 @@ class _Process:
     def has_ended(self) -> bool:
         return self._process.exitcode is not None
 
+    @property
+    def processor(self) -> int:
+        """The processor on which the worker has executed its newest command."""
+        return int(self._memory.processors[self._number])
+
     def message(self, arguments: Any) -> Any:
         """Returns the pickled arguments of the next command."""
         return ForkingPickler.dumps((int(self._memory.asked[self._number]) + 1, arguments))
@@ -251,8 +264,9 @@ class _Process:
                 if not memory.ready_at[number]:
                     raise TimeoutError(f"{self} did not create its environments within {_START_SECONDS:.0f} s")
                 raise TimeoutError(f"{self} did not finish in time: one of its environments hangs, or timeout is too short")
-        if not memory.has_message[number]:
-            return None
+        size = int(memory.message_sizes[number])
+        if size >= 0:
+            return pickle.loads(memory.messages[number, :size])[1] if size else None
         while True:
             asked, message = self._pipe.recv()
             if asked == memory.asked[number]:
