@@ -16,7 +16,7 @@ use relive_table::Sampled;
 
 use crate::batch_options::BatchOptions;
 use crate::bulk::{BulkFeed, Next};
-use crate::call::ExactFeed;
+use crate::call::{ExactFeed, GRACE};
 use crate::fleet::FleetFeed;
 use crate::local::LocalFeed;
 use crate::rows::Rows;
@@ -63,6 +63,7 @@ use crate::streams::Streams;
 /// batch. All other errors are permanent.
 pub struct BatchSampler {
     source: Source,
+    backend: Backend,
     table: Arc<str>,
     options: BatchOptions,
     batch_size: usize,
@@ -75,7 +76,7 @@ pub struct BatchSampler {
 enum Source {
     /// Complete batches from a server.
     Bulk(BulkFeed),
-    /// Samples from one server or many, requested only when a batch is needed.
+    /// Samples from many servers, or from a server that supports only gRPC, requested only when a batch is needed.
     Exact(ExactFeed),
     /// Samples from a server that supports only gRPC, or from many servers.
     Remote {
@@ -104,8 +105,8 @@ impl BatchSampler {
         let batches_ahead = options.batches_ahead(backend.transport());
         let patience = options.timeout.unwrap_or(backend.timeout());
         let source = match backend.target() {
-            Target::Server(_) | Target::Fleet(_) if batches_ahead == 0 => {
-                Source::Exact(ExactFeed::new(backend.clone(), Arc::from(table), patience))
+            Target::Fleet(_) if batches_ahead == 0 => {
+                Source::Exact(ExactFeed::new(backend.clone(), Arc::from(table), patience, VecDeque::new()))
             }
             Target::Server(connection) => bulk(connection, table, options, batches_ahead, patience),
             Target::Fleet(fleet) => {
@@ -122,7 +123,8 @@ impl BatchSampler {
         };
         let BatchOptions { batch_size, timeout, max_batches: left, .. } = *options;
         let (table, options) = (Arc::from(table), *options);
-        Ok(BatchSampler { source, table, options, batch_size, batches_ahead, timeout, left })
+        let backend = backend.clone();
+        Ok(BatchSampler { source, backend, table, options, batch_size, batches_ahead, timeout, left })
     }
 
     /// Returns the name of the table.
@@ -171,16 +173,19 @@ impl BatchSampler {
         }
         let deadline = timeout.map(Deadline::after);
         if let Source::Bulk(feed) = &mut self.source {
-            let next = poll_fn(|cx| feed.poll_next(cx));
-            let next = match &deadline {
-                Some(deadline) => deadline.run(next).await,
-                None => Some(next.await),
-            };
-            match next {
+            match next_of(feed, deadline.as_ref()).await {
                 Some(Next::Batch(batch)) => return Some(self.count(batch)),
                 Some(Next::End) => return None,
                 Some(Next::BulkUnavailable(samples)) => self.fall_back(samples),
-                None => return Some(Err(self.timed_out(timeout, "it has not arrived from the server"))),
+                None => {
+                    let ended = Deadline::after(GRACE).run(feed.withdrawn()).await;
+                    let why = match ended.unwrap_or_else(|| Err(String::new())) {
+                        Ok(batch) => return Some(self.count(Ok(batch))),
+                        Err(reason) if reason.is_empty() => "it has not arrived from the server".to_owned(),
+                        Err(reason) => reason,
+                    };
+                    return Some(Err(self.timed_out(timeout, &why)));
+                }
             }
         }
         if let Some(batch) = self.copy() {
@@ -236,13 +241,19 @@ impl BatchSampler {
 
     /// Falls back to gRPC, because the program at the address forwards only gRPC.
     fn fall_back(&mut self, samples: Vec<Sample>) {
-        if let Source::Bulk(feed) = &self.source {
-            let options = match self.left {
-                Some(left) => self.options.max_batches(left),
-                None => self.options,
-            };
-            self.source = grpc(feed.connection(), &self.table, &options, feed.patience(), samples.into());
+        let Source::Bulk(feed) = &self.source else { return };
+        let patience = feed.patience();
+        if self.batches_ahead == 0 {
+            let table = Arc::clone(&self.table);
+            self.source =
+                Source::Exact(ExactFeed::new(self.backend.clone(), table, patience, samples.into()));
+            return;
         }
+        let options = match self.left {
+            Some(left) => self.options.max_batches(left),
+            None => self.options,
+        };
+        self.source = grpc(feed.connection(), &self.table, &options, patience, samples.into());
     }
 
     /// Counts a batch toward `max_batches`.
@@ -379,6 +390,25 @@ fn grpc(
     let streams = options.of_streams(ready.len());
     let feed = RemoteFeed::new(connection, table, &streams, granted, patience);
     Source::Remote { feed: Streams::One(feed), granted, ready }
+}
+
+/// Waits for a batch from a server; returns `None` if the deadline passes. The feed is told when the wait ends.
+async fn next_of(feed: &mut BulkFeed, deadline: Option<&Deadline>) -> Option<Next> {
+    let pending = PendingBatch(feed);
+    let next = poll_fn(|cx| pending.0.poll_next(cx));
+    match deadline {
+        Some(deadline) => deadline.run(next).await,
+        None => Some(next.await),
+    }
+}
+
+/// A batch that a caller is waiting for.
+struct PendingBatch<'a>(&'a mut BulkFeed);
+
+impl Drop for PendingBatch<'_> {
+    fn drop(&mut self) {
+        self.0.stop_waiting();
+    }
 }
 
 /// A request whose caller is waiting. If the caller stops waiting, the request is withdrawn, and the samples already

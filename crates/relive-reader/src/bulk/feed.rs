@@ -1,5 +1,6 @@
 //! Batches from a server, as seen by the reader.
 
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -30,7 +31,8 @@ pub(crate) enum Next {
 }
 
 impl BulkFeed {
-    /// Creates a connection that requests `ahead` batches in advance.
+    /// Creates a connection that requests `ahead` batches in advance; with 0, it requests a batch only while a caller
+    /// is waiting for it.
     pub(crate) fn new(
         connection: Connection,
         table: &str,
@@ -62,6 +64,19 @@ impl BulkFeed {
     /// Returns the number of samples of an incomplete batch.
     pub(crate) fn samples_at_hand(&self) -> usize {
         self.shared.samples_at_hand()
+    }
+
+    /// Waits until a withdrawn request has ended. Returns a batch that arrived at the last moment, or what a sample lacked,
+    /// which is empty if that is not known.
+    pub(crate) async fn withdrawn(&mut self) -> std::result::Result<SampleBatch, String> {
+        let reason = poll_fn(|cx| self.shared.poll_withdrawn(cx.waker())).await;
+        self.shared.take_arrived().ok_or(reason)
+    }
+
+    /// Notes that the caller no longer waits for a batch. Without batches in advance, this withdraws the request; the
+    /// next wait makes a new one.
+    pub(crate) fn stop_waiting(&self) {
+        self.shared.stop_waiting();
     }
 
     pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Next> {

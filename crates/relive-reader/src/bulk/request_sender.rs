@@ -20,6 +20,14 @@ use super::shared_piece::Freed;
 pub(super) struct BatchRequest {
     pub(super) batches: u64,
     pub(super) taken_bytes: u64,
+    /// Withdraws all earlier requests.
+    pub(super) withdraw: bool,
+}
+
+impl BatchRequest {
+    pub(super) fn of(batches: u64, taken_bytes: u64) -> BatchRequest {
+        BatchRequest { batches, taken_bytes, withdraw: false }
+    }
 }
 
 /// Sends requests on the thread that needs them, unless that thread would have to wait.
@@ -116,7 +124,8 @@ impl SendHalf {
     /// Writes the frame of a request.
     fn write(&mut self, ask: BatchRequest) -> io::Result<()> {
         let (free_slots, kept_slots) = self.freed.take();
-        let ask = AskBatches { batches: ask.batches, taken_bytes: ask.taken_bytes, free_slots, kept_slots };
+        let BatchRequest { batches, taken_bytes, withdraw } = ask;
+        let ask = AskBatches { batches, taken_bytes, free_slots, kept_slots, withdraw };
         let header = FrameHeader::new(FrameKind::Ask, ask.encoded_len(), 0).map_err(io::Error::other)?;
         self.rest.extend_from_slice(&header.encode());
         ask.encode(&mut self.rest).map_err(io::Error::other)
@@ -145,7 +154,7 @@ mod tests {
         let (client, server) = UnixStream::pair().unwrap();
         let (client, mut server) = (Frames::new(Socket::Unix(client)), Frames::new(Socket::Unix(server)));
         let requests = RequestSender::default();
-        let ask = |batches| move || Some(BatchRequest { batches, taken_bytes: 0 });
+        let ask = |batches| move || Some(BatchRequest::of(batches, 0));
         requests.now(|| unreachable!("there is no connection yet"));
         let send_half = SendHalf::new(client.writer(), Arc::default());
         let mut task = pin!(requests.over(send_half, || None));

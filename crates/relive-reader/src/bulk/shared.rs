@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -38,6 +38,9 @@ struct Arrivals {
     credits: u64,
     /// The number of batches that have been requested but have not arrived.
     outstanding: u64,
+    withdrawal: Withdrawal,
+    /// What a sample lacked when the last requests were withdrawn.
+    reason: String,
     /// The number of batches that may still be requested, or `None` if there is no end.
     left: Option<u64>,
     taken_bytes: u64,
@@ -46,6 +49,17 @@ struct Arrivals {
     /// Whether any samples have arrived.
     has_delivered: bool,
     end: Option<End>,
+}
+
+/// Whether outstanding requests are being withdrawn.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Withdrawal {
+    #[default]
+    None,
+    /// The server has not been told.
+    Due,
+    /// The server has not confirmed it.
+    Sent,
 }
 
 #[derive(Debug)]
@@ -110,14 +124,10 @@ impl Shared {
     /// requested. Each request is for half of `ahead` batches, because each request wakes the server, and each answer
     /// wakes the connection's task.
     pub(super) fn take(&self, waker: &Waker) -> TakeResult {
-        let mut state = self.state.lock();
-        if let Some(Ready { batch, bytes }) = state.ready.pop_front() {
-            state.taken_bytes += bytes;
-            state.allow(self.ahead.min(1));
-            drop(state);
-            self.requests.now(|| self.ask());
-            return TakeResult::Batch(batch);
-        }
+        let mut state = match self.take_first(self.state.lock()) {
+            Ok(batch) => return TakeResult::Batch(batch),
+            Err(state) => state,
+        };
         match &state.end {
             Some(End::Failed(error)) => return TakeResult::Error(error.clone()),
             Some(End::BulkUnavailable) => {
@@ -137,6 +147,52 @@ impl Shared {
             self.requests.now(|| self.ask());
         }
         TakeResult::Nothing { give_up_at }
+    }
+
+    /// Withdraws the requests for batches that are not requested in advance, because the caller no longer waits for
+    /// them. Samples that the server has already taken still arrive.
+    pub(super) fn stop_waiting(&self) {
+        if self.ahead > 0 {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.caller = None;
+        state.reason.clear();
+        state.take_back_credits();
+        if state.outstanding == 0 || state.withdrawal != Withdrawal::None {
+            return;
+        }
+        state.withdrawal = Withdrawal::Due;
+        drop(state);
+        self.requests.now(|| self.ask());
+    }
+
+    /// Waits until no request is being withdrawn. Returns what a sample lacked, which is empty if that is not known.
+    pub(super) fn poll_withdrawn(&self, waker: &Waker) -> Poll<String> {
+        let mut state = self.state.lock();
+        if state.withdrawal == Withdrawal::None {
+            return Poll::Ready(std::mem::take(&mut state.reason));
+        }
+        state.caller = Some(waker.clone());
+        Poll::Pending
+    }
+
+    /// Takes the first batch that has arrived, if there is one.
+    pub(super) fn take_arrived(&self) -> Option<SampleBatch> {
+        self.take_first(self.state.lock()).ok()
+    }
+
+    /// Takes the first batch that has arrived, or returns the lock.
+    fn take_first<'a>(
+        &self,
+        mut state: MutexGuard<'a, Arrivals>,
+    ) -> Result<SampleBatch, MutexGuard<'a, Arrivals>> {
+        let Some(Ready { batch, bytes }) = state.ready.pop_front() else { return Err(state) };
+        state.taken_bytes += bytes;
+        state.allow(self.ahead.min(1));
+        drop(state);
+        self.requests.now(|| self.ask());
+        Ok(batch)
     }
 
     /// Returns the error for a server that remains unreachable.
@@ -159,12 +215,17 @@ impl Shared {
     /// Returns the request that is due now, if there is one. The caller must send it.
     pub(super) fn ask(&self) -> Option<BatchRequest> {
         let mut state = self.state.lock();
+        if state.withdrawal == Withdrawal::Due {
+            state.withdrawal = Withdrawal::Sent;
+            let taken_bytes = std::mem::take(&mut state.taken_bytes);
+            return Some(BatchRequest { batches: 0, taken_bytes, withdraw: true });
+        }
         if !state.is_request_due(self.ahead) && !state.is_acknowledgement_due() {
             return None;
         }
         let batches = std::mem::take(&mut state.credits);
         state.outstanding += batches;
-        Some(BatchRequest { batches, taken_bytes: std::mem::take(&mut state.taken_bytes) })
+        Some(BatchRequest::of(batches, std::mem::take(&mut state.taken_bytes)))
     }
 
     /// Delivers a batch. Returns false if the batch was not requested.
@@ -174,6 +235,20 @@ impl Shared {
         state.outstanding = outstanding;
         (state.outage, state.has_delivered) = (None, true);
         state.ready.push_back(ready);
+        wake(state);
+        true
+    }
+
+    /// Records that the server has withdrawn all requests, and what a sample lacked. Returns false if the server was not
+    /// asked to withdraw them.
+    pub(super) fn note_withdrawn(&self, reason: String) -> bool {
+        let mut state = self.state.lock();
+        if state.withdrawal != Withdrawal::Sent {
+            return false;
+        }
+        state.credits += std::mem::take(&mut state.outstanding);
+        state.take_back_credits();
+        (state.withdrawal, state.reason) = (Withdrawal::None, reason);
         wake(state);
         true
     }
@@ -220,6 +295,9 @@ impl Shared {
     pub(super) fn note_outage(&self, text: String) {
         let mut state = self.state.lock();
         state.credits += std::mem::take(&mut state.outstanding);
+        if std::mem::take(&mut state.withdrawal) != Withdrawal::None {
+            state.take_back_credits();
+        }
         (state.taken_bytes, state.part.1) = (0, 0);
         let since = state.outage.take().map_or_else(Instant::now, |(since, _)| since);
         state.outage = Some((since, text));
@@ -245,6 +323,14 @@ impl Arrivals {
         self.credits += batches;
         if let Some(left) = &mut self.left {
             *left -= batches;
+        }
+    }
+
+    /// Takes back the permission to request batches that have not been requested.
+    fn take_back_credits(&mut self) {
+        let batches = std::mem::take(&mut self.credits);
+        if let Some(left) = &mut self.left {
+            *left += batches;
         }
     }
 
@@ -283,9 +369,9 @@ mod tests {
     #[test]
     fn consumed_bytes_are_acknowledged_after_the_last_request() {
         let shared = Shared::new("t", 3, Some(2), Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest { batches: 2, taken_bytes: 0 }));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(2, 0)));
         assert_eq!(shared.ask(), None);
-        for taken in [Some(BatchRequest { batches: 0, taken_bytes: 7 }), None] {
+        for taken in [Some(BatchRequest::of(0, 7)), None] {
             assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
             assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
             assert_eq!(shared.ask(), taken, "after the last batch, nothing more is requested");
@@ -299,42 +385,106 @@ mod tests {
         let shared = Shared::new("t", 4, None, Duration::ZERO);
         let deliver = || assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
         let take = || assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
-        assert_eq!(shared.ask(), Some(BatchRequest { batches: 4, taken_bytes: 0 }));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(4, 0)));
         (0..3).for_each(|_| deliver());
         take();
         assert_eq!(shared.ask(), None, "one is not half of four");
         take();
-        assert_eq!(shared.ask(), Some(BatchRequest { batches: 2, taken_bytes: 14 }));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(2, 14)));
         take();
         (0..3).for_each(|_| deliver());
-        assert_eq!(
-            shared.ask(),
-            Some(BatchRequest { batches: 1, taken_bytes: 7 }),
-            "no other batch is in transit"
-        );
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)), "no other batch is in transit");
+    }
+
+    /// Takes a batch, and returns whether there was one.
+    fn takes(shared: &Shared) -> bool {
+        matches!(shared.take(Waker::noop()), TakeResult::Batch(_))
+    }
+
+    fn deliver(shared: &Shared) -> bool {
+        shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 })
+    }
+
+    const WITHDRAWAL: BatchRequest = BatchRequest { batches: 0, taken_bytes: 0, withdraw: true };
+
+    #[test]
+    fn batches_that_are_not_requested_in_advance_are_withdrawn() {
+        let shared = Shared::new("t", 0, Some(2), Duration::ZERO);
+        assert_eq!(shared.ask(), None, "nobody waits");
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        shared.stop_waiting();
+        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        assert!(shared.poll_withdrawn(Waker::noop()).is_pending());
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), None, "the withdrawal has not ended");
+        assert!(shared.note_withdrawn("it is empty".to_owned()));
+        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready("it is empty".to_owned()));
+        assert!(!shared.note_withdrawn(String::new()), "not asked for");
+        for _ in 0..2 {
+            assert!(!takes(&shared));
+            assert_eq!(shared.ask().map(|ask| ask.batches), Some(1));
+            assert!(deliver(&shared) && takes(&shared));
+        }
+        assert!(matches!(shared.take(Waker::noop()), TakeResult::NoMore), "both batches are counted once");
+    }
+
+    #[test]
+    fn a_batch_that_arrives_during_its_withdrawal_is_kept() {
+        let shared = Shared::new("t", 0, None, Duration::ZERO);
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        shared.stop_waiting();
+        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        assert!(deliver(&shared) && shared.note_withdrawn(String::new()));
+        assert!(shared.take_arrived().is_some() && shared.take_arrived().is_none());
+        shared.stop_waiting();
+        let only_bytes = shared.ask();
+        assert_eq!(only_bytes, None, "there is no request to withdraw");
+    }
+
+    #[test]
+    fn an_outage_ends_a_withdrawal_and_requests_that_nobody_waits_for() {
+        let shared = Shared::new("t", 0, Some(1), Duration::ZERO);
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        shared.stop_waiting();
+        shared.note_outage("it is gone".to_owned());
+        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(String::new()));
+        assert_eq!(shared.ask(), None);
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)), "it can still be requested");
+    }
+
+    #[test]
+    fn batches_requested_in_advance_are_not_withdrawn() {
+        let shared = Shared::new("t", 2, None, Duration::ZERO);
+        assert_eq!(shared.ask(), Some(BatchRequest::of(2, 0)));
+        shared.stop_waiting();
+        assert_eq!(shared.ask(), None);
+        assert!(deliver(&shared) && shared.take_arrived().is_some());
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)));
     }
 
     #[test]
     fn many_consumed_bytes_are_acknowledged_before_the_next_request() {
         let shared = Shared::new("t", 4, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest { batches: 4, taken_bytes: 0 }));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(4, 0)));
         assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: ACKNOWLEDGED_BYTES }));
         assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
-        assert_eq!(shared.ask(), Some(BatchRequest { batches: 1, taken_bytes: ACKNOWLEDGED_BYTES }));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, ACKNOWLEDGED_BYTES)));
     }
 
     #[test]
     fn bytes_of_a_partial_batch_are_acknowledged_before_it_is_complete() {
         let shared = Shared::new("t", 1, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest { batches: 1, taken_bytes: 0 }));
-        for expected in
-            [None, Some(BatchRequest { batches: 0, taken_bytes: 2 * ACKNOWLEDGED_BYTES - 2 }), None]
-        {
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        for expected in [None, Some(BatchRequest::of(0, 2 * ACKNOWLEDGED_BYTES - 2)), None] {
             assert!(shared.deliver_part(std::iter::empty(), ACKNOWLEDGED_BYTES - 1, 1));
             assert_eq!(shared.ask(), expected);
         }
         shared.note_outage("it is gone".to_owned());
-        let again = Some(BatchRequest { batches: 1, taken_bytes: 0 });
+        let again = Some(BatchRequest::of(1, 0));
         assert_eq!(shared.ask(), again, "the new connection has not sent anything yet");
         assert!(shared.deliver_part(std::iter::empty(), 1, 1));
         assert_eq!(shared.ask(), None);

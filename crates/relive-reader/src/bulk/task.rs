@@ -16,7 +16,7 @@ use relive_transport::shared::SharedMemory;
 use relive_transport::{Frames, ReadError, Socket};
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
 use relive_wire::sample::Assembler;
-use relive_wire::v1::{BatchHead, OpenSampler, ShareMemory};
+use relive_wire::v1::{BatchHead, BatchesWithdrawn, OpenSampler, ShareMemory};
 use relive_wire::{Message, structure};
 use tokio::time::{Instant, sleep};
 
@@ -195,6 +195,7 @@ impl BulkConnection {
             FrameKind::Batch => self.batch(shared, header, head).await,
             FrameKind::Samples => self.samples(shared, header).await,
             FrameKind::Share => self.share(head),
+            FrameKind::Withdrawn => withdrawn(shared, head),
             FrameKind::Error => Err(refused(head)),
             kind => Err(protocol(&format!("an unexpected frame {kind:?}"))),
         }
@@ -269,6 +270,11 @@ impl BulkConnection {
         self.pieces.insert(head.slot, Arc::new(memory));
         Ok(())
     }
+}
+
+fn withdrawn(shared: &Shared, head: &[u8]) -> Result<(), ConnectionEnd> {
+    let reason = BatchesWithdrawn::decode(head).map_err(|error| protocol(&error))?.reason;
+    if shared.note_withdrawn(reason) { Ok(()) } else { Err(protocol(&"a withdrawal that was not requested")) }
 }
 
 fn deliver(shared: &Shared, batch: SampleBatch, bytes: u64) -> Result<(), ConnectionEnd> {

@@ -34,8 +34,14 @@ pub(crate) struct ExactFeed {
 }
 
 impl ExactFeed {
-    pub(crate) fn new(backend: Backend, table: Arc<str>, patience: Duration) -> ExactFeed {
-        ExactFeed { backend, table, patience, stream: None, fleet: None, ready: VecDeque::new() }
+    /// Creates a feed that already has some samples.
+    pub(crate) fn new(
+        backend: Backend,
+        table: Arc<str>,
+        patience: Duration,
+        ready: VecDeque<Sample>,
+    ) -> ExactFeed {
+        ExactFeed { backend, table, patience, stream: None, fleet: None, ready }
     }
 
     /// Returns the number of samples that have arrived.

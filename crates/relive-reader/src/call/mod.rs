@@ -16,3 +16,4 @@ pub use sample_call::SampleCall;
 pub use stream::IdleStreams;
 
 pub(crate) use exact::ExactFeed;
+pub(crate) use remote::GRACE;

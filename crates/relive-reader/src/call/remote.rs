@@ -16,7 +16,7 @@ use crate::samples::Sample;
 use crate::stream::StreamEnd;
 
 /// How much later than the server's rate limiter the client times out, so that the server's own error can arrive.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
 /// The longest wait. Some systems cannot represent later times.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);

@@ -10,7 +10,7 @@ use relive_transport::Frames;
 use relive_wire::Message;
 use relive_wire::bulk::{FrameHeader, FrameKind};
 use relive_wire::limits::MAX_BULK_SAMPLES;
-use relive_wire::v1::{AskBatches, OpenSampler};
+use relive_wire::v1::{AskBatches, BatchesWithdrawn, OpenSampler};
 use tokio::task::yield_now;
 use tonic::Status;
 
@@ -42,6 +42,8 @@ struct Reader {
     missing: usize,
     /// The number of batches that the client has requested.
     requested: u64,
+    /// Whether the client has withdrawn its requests, and no answer has been sent.
+    is_withdrawing: bool,
     /// The number of bytes that may be in flight.
     window_bytes: u64,
     in_flight_bytes: u64,
@@ -82,6 +84,7 @@ impl Reader {
             batch_size,
             missing: batch_size.saturating_sub(open.samples_at_hand as usize).max(1),
             requested: 0,
+            is_withdrawing: false,
             window_bytes: open.window_bytes,
             in_flight_bytes: 0,
             sender: Sender::new(slots, connection_budget.stream_budget()),
@@ -97,6 +100,7 @@ impl Reader {
                 self.sender.send_held(frames).await?;
             }
             while !self.may_send() {
+                self.confirm_withdrawal(frames).await?;
                 let stopping = poll_fn(|cx| self.stop.poll(cx));
                 let frame = tokio::select! {
                     frame = frames.next() => frame?,
@@ -131,6 +135,16 @@ impl Reader {
             self.learn();
             yield_now().await;
         }
+    }
+
+    /// Tells the client that its requests are withdrawn, if it has withdrawn them.
+    async fn confirm_withdrawal(&mut self, frames: &Frames) -> Result<(), Failure> {
+        if std::mem::take(&mut self.is_withdrawing) {
+            let reason = self.table.sample_shortfall().map(|missing| missing.to_string());
+            let head = BatchesWithdrawn { reason: reason.unwrap_or_default() }.encode_to_vec();
+            frames.send_frame(FrameKind::Withdrawn, &head, &[]).await?;
+        }
+        Ok(())
     }
 
     /// Returns whether a batch may be sent. A batch that is larger than the window is sent when no other bytes are in
@@ -171,7 +185,8 @@ impl Reader {
         self.missing -= samples.len().min(self.missing);
         if self.missing == 0 {
             self.missing = self.batch_size;
-            self.requested -= 1;
+            // The request may have been withdrawn after its last samples were taken.
+            self.requested = self.requested.saturating_sub(1);
         }
         let table = &self.table;
         if is_whole {
@@ -182,7 +197,7 @@ impl Reader {
     }
 
     /// Takes some or all of the samples that the batch still needs, and handles messages from the client in the
-    /// meantime. If the client ends the connection, no samples are taken.
+    /// meantime. If the client ends the connection, no samples are taken; if it withdraws its requests, perhaps none.
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, ClientGone>, Failure> {
         let who = Arc::clone(&self.peer);
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
@@ -197,6 +212,9 @@ impl Reader {
             if self.handle_frame(frame)?.is_some() {
                 return Ok(Err(ClientGone));
             }
+            if self.requested == 0 {
+                return Ok(Ok(samples.withdraw()));
+            }
             yield_now().await;
         }
     }
@@ -209,7 +227,11 @@ impl Reader {
             return Err(unexpected(header.kind));
         }
         let ask = AskBatches::decode(head.as_slice()).map_err(|error| malformed(header.kind, error))?;
-        self.requested = self.requested.saturating_add(ask.batches);
+        if ask.withdraw {
+            (self.requested, self.is_withdrawing) = (0, true);
+        } else {
+            self.requested = self.requested.saturating_add(ask.batches);
+        }
         self.in_flight_bytes = self.in_flight_bytes.saturating_sub(ask.taken_bytes);
         let unknown = ask.free_slots.into_iter().find(|slot| !self.sender.give_back(*slot));
         let unknown = unknown.or_else(|| ask.kept_slots.into_iter().find(|slot| !self.sender.abandon(*slot)));

@@ -6,7 +6,7 @@ use relive_table::{SelectorKind, TableConfig};
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, InfoLayout};
 use relive_wire::item_run::RunSlice;
-use relive_wire::v1::{AskBatches, BatchHead, InsertItems, ItemRun, OpenSampler};
+use relive_wire::v1::{AskBatches, BatchHead, BatchesWithdrawn, InsertItems, ItemRun, OpenSampler};
 use tokio::io::AsyncWriteExt;
 use tonic::Code;
 
@@ -68,6 +68,36 @@ async fn only_requested_samples_are_removed_and_undelivered_ones_stay() {
     asked.end().await;
     fill(&server, 5..=5).await;
     assert_eq!(size(), 1, "who asked is gone");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn withdrawn_requests_take_nothing_and_name_what_is_missing() {
+    let server = TestServer::start([fifo()]).await;
+    let size = || server.engine.table("t").unwrap().info().current_size;
+    let mut raw = Raw::sampler(&server, open(2)).await;
+    let withdraw = AskBatches { batches: 3, withdraw: true, ..AskBatches::default() }.encode_to_vec();
+    for first in [1, 3] {
+        raw.ask(2).await;
+        raw.send(FrameKind::Ask, &withdraw, &[]).await;
+        let (kind, head, _) = raw.next().await;
+        assert_eq!(kind, FrameKind::Withdrawn);
+        let reason = BatchesWithdrawn::decode(head.as_slice()).unwrap().reason;
+        assert!(reason.contains("needs 1 more item"), "{reason}");
+        fill(&server, first..=first + 1).await;
+        assert_eq!(size(), 2, "nobody wants them");
+        raw.ask(1).await;
+        assert_eq!((raw.next().await.0, size()), (FrameKind::Batch, 0));
+    }
+    // Half of a batch that was sent before the withdrawal counts toward the next batch.
+    fill(&server, 5..=5).await;
+    raw.ask(1).await;
+    assert_eq!(raw.next().await.0, FrameKind::Samples);
+    raw.send(FrameKind::Ask, &withdraw, &[]).await;
+    assert_eq!(raw.next().await.0, FrameKind::Withdrawn);
+    fill(&server, 6..=7).await;
+    raw.ask(1).await;
+    assert_eq!((raw.next().await.0, size()), (FrameKind::Samples, 1));
     server.stop().await;
 }
 

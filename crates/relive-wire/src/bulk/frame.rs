@@ -48,6 +48,9 @@ pub enum FrameKind {
     ReleaseRows = 17,
     /// Server: a request was refused. Head: the kind and text of the error.
     RowsRefused = 18,
+    /// Server: the requests for batches are withdrawn. Everything that was taken for them has been sent before. Head:
+    /// `BatchesWithdrawn`.
+    Withdrawn = 19,
 }
 
 /// The fixed part of a frame: kind, three zeros, the length of the head (uint32) and of the body (uint64),
@@ -152,7 +155,7 @@ fn check(head: u64, body: u64) -> Result<(), FrameError> {
 }
 
 impl FrameKind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::OpenSampler,
         Self::Ask,
         Self::Share,
@@ -171,6 +174,7 @@ impl FrameKind {
         Self::Rows,
         Self::ReleaseRows,
         Self::RowsRefused,
+        Self::Withdrawn,
     ];
 
     fn from_byte(byte: u8) -> Option<Self> {
