@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::common::{LONG, TestServer, leaf, values};
+use crate::common::{LONG, Proxy, TestServer, leaf, values};
 use relive::{
     BatchOptions, BatchSampler, Client, ErrorKind, SampleBatch, SampleInfo, SelectorKind, TableConfig,
 };
@@ -94,6 +94,24 @@ async fn dropped_waits_lose_no_samples() {
     }
     let status = server.client().status().await.unwrap();
     assert_eq!(status.tables[0].undelivered_samples, 0);
+}
+
+#[tokio::test]
+async fn exact_batches_fall_back_to_grpc() {
+    let server = start().await;
+    insert(&server, 0..5).await;
+    let proxy = Proxy::only_grpc(server.address).await;
+    let client = server.client();
+    let mut batches = proxy.client().batches("t", BatchOptions::new(2).prefetch(0).max_batches(3)).unwrap();
+    for (first, left) in [(0, 3), (2, 1)] {
+        assert_eq!(numbers(&next(&mut batches).await), [first, first + 1]);
+        assert_eq!(size(&client).await, left);
+    }
+    let error = batches.next_within(Some(SHORT)).await.unwrap().unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    insert(&server, 5..6).await;
+    assert_eq!(numbers(&next(&mut batches).await), [4, 5]);
+    assert!(batches.next().await.is_none());
 }
 
 /// Waits until exactly `count` requests are waiting in the table.

@@ -86,6 +86,16 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) async fn start(target: SocketAddr) -> Proxy {
+        Proxy::forwarding(target, |_| true).await
+    }
+
+    /// Closes connections that are not HTTP/2.
+    pub(crate) async fn only_grpc(target: SocketAddr) -> Proxy {
+        Proxy::forwarding(target, |first| first == b'P').await
+    }
+
+    /// Forwards connections with certain first bytes.
+    async fn forwarding(target: SocketAddr, is_forwarded: fn(u8) -> bool) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (generation, watching) = watch::channel(0);
@@ -99,6 +109,10 @@ impl Proxy {
                 cut.mark_unchanged();
                 let left = Arc::clone(&left);
                 tokio::spawn(async move {
+                    let mut first = [0];
+                    if near.peek(&mut first).await.is_ok_and(|read| read == 0) || !is_forwarded(first[0]) {
+                        return;
+                    }
                     if let Ok(far) = TcpStream::connect(target).await {
                         tokio::select! { () = forward(near, far, left) => {}, _ = cut.changed() => {} }
                     }
