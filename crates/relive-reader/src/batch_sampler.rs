@@ -151,9 +151,9 @@ impl BatchSampler {
     ///
     /// Dropping the future does not lose samples that have arrived: they are kept for the next call. For a table in the
     /// same process, and with a [`prefetch`](BatchOptions::prefetch) of 0, dropping the future withdraws the request;
-    /// otherwise, requested samples still arrive and are kept for the next call. Over a network, samples that the
-    /// server is sending while a request is withdrawn are lost, and the server counts them as `undelivered_samples`. A
-    /// timeout loses no samples.
+    /// otherwise, requested samples still arrive and are kept for the next call. Over gRPC, samples that a server is
+    /// sending while a request is withdrawn are lost, and the server counts them as `undelivered_samples`; over the bulk
+    /// path, they are kept. A timeout loses no samples.
     ///
     /// # Errors
     /// `Timeout` if the batch was not complete in time; `Unavailable` if the server remains unreachable. After either
@@ -173,19 +173,20 @@ impl BatchSampler {
         }
         let deadline = timeout.map(Deadline::after);
         if let Source::Bulk(feed) = &mut self.source {
-            match next_of(feed, deadline.as_ref()).await {
-                Some(Next::Batch(batch)) => return Some(self.count(batch)),
-                Some(Next::End) => return None,
-                Some(Next::BulkUnavailable(samples)) => self.fall_back(samples),
-                None => {
-                    let ended = Deadline::after(GRACE).run(feed.withdrawn()).await;
-                    let why = match ended.unwrap_or_else(|| Err(String::new())) {
-                        Ok(batch) => return Some(self.count(Ok(batch))),
-                        Err(reason) if reason.is_empty() => "it has not arrived from the server".to_owned(),
-                        Err(reason) => reason,
-                    };
-                    return Some(Err(self.timed_out(timeout, &why)));
-                }
+            let next = match next_of(feed, deadline.as_ref()).await {
+                Some(next) => next,
+                None => match Deadline::after(GRACE).run(feed.withdrawn()).await {
+                    Some(Ok(next)) => next,
+                    Some(Err(reason)) if !reason.is_empty() => {
+                        return Some(Err(self.timed_out(timeout, &reason)));
+                    }
+                    _ => return Some(Err(self.timed_out(timeout, "it has not arrived from the server"))),
+                },
+            };
+            match next {
+                Next::Batch(batch) => return Some(self.count(batch)),
+                Next::End => return None,
+                Next::BulkUnavailable(samples) => self.fall_back(samples),
             }
         }
         if let Some(batch) = self.copy() {

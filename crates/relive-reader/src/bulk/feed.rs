@@ -66,11 +66,13 @@ impl BulkFeed {
         self.shared.samples_at_hand()
     }
 
-    /// Waits until a withdrawn request has ended. Returns a batch that arrived at the last moment, or what a sample lacked,
-    /// which is empty if that is not known.
-    pub(crate) async fn withdrawn(&mut self) -> std::result::Result<SampleBatch, String> {
-        let reason = poll_fn(|cx| self.shared.poll_withdrawn(cx.waker())).await;
-        self.shared.take_arrived().ok_or(reason)
+    /// Waits until a withdrawn request has ended. Returns what a sample lacked, which is empty if that is not known, or
+    /// what has arrived at the last moment.
+    pub(crate) async fn withdrawn(&mut self) -> std::result::Result<Next, String> {
+        match poll_fn(|cx| self.shared.poll_withdrawn(cx.waker())).await {
+            Some(reason) => Err(reason),
+            None => Ok(poll_fn(|cx| self.poll_next(cx)).await),
+        }
     }
 
     /// Notes that the caller no longer waits for a batch. Without batches in advance, this withdraws the request; the

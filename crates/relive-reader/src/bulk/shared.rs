@@ -124,10 +124,14 @@ impl Shared {
     /// requested. Each request is for half of `ahead` batches, because each request wakes the server, and each answer
     /// wakes the connection's task.
     pub(super) fn take(&self, waker: &Waker) -> TakeResult {
-        let mut state = match self.take_first(self.state.lock()) {
-            Ok(batch) => return TakeResult::Batch(batch),
-            Err(state) => state,
-        };
+        let mut state = self.state.lock();
+        if let Some(Ready { batch, bytes }) = state.ready.pop_front() {
+            state.taken_bytes += bytes;
+            state.allow(self.ahead.min(1));
+            drop(state);
+            self.requests.now(|| self.ask());
+            return TakeResult::Batch(batch);
+        }
         match &state.end {
             Some(End::Failed(error)) => return TakeResult::Error(error.clone()),
             Some(End::BulkUnavailable) => {
@@ -167,32 +171,18 @@ impl Shared {
         self.requests.now(|| self.ask());
     }
 
-    /// Waits until no request is being withdrawn. Returns what a sample lacked, which is empty if that is not known.
-    pub(super) fn poll_withdrawn(&self, waker: &Waker) -> Poll<String> {
+    /// Waits until no request is being withdrawn, or until there is something to take. Returns what a sample lacked,
+    /// which is empty if that is not known, or `None` if there is something to take.
+    pub(super) fn poll_withdrawn(&self, waker: &Waker) -> Poll<Option<String>> {
         let mut state = self.state.lock();
+        if !state.ready.is_empty() || state.end.is_some() {
+            return Poll::Ready(None);
+        }
         if state.withdrawal == Withdrawal::None {
-            return Poll::Ready(std::mem::take(&mut state.reason));
+            return Poll::Ready(Some(std::mem::take(&mut state.reason)));
         }
         state.caller = Some(waker.clone());
         Poll::Pending
-    }
-
-    /// Takes the first batch that has arrived, if there is one.
-    pub(super) fn take_arrived(&self) -> Option<SampleBatch> {
-        self.take_first(self.state.lock()).ok()
-    }
-
-    /// Takes the first batch that has arrived, or returns the lock.
-    fn take_first<'a>(
-        &self,
-        mut state: MutexGuard<'a, Arrivals>,
-    ) -> Result<SampleBatch, MutexGuard<'a, Arrivals>> {
-        let Some(Ready { batch, bytes }) = state.ready.pop_front() else { return Err(state) };
-        state.taken_bytes += bytes;
-        state.allow(self.ahead.min(1));
-        drop(state);
-        self.requests.now(|| self.ask());
-        Ok(batch)
     }
 
     /// Returns the error for a server that remains unreachable.
@@ -220,10 +210,13 @@ impl Shared {
             let taken_bytes = std::mem::take(&mut state.taken_bytes);
             return Some(BatchRequest { batches: 0, taken_bytes, withdraw: true });
         }
-        if !state.is_request_due(self.ahead) && !state.is_acknowledgement_due() {
+        // A request that is made during a withdrawal could not be distinguished from the withdrawn ones.
+        let may_request = state.withdrawal == Withdrawal::None;
+        let is_due = state.is_acknowledgement_due() || (may_request && state.is_request_due(self.ahead));
+        if !is_due {
             return None;
         }
-        let batches = std::mem::take(&mut state.credits);
+        let batches = if may_request { std::mem::take(&mut state.credits) } else { 0 };
         state.outstanding += batches;
         Some(BatchRequest::of(batches, std::mem::take(&mut state.taken_bytes)))
     }
@@ -248,7 +241,7 @@ impl Shared {
         }
         state.credits += std::mem::take(&mut state.outstanding);
         state.take_back_credits();
-        (state.withdrawal, state.reason) = (Withdrawal::None, reason);
+        (state.withdrawal, state.reason, state.outage) = (Withdrawal::None, reason, None);
         wake(state);
         true
     }
@@ -289,6 +282,15 @@ impl Shared {
     /// arrived since the last call.
     pub(super) fn take_known_inserts(&self) -> Option<(Arc<str>, u64)> {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
+    }
+
+    /// Records that a connection has been opened. If nobody is waiting for a batch, this ends an outage; otherwise, only
+    /// an answer does.
+    pub(super) fn note_connected(&self) {
+        let mut state = self.state.lock();
+        if state.credits + state.outstanding == 0 {
+            state.outage = None;
+        }
     }
 
     /// Records that the connection broke. Outstanding batches are requested again.
@@ -419,7 +421,7 @@ mod tests {
         assert!(!takes(&shared));
         assert_eq!(shared.ask(), None, "the withdrawal has not ended");
         assert!(shared.note_withdrawn("it is empty".to_owned()));
-        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready("it is empty".to_owned()));
+        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(Some("it is empty".to_owned())));
         assert!(!shared.note_withdrawn(String::new()), "not asked for");
         for _ in 0..2 {
             assert!(!takes(&shared));
@@ -436,11 +438,55 @@ mod tests {
         assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
         shared.stop_waiting();
         assert_eq!(shared.ask(), Some(WITHDRAWAL));
-        assert!(deliver(&shared) && shared.note_withdrawn(String::new()));
-        assert!(shared.take_arrived().is_some() && shared.take_arrived().is_none());
+        assert!(deliver(&shared));
+        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(None));
+        assert!(takes(&shared));
+        // A request before the answer to the withdrawal would be taken for a withdrawn one.
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), None);
+        assert!(shared.note_withdrawn(String::new()) && !takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)));
+        assert!(deliver(&shared) && takes(&shared));
         shared.stop_waiting();
-        let only_bytes = shared.ask();
-        assert_eq!(only_bytes, None, "there is no request to withdraw");
+        assert_eq!(shared.ask(), None, "there is no request to withdraw");
+    }
+
+    #[test]
+    fn a_wait_that_begins_and_ends_during_a_withdrawal_requests_nothing() {
+        let shared = Shared::new("t", 0, None, Duration::ZERO);
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        shared.stop_waiting();
+        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        assert!(deliver(&shared) && takes(&shared) && !takes(&shared));
+        shared.stop_waiting();
+        assert!(shared.note_withdrawn(String::new()));
+        assert_eq!(shared.ask(), None);
+        assert_eq!(shared.counts(), (0, 0));
+    }
+
+    #[test]
+    fn the_end_of_the_connection_ends_the_wait_for_a_withdrawal() {
+        let shared = Shared::new("t", 0, None, Duration::ZERO);
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        shared.stop_waiting();
+        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        shared.end(End::BulkUnavailable);
+        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(None));
+        assert!(matches!(shared.take(Waker::noop()), TakeResult::BulkUnavailable(_)));
+    }
+
+    #[test]
+    fn a_restored_connection_ends_an_outage_that_nobody_waited_for() {
+        let shared = Shared::new("t", 0, None, Duration::ZERO);
+        let is_away = || matches!(shared.take(Waker::noop()), TakeResult::Nothing { give_up_at: Some(_) });
+        shared.note_outage("it is gone".to_owned());
+        shared.note_connected();
+        assert!(!is_away());
+        shared.note_outage("it is gone".to_owned());
+        shared.note_connected();
+        assert!(is_away(), "a caller is waiting for an answer");
     }
 
     #[test]
@@ -450,7 +496,7 @@ mod tests {
         assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
         shared.stop_waiting();
         shared.note_outage("it is gone".to_owned());
-        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(String::new()));
+        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(Some(String::new())));
         assert_eq!(shared.ask(), None);
         assert!(!takes(&shared));
         assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)), "it can still be requested");
@@ -462,7 +508,7 @@ mod tests {
         assert_eq!(shared.ask(), Some(BatchRequest::of(2, 0)));
         shared.stop_waiting();
         assert_eq!(shared.ask(), None);
-        assert!(deliver(&shared) && shared.take_arrived().is_some());
+        assert!(deliver(&shared) && takes(&shared));
         assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)));
     }
 

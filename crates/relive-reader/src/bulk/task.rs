@@ -117,6 +117,7 @@ async fn one_connection(
     };
     let socket = dialer.dial().await.map_err(|error| ConnectionEnd::Away(error.to_string()))?;
     let mut bulk = BulkConnection::open(socket, &dialer, shared, batch_size, pool).await?;
+    shared.note_connected();
     let ended = bulk.run(shared).await;
     shared.requests().disconnect();
     *has_answered |= bulk.has_answered;

@@ -131,6 +131,10 @@ impl Reader {
                     Err(ClientGone) => return Ok(()),
                 };
             }
+            if samples.is_empty() {
+                // The request was withdrawn.
+                continue;
+            }
             self.in_flight_bytes += self.send(frames, samples).await?;
             self.learn();
             yield_now().await;
