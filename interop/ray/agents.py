@@ -11,15 +11,21 @@ import time
 from relive import rl
 
 
-class Catch:
-    """A Catch environment that leaves a file for each process and node on which it has acted."""
+def nodes_of(folder):
+    """Returns the nodes on which environments have acted."""
+    return {path.name.split("-")[0] for path in folder.iterdir()}
 
-    def __init__(self, seed, folder, pause=0.0):
+
+class Catch:
+    """A Catch environment that leaves a file for each process and node on which it has acted. It acts slowly until it
+    has acted on a number of nodes, so that a run lasts until then."""
+
+    def __init__(self, seed, folder, nodes=0):
         import ray
 
         self._inner = rl.make("catch/0", seed=seed)
         self.observation_spec, self.action_spec = self._inner.observation_spec, self._inner.action_spec
-        self._pause = pause
+        self._nodes = nodes
         self._marker = pathlib.Path(folder, f"{ray.get_runtime_context().get_node_id()}-{os.getpid()}")
 
     def reset(self):
@@ -27,7 +33,10 @@ class Catch:
 
     def step(self, action):
         self._marker.touch()
-        time.sleep(self._pause)
+        if self._nodes and len(nodes_of(self._marker.parent)) < self._nodes:
+            time.sleep(0.02)
+        else:
+            self._nodes = 0
         return self._inner.step(action)
 
 
@@ -60,8 +69,8 @@ class Beating(Catch):
 class CatchOfNode(Catch):
     """Like `Catch`, for a process that was started by a Ray actor and does not use Ray itself."""
 
-    def __init__(self, seed, folder, pause=0.0):
+    def __init__(self, seed, folder, nodes=0):
         self._inner = rl.make("catch/0", seed=seed)
         self.observation_spec, self.action_spec = self._inner.observation_spec, self._inner.action_spec
-        self._pause = pause
+        self._nodes = nodes
         self._marker = pathlib.Path(folder, f"{os.environ.get('RAY_RAYLET_PID', 'driver')}-{os.getpid()}")

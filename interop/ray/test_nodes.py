@@ -13,9 +13,9 @@ import time
 
 import pytest
 import ray
-from agents import CatchOfNode, Failing
+from agents import CatchOfNode, Failing, nodes_of
 from conftest import STORE
-from test_runs import DQN, nodes_of
+from test_runs import DQN
 
 import relive.ray
 from relive import rl
@@ -56,9 +56,9 @@ def test_a_killed_machine_loses_only_its_node(cluster, tmp_path, capfd):
     def is_over():
         return killed and len(nodes_of(tmp_path)) == 3
 
-    env = functools.partial(CatchOfNode, folder=tmp_path, pause=0.002)
+    env = functools.partial(CatchOfNode, folder=tmp_path, nodes=3)
     on = relive.ray.Workers(workers_per_node=1)
-    result = rl.run(DQN(), env, steps=30_000, on=on, actors=2, timeout=120, on_batch=kill)
+    result = rl.run(DQN(), env, steps=5_000, on=on, actors=2, timeout=110, on_batch=kill)
     assert result.env_steps > 0 and is_over(), result
     assert "node " in capfd.readouterr().err
 

@@ -14,7 +14,7 @@ import traceback
 
 import pytest
 import ray
-from agents import Beating, Catch, Failing
+from agents import Beating, Catch, Failing, nodes_of
 from conftest import STORE
 
 import relive.ray
@@ -27,10 +27,6 @@ def wait_until(is_so):
     until = time.monotonic() + 60
     while not is_so():
         assert time.monotonic() < until, "it is not so within a minute"
-
-
-def nodes_of(folder):
-    return {path.name.split("-")[0] for path in folder.iterdir()}
 
 
 def test_agents_in_rust_act_on_all_nodes(cluster, tmp_path):
@@ -66,8 +62,8 @@ def test_a_killed_node_loses_only_its_workers(cluster, tmp_path, capfd):
             killing.append(threading.Thread(target=cluster.remove_node, args=(left[used.pop()],), kwargs={"allow_graceful": False}))
             killing[0].start()
 
-    env = functools.partial(Catch, folder=tmp_path, pause=0.002)
-    result = rl.run(DQN(), env, steps=12_000, on="ray", actors=2, on_batch=kill, timeout=200)
+    env = functools.partial(Catch, folder=tmp_path, nodes=3)
+    result = rl.run(DQN(), env, steps=5_000, on="ray", actors=2, on_batch=kill, timeout=110)
     killing[0].join()
     assert result.is_complete
     assert "restarting it" in capfd.readouterr().err
