@@ -242,7 +242,9 @@ impl BatchSampler {
 
     /// Falls back to gRPC, because the program at the address forwards only gRPC.
     fn fall_back(&mut self, samples: Vec<Sample>) {
-        let Source::Bulk(feed) = &self.source else { return };
+        let (Source::Bulk(feed), Target::Server(connection)) = (&self.source, self.backend.target()) else {
+            return;
+        };
         let patience = feed.patience();
         if self.batches_ahead == 0 {
             let table = Arc::clone(&self.table);
@@ -254,7 +256,7 @@ impl BatchSampler {
             Some(left) => self.options.max_batches(left),
             None => self.options,
         };
-        self.source = grpc(feed.connection(), &self.table, &options, patience, samples.into());
+        self.source = grpc(connection, &self.table, &options, patience, samples.into());
     }
 
     /// Counts a batch toward `max_batches`.
@@ -393,7 +395,8 @@ fn grpc(
     Source::Remote { feed: Streams::One(feed), granted, ready }
 }
 
-/// Waits for a batch from a server; returns `None` if the deadline passes. The feed is told when the wait ends.
+/// Waits for a batch from a server; returns `None` if the deadline passes. The end of the wait withdraws a request that
+/// has not been served, unless batches are requested in advance.
 async fn next_of(feed: &mut BulkFeed, deadline: Option<&Deadline>) -> Option<Next> {
     let pending = PendingBatch(feed);
     let next = poll_fn(|cx| pending.0.poll_next(cx));

@@ -12,6 +12,7 @@ from relive import _native
 from relive.rl._run import _for_extension
 from relive.rl._settings import count
 from relive.rl._sources import name_of, source_of
+from relive.rl._torch_threads import TorchThreads
 
 # The bandwidth of a 10 Gbit/s network, in bytes per second.
 _NETWORK = 1.25e9
@@ -82,7 +83,7 @@ class Costs:
         """
         if not seconds > 0.0:
             raise ValueError(f"seconds must be above 0, got {seconds!r}")
-        native, _ = _for_extension(agent, 1, is_saved=False)
+        native, _ = _for_extension(agent, 1, is_saved=False, torch_threads=TorchThreads(has_actors=True))
         return cls(_native.measure_costs(native, source_of(env), name_of(env), float(seconds)))
 
     @classmethod

@@ -294,7 +294,7 @@ def _learners(learners: int, on: Any, data: Any) -> int:
 
 
 def _for_extension(
-    agent: Any, actors: int, *, is_saved: bool, source: SourceBridge | None = None, torch_threads: TorchThreads | None = None
+    agent: Any, actors: int, *, is_saved: bool, torch_threads: TorchThreads, source: SourceBridge | None = None
 ) -> tuple[Any, int]:
     """Returns the agent in the extension's form, and the number of environments of a run."""
     if hasattr(agent, "_for_extension"):

@@ -18,7 +18,6 @@ pub(crate) struct BulkFeed {
     shared: Arc<Shared>,
     task: JoinHandle<()>,
     timer: Timer,
-    connection: Connection,
 }
 
 /// The next event of a feed.
@@ -42,12 +41,8 @@ impl BulkFeed {
         patience: Duration,
     ) -> BulkFeed {
         let shared = Arc::new(Shared::new(table, ahead, max_batches, patience));
-        let task = tokio::spawn(task::run(Arc::clone(&shared), connection.clone(), batch_size));
-        BulkFeed { shared, task, timer: Timer::default(), connection }
-    }
-
-    pub(crate) fn connection(&self) -> &Connection {
-        &self.connection
+        let task = tokio::spawn(task::run(Arc::clone(&shared), connection, batch_size));
+        BulkFeed { shared, task, timer: Timer::default() }
     }
 
     /// Returns how long the server may be unreachable.

@@ -407,6 +407,16 @@ mod tests {
         shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 })
     }
 
+    /// Returns a state in which a request has been made, and its withdrawal has been sent.
+    fn withdrawing() -> Shared {
+        let shared = Shared::new("t", 0, None, Duration::ZERO);
+        assert!(!takes(&shared));
+        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
+        shared.stop_waiting();
+        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        shared
+    }
+
     const WITHDRAWAL: BatchRequest = BatchRequest { batches: 0, taken_bytes: 0, withdraw: true };
 
     #[test]
@@ -433,11 +443,7 @@ mod tests {
 
     #[test]
     fn a_batch_that_arrives_during_its_withdrawal_is_kept() {
-        let shared = Shared::new("t", 0, None, Duration::ZERO);
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        let shared = withdrawing();
         assert!(deliver(&shared));
         assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(None));
         assert!(takes(&shared));
@@ -453,11 +459,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_begins_and_ends_during_a_withdrawal_requests_nothing() {
-        let shared = Shared::new("t", 0, None, Duration::ZERO);
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        let shared = withdrawing();
         assert!(deliver(&shared) && takes(&shared) && !takes(&shared));
         shared.stop_waiting();
         assert!(shared.note_withdrawn(String::new()));
@@ -467,11 +469,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_connection_ends_the_wait_for_a_withdrawal() {
-        let shared = Shared::new("t", 0, None, Duration::ZERO);
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), Some(WITHDRAWAL));
+        let shared = withdrawing();
         shared.end(End::BulkUnavailable);
         assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(None));
         assert!(matches!(shared.take(Waker::noop()), TakeResult::BulkUnavailable(_)));

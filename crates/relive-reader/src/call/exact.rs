@@ -1,4 +1,4 @@
-//! Samples over a network for batches without prefetching.
+//! Samples over gRPC for batches without prefetching: from many servers, or from a server without the bulk path.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

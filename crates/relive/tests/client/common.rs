@@ -110,7 +110,7 @@ impl Proxy {
                 let left = Arc::clone(&left);
                 tokio::spawn(async move {
                     let mut first = [0];
-                    if near.peek(&mut first).await.is_ok_and(|read| read == 0) || !is_forwarded(first[0]) {
+                    if !near.peek(&mut first).await.is_ok_and(|read| read > 0) || !is_forwarded(first[0]) {
                         return;
                     }
                     if let Ok(far) = TcpStream::connect(target).await {
