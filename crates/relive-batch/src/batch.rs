@@ -12,7 +12,7 @@ pub struct Batch {
     pub(super) samples: Vec<Sampled>,
     columns: Vec<BatchColumn>,
     pub(super) kinds: Vec<Kind>,
-    /// Sampled items as columns `[samples, rows, ..cell]`. Data is decoded only on request.
+    /// The index in `kinds` of each sample's kind. Empty if all samples are of the first kind.
     kind_of: Vec<u32>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-/// Returns the square as computed by C's `pow`, which differs from `value * value` in one of a thousand cases.
+/// Returns the square as computed by C's `pow`, which differs from `value * value` in one case out of a thousand.
 /// Bit-identical trajectories need this function. The exponent must be hidden from the compiler.
 #[inline]
 pub(crate) fn square(value: f64) -> f64 {

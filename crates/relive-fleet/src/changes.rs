@@ -10,7 +10,7 @@ const MAX_CHANGES: usize = 256;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ServerStanding {
-    /// Not requested yet.
+    /// Not contacted yet.
     Unknown,
     /// The server answers and participates.
     Up,

@@ -170,8 +170,8 @@ impl<'a> Turn<'a> {
         self.pending.needs.as_ref().map(Vec::len)
     }
 
-    /// Returns whether all conditions declared since there were `known` of them are parts of the graph that this thread
-    /// pulls itself. With `with_new`, parts that nothing has pulled so far count as such.
+    /// Returns whether all conditions after the first `known` are parts of the graph that this thread pulls itself.
+    /// With `with_new`, parts that nothing has pulled so far also count.
     pub(crate) fn waits_for_own_parts(&self, known: Option<usize>, with_new: bool) -> bool {
         let new = known.zip(self.pending.needs.as_ref()).and_then(|(known, needs)| needs.get(known..));
         new.is_some_and(|new| !new.is_empty() && new.iter().all(|need| need.is_of_this_thread(with_new)))

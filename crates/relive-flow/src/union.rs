@@ -213,7 +213,7 @@ impl<T: Send + 'static> Flow<T> {
     ///
     /// The turn of a flow also ends if the flow waits only for parts of the graph that the same thread pulls, like a
     /// [copy](Self::duplicate) that is ahead of another copy in this union. In the first round, parts that nothing has
-    /// pulled so far count as such.
+    /// pulled so far also count.
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.

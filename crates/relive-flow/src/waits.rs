@@ -179,8 +179,8 @@ struct WaitReasons {
 }
 
 impl Need {
-    /// Returns whether all missing parts of the graph are parts that this thread pulls or, with `with_new`, that
-    /// nothing has pulled so far.
+    /// Returns whether all missing parts of the graph are pulled by this thread or, with `with_new`, have not been
+    /// pulled by anything so far.
     pub(crate) fn is_of_this_thread(&self, with_new: bool) -> bool {
         let current = Puller::current();
         let is_own = |part: &Part| match &part.puller {

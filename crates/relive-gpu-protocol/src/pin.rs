@@ -79,7 +79,7 @@ pub fn announce<'a>(counts: impl IntoIterator<Item = &'a AtomicU32>) {
     fence(Ordering::SeqCst);
 }
 
-/// The second half of pinning. Unless the row is held, its count no longer includes the pin.
+/// The second half of pinning. If this does not hold the row, the count no longer includes the pin.
 pub fn confirm(state: &AtomicU64, count: &AtomicU32) -> Pin {
     let stamp = Stamp::from_word(state.load(Ordering::Acquire));
     match stamp.state {

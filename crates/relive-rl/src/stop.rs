@@ -24,7 +24,7 @@ impl Stop {
         Stop::default()
     }
 
-    /// Ends the run. A current evaluation is discarded, and there is no last one.
+    /// Ends the run. An evaluation in progress is discarded, and there is no final one.
     pub fn stop(&self) {
         self.0.is_at_once.store(true, Ordering::Relaxed);
         self.complete();

@@ -69,7 +69,7 @@ impl TableChange {
         Self::default()
     }
 
-    /// Sets the number of items that the table keeps.
+    /// Sets the largest number of items.
     pub fn max_size(mut self, max_size: u64) -> Self {
         self.max_size = Some(max_size);
         self

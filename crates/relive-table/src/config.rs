@@ -63,8 +63,8 @@ pub struct TableConfig {
     /// The largest number of items, from 1 to [`MAX_TABLE_SIZE`]. Default: one million.
     pub max_size: u64,
     /// The largest total stored size of the items' chunks, in bytes; at least 1. A chunk is counted once, regardless of
-    /// how many items share it and whether it is in memory or on disk. An item that exceeds the bound by itself is
-    /// refused. Default: no bound.
+    /// how many items share it and whether it is in memory or on disk. A single item that exceeds the bound is refused.
+    /// Default: no bound.
     pub max_bytes: Option<u64>,
     /// The number of samples after which an item is removed. If it is below 1, items are never removed. Default: 0.
     pub max_times_sampled: i32,

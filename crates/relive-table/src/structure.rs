@@ -14,7 +14,7 @@ pub struct ItemStructure {
     pub names: Arc<Nest<()>>,
     /// Whether the structure comes from the table's signature; otherwise, it comes from the table's first writer.
     pub is_signature: bool,
-    /// A structure with other column names with which items have been written.
+    /// A structure with different column names that writers have also used for items.
     pub disputed_by: Option<Arc<Nest<()>>>,
 }
 

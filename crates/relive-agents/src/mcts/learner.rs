@@ -13,8 +13,8 @@ use super::policy::extras;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
-/// Learns the policy from searches, and the value from the reward and the value of the next observation. If the model
-/// is a learned model, also learns the model.
+/// Learns the policy from searches, the value from the reward and the value of the next observation, and, if the model
+/// is learned, the model itself.
 #[derive(Debug)]
 pub(super) struct MctsLearner {
     networks: Networks,

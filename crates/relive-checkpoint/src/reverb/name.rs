@@ -67,9 +67,8 @@ impl Time {
         format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}{offset}")
     }
 
-    /// Reads a time with any UTC offset and with up to nine fractional digits in its seconds. Returns `None` if the
-    /// name is not such a
-    /// time.
+    /// Reads a time with any UTC offset and with up to nine fractional digits in its seconds. Returns `None` for any
+    /// other name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let (date, rest) = name.split_once('T')?;
         let mut date = date.split('-');

@@ -132,7 +132,7 @@ impl TrajectoryWriter {
         self.runtime.block_on(self.inner.end_episode(clear_history, timeout))
     }
 
-    /// Forgets all columns, so that the next step may have other leaves, types and shapes.
+    /// Forgets all columns, so that the next step may have different leaves, types and shapes.
     ///
     /// # Errors
     /// The errors of [`crate::TrajectoryWriter::forget_columns`].

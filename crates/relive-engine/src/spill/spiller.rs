@@ -48,8 +48,8 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
     Ok(())
 }
 
-/// Performs one turn of the thread's work. Returns whether the thread then waits for a certain time or until it is
-/// woken, or `None` if it must end.
+/// Performs one turn of the thread's work. Returns how long the thread then waits (`Some(None)`: until it is woken), or
+/// `None` if it must end.
 fn turn(
     tier: &Weak<DiskTier>,
     tables: &Weak<Catalogue>,

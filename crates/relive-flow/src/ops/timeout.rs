@@ -78,8 +78,8 @@ impl<T, F: FnMut(&FlowError) -> bool + Send> Pull<T> for Retry<T, F> {
 }
 
 impl<T: Send + 'static> Flow<T> {
-    /// Returns the same items. An item that does not arrive within this time after it was pulled causes an
-    /// [`ErrorKind::Late`] error; it may still arrive at the next pull.
+    /// Returns the same items. If no item arrives within this time after a pull, the flow yields an [`ErrorKind::Late`]
+    /// error; the item may still arrive at the next pull.
     #[must_use]
     pub fn timeout(self, within: Duration) -> Flow<T> {
         let name = format!("timeout({within:?})");

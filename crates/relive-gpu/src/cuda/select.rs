@@ -139,8 +139,8 @@ impl Rank for DeviceRank<'_> {
 }
 
 impl DeviceRank<'_> {
-    /// Finds, digit by digit, a bound (a key and an index) such that at least `count` candidates, or all if there are
-    /// fewer, do not exceed it, but not many more than `count` do so.
+    /// Finds, digit by digit, a bound (a key and an index) such that at least `count` candidates (or all, if there are
+    /// fewer) are within it, but not many more.
     fn limit(&self, mut keys: Keys, scratch: &DeviceBuffer, count: u64) -> Result<(u64, u64)> {
         let mut below = 0;
         keys.shift = HIGHEST_KEY_SHIFT;

@@ -34,7 +34,7 @@ pub(crate) struct Inner {
     pub(crate) state: Mutex<Controller>,
     pub(crate) reader: Reader,
     pub(crate) metrics: Arc<Metrics>,
-    /// Held only briefly: a removal function is never called with it.
+    /// Held only briefly: a removal function is never called while it is held.
     pub(crate) writers: Mutex<WriterSlots>,
     /// Held during a scan. Its value is whether this thread is already scanning, since a removal function may try to
     /// start another scan.

@@ -129,8 +129,8 @@ impl Draws {
 
     /// Pins drawn trajectories and counts their samples. Also returns the positions of the other draws: their
     /// trajectories were removed or replaced after their weights were read, or were sampled the maximum number of
-    /// times. If samples are limited and a selection with distinct indices lacks some, no sample is counted, because
-    /// the whole selection is repeated.
+    /// times. If samples are limited and a selection with distinct indices is missing some of its trajectories, no
+    /// sample is counted, because the whole selection is repeated.
     pub(super) fn pin_drawn(&mut self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
         if !self.limits_samples() {
             let (mut pinned, mut missing) = self.reader.pin_present(indices)?;
@@ -151,7 +151,7 @@ impl Draws {
     }
 
     /// Returns whether ranks that draw together count samples only when their list is complete: if a selection with
-    /// distinct indices lacks some, all ranks repeat it.
+    /// distinct indices is missing some of its trajectories, all ranks repeat it.
     pub(super) fn counts_late(&self) -> bool {
         self.limits_samples() && self.selects_once()
     }

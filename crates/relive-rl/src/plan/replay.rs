@@ -100,8 +100,9 @@ impl Crew {
 struct Stored<A: Adder> {
     adders: Vec<A>,
     is_begun: bool,
-    /// Whether the adders end together with their tables, as in threads of a run: items that the rate limiter still
-    /// blocks are then not needed. Workers of other processes, and a run in one thread, end before their tables.
+    /// Whether the adders end together with their tables, as they do in threads of a run; items that the rate limiter
+    /// still blocks are then no longer needed. Workers in other processes, and runs in one thread, end before their
+    /// tables.
     ends_with_tables: bool,
 }
 

@@ -47,7 +47,7 @@ mod tests {
         RecordedEpisode::demonstrated(&mut environment).unwrap()
     }
 
-    /// Returns the names of the checksums that a change of an episode changes.
+    /// Returns the names of the checksums that differ after an episode is changed.
     fn changed(change: impl FnOnce(&mut RecordedEpisode)) -> Vec<String> {
         let (before, mut other) = (digest(&[episode()]), episode());
         change(&mut other);

@@ -99,9 +99,9 @@ impl SumTree {
     /// Returns the index at which the running sum of the weights exceeds `target`, or `None` if the total is 0. The
     /// weight at this index is always positive.
     ///
-    /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, even of the target up
-    /// to the total, moves the border between two indices only by a few units in the last place, and never selects an
-    /// index with weight 0.
+    /// A uniform target in [0, total) finds each index with probability weight / total. Rounding, including that of the
+    /// target up to the total, moves the border between two indices only by a few units in the last place, and never
+    /// selects an index with weight 0.
     pub(crate) fn find(&self, target: f64) -> Option<usize> {
         if self.total() == 0.0 {
             return None;

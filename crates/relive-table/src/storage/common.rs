@@ -90,7 +90,7 @@ impl Sequence {
         taken
     }
 
-    /// Returns a number that is above all numbers taken so far and not above the next one.
+    /// Returns a number that is above all numbers taken so far and at most the next one.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

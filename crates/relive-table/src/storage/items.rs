@@ -186,9 +186,9 @@ impl Items {
     }
 
     /// Prefetches the memory that the next `count` removals, and those after them, will read. `slots` is the order of
-    /// removal. An item's entry refers to its data, its data to its chunks, and these to their frames; so that no
-    /// prefetch waits for another, each call prefetches the entries of items whose data is prefetched by the next call,
-    /// and so on.
+    /// removal. An item's entry refers to its data, its data to its chunks, and these to their frames. Each call
+    /// prefetches only one of these for an item, and the next call the one after it, so that no prefetch waits for
+    /// another.
     pub(crate) fn prefetch_removals(&self, count: usize, slots: &[Slot]) {
         let later = |ahead: usize| slots.iter().skip(ahead).take(count).copied();
         let records = |ahead: usize| later(ahead).filter_map(|slot| self.get(slot));

@@ -175,8 +175,8 @@ impl Record {
         layouts.get(self.layout).map(|(layout, kind)| (row, layout, kind))
     }
 
-    /// Iterates over the chunks that are worth prefetching: with more, the first would leave the cache before they are
-    /// used.
+    /// Iterates over the chunks that are worth prefetching: with more, the first ones would leave the cache before
+    /// being used.
     pub(crate) fn first_chunks(&self) -> impl Iterator<Item = &Arc<Chunk>> {
         self.data.trajectory.chunks().iter().take(PREFETCHED_CHUNKS)
     }

@@ -13,8 +13,8 @@ use crate::links::other_names;
 impl TrajectoryWriter {
     /// Ensures that items of `table` may have `structure`, whose leaves are their columns in order, for callers that
     /// flatten items themselves. The names must be those that the table has from its signature or its first writer.
-    /// Without a signature or an earlier writer, this writer is the first. [`create_item`](Self::create_item) does this
-    /// for a nest of columns.
+    /// Without a signature or an earlier writer, this writer's names become the table's.
+    /// [`create_item`](Self::create_item) does this for a nest of columns.
     ///
     /// Returns false if a request to the server is needed first; [`wait_until_ready`](Self::wait_until_ready) waits for its response. A
     /// writer that [does not check names](crate::TrajectoryWriterOptions::check_names) only sends the names to the

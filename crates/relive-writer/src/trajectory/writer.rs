@@ -334,8 +334,8 @@ impl TrajectoryWriter {
         Ok(())
     }
 
-    /// Forgets all columns, so that the next step may have other leaves, types and shapes. The episode continues. Items
-    /// created before keep their steps; their chunks are cut.
+    /// Forgets all columns, so that the next step may have different leaves, types and shapes. The episode continues.
+    /// Existing items keep their steps; their chunks are cut.
     ///
     /// # Errors
     /// `FailedPrecondition` while a step is open, or the writer's permanent error.

@@ -65,7 +65,7 @@ struct WrittenLock {
 }
 
 impl Lease {
-    /// Takes the lock. This takes no longer than it takes for a lock to expire.
+    /// Takes the lock. This takes at most as long as a lock takes to expire.
     pub(super) async fn take(
         store: Arc<dyn ObjectStore>,
         path: Path,

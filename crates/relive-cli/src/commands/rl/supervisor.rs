@@ -186,7 +186,7 @@ impl Flags {
     }
 }
 
-/// Returns the message that a worker is no longer restarted.
+/// Returns the message for a worker that is no longer restarted.
 pub(super) fn failure_text(times: u32, restart: Restart, ended: &Ended) -> String {
     let seconds = restart.within.as_secs();
     format!("ended {times} times within {seconds} s, the last time with {ended}; its output is above")

@@ -1,4 +1,4 @@
-//! The runs of a sweep, and the check which of them are finished.
+//! The runs of a sweep, and which of them are finished.
 
 use std::path::PathBuf;
 use std::sync::Arc;
