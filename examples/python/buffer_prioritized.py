@@ -25,7 +25,7 @@ def main():
 
     slopes, rare = np.zeros(2, np.float32), 0.0
     for update in range(UPDATES):
-        buffer.beta = 0.4 + 0.6 * update / UPDATES  # towards 1, at which the weights fully correct for the priorities
+        buffer.beta = 0.4 + 0.6 * update / UPDATES  # toward 1, at which the weights fully correct for the priorities
         batch = buffer.sample()
         error = batch["y"] - batch["x"] @ slopes
         slopes += 0.3 * (batch["weights"] * error) @ batch["x"] / len(error)

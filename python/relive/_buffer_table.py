@@ -37,8 +37,8 @@ class BufferTable:
         # The specs of a step, which the first step determines, and the names of its columns.
         self._specs: Mapping[str, Any] | None = None
         self._columns: Set[str] = frozenset()
-        # Whether the writer has accepted a step that was compared with the first one; it refuses columns of other
-        # types.
+        # Whether the writer has accepted a step that was compared with the first one; from then on, the writer itself
+        # refuses columns of other types.
         self._is_checked = False
         # Whether the table has no signature, because its server was started before the first step. In this case, the
         # writer would accept different names within nested columns, so this class compares them.

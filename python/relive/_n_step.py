@@ -45,7 +45,7 @@ class NStep:
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
     def restore(self, state: tuple[collections.deque[dict[str, Any]], npt.NDArray[np.int64]]) -> None:
-        """Returns to a :attr:`state`."""
+        """Restores a :attr:`state`."""
         self._steps, self._ages = state
 
     @property
@@ -58,9 +58,9 @@ class NStep:
         the number of transitions that this step completes, and their columns.
 
         Raises:
-          ValueError: a column is missing or unexpected, has another data type or shape than before, or the number of
-            environments changed; or windows of several steps have no column for the observation after them. Nothing is
-            stored in this case.
+          ValueError: a column is missing or unexpected, has a different data type or shape than before, or the number
+            of environments changed; or windows of several steps have no column for the observation after them. Nothing
+            is stored in this case.
           TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
         _check(step)

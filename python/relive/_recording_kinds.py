@@ -54,7 +54,7 @@ class Sequences:
     terminated          (), bool                   whether a_t ended the episode
     truncated           (), bool                   whether the episode was cut off after a_t
     mask                (), bool                   whether there was an a_t
-    state               as ``state`` says          the recorder's ``agent_state`` at a_t; not without ``state``
+    state               as ``state`` says          the recorder's ``agent_state`` at a_t; only with ``state``
     ==================  =========================  ===============================================================
 
     The last step is followed by one more row, with the last observation, zeros, and a mask that is false; it counts as

@@ -430,8 +430,8 @@ class Client:
 
         Args:
           table: the table's name.
-          max_size: the number of items that the table keeps.
-          max_bytes: the bytes of chunks that the table keeps; 0 removes this bound.
+          max_size: the largest number of items in the table.
+          max_bytes: the largest number of bytes of chunks in the table; 0 removes this bound.
           max_times_sampled: the number of samples after which an item is deleted; 0 means never.
           rate_limiter: sets the four bounds below together.
           samples_per_insert: the limiter's target for samples per insert.

@@ -32,7 +32,7 @@ def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
     """Returns the signature of a table for the items that a :class:`Recorder` of that kind writes.
 
     Raises:
-      ValueError: a space without a fixed shape and type of its values; the error names its path.
+      ValueError: a space whose values have no fixed shape and type; the error names its path.
       TypeError: a vector of environments.
     """
     _check_single(env)
@@ -66,7 +66,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     Raises:
       TypeError: a vector of environments, or a ``kind`` that is not a kind of item.
-      ValueError: a space without a fixed shape and type of its values, or no bound on the length of episodes.
+      ValueError: a space whose values have no fixed shape and type, or no bound on the length of episodes.
       DeadlineExceededError: from ``step``, ``reset``, ``flush`` and ``close``: the items were not confirmed in time.
         They are still being sent.
     """

@@ -39,7 +39,7 @@ class TableInfo:
     remover_options: Any
     """The remover as a ``KeyDistributionOptions`` message; the property ``remover`` returns it as an object."""
     max_size: int
-    """The number of items that the table keeps."""
+    """The largest number of items in the table."""
     max_times_sampled: int
     """The number of samples after which an item is deleted; below 1: never."""
     rate_limiter_info: Any

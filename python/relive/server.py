@@ -41,8 +41,8 @@ class Server:
       host: the address to listen on. The default is ``"127.0.0.1"``, which only this machine can reach; ``"*"`` is
         every address of the machine. Without ``tls``, ``token`` or ``token_file``, anyone who can reach the server has
         full access to its tables; the server then logs a warning.
-      max_bytes: the bytes of chunks that the server keeps in memory, in all tables and in transit. Beyond this bound,
-        inserts wait, and eventually raise ``ResourceExhaustedError``. ``None``: no bound.
+      max_bytes: the largest number of bytes of chunks that the server keeps in memory, in all tables and in transit.
+        Beyond this bound, inserts wait, and eventually raise ``ResourceExhaustedError``. ``None``: no bound.
       max_bytes_wait: the number of seconds that inserts wait for memory.
       spill_dir: a folder on a fast disk. Shortly before the chunks reach ``max_bytes``, the server moves chunks that
         were not read recently to this folder, and reads them from there when they are sampled. Inserts then wait only
@@ -58,8 +58,9 @@ class Server:
       open_role: the role of clients that connect to that port: ``"read"``, ``"write"`` or ``"admin"``.
       max_connections: the largest number of open connections; the server closes additional connections immediately.
         Each reader or writer of a client uses one connection.
-      max_bytes_in_flight: the bytes in transit between clients and tables, over all connections. Beyond this bound,
-        inserts and samples wait; clients that make no progress in the meantime are disconnected and retry.
+      max_bytes_in_flight: the largest number of bytes in transit between clients and tables, over all connections.
+        Beyond this bound, inserts and samples wait; clients that make no progress in the meantime are disconnected and
+        retry.
       http: an address such as ``"127.0.0.1:9090"`` for metrics (``/metrics``, for Prometheus), health (``/healthz``,
         ``/readyz``) and a dashboard; port 0 chooses a free one, which :attr:`http_address` returns. It exposes the
         names and statistics of the tables to anyone who can reach it, and is read-only.

@@ -31,13 +31,13 @@ class Table:
       name: the table's name for clients; not empty.
       sampler: the selector of the next item to sample.
       remover: the selector of the item to evict when the table exceeds ``max_size`` or ``max_bytes``.
-      max_size: the number of items that the table keeps, at least 1.
+      max_size: the largest number of items in the table, at least 1.
       rate_limiter: the bounds on the ratio of samples to inserts.
       max_times_sampled: the number of samples after which an item is deleted; below 1: never.
       extensions: additional code that runs when items change.
       signature: a nest of array specs (:class:`relive.ArraySpec`, ``tf.TensorSpec``, ``dm_env.specs.Array``,
         ``gymnasium.spaces`` …). Items are checked against it, and sampled data has its structure.
-      max_bytes: the number of bytes that the table keeps, counting each of its items' chunks once, as stored. Beyond
+      max_bytes: the largest number of bytes in the table, counting each of its items' chunks once, as stored. Beyond
         this bound, the remover chooses the items to evict. A single item that exceeds the bound is rejected. ``None``:
         no bound.
       shards: the number of parts into which the server divides the table, 1 to 64, so that writers on several threads

@@ -90,8 +90,8 @@ class TrajectoryWriter:
         Raises:
           ValueError: a leaf with a different data type or shape than before, or that the open step already has; the
             error names its path. Nothing is stored in this case.
-          TypeError: a leaf that is not a tensor, or a mapping, sequence or leaf where an earlier step has a different
-            one of these.
+          TypeError: a leaf that is not a tensor, or a part whose kind (mapping, sequence or leaf) differs from that in
+            an earlier step.
           RuntimeError: the writer is closed, or has failed.
         """
         self._writer.append(data, partial_step=partial_step)
@@ -188,7 +188,7 @@ class TrajectoryWriter:
     def forget_columns(self) -> None:
         """Forgets all columns, so that the next step may have any structure, data types and shapes.
 
-        The episode continues. Items created before keep their steps. ``history`` starts over.
+        The episode continues. Existing items keep their steps. ``history`` starts over.
 
         Raises:
           FailedPreconditionError: a step is open.

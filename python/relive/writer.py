@@ -251,7 +251,8 @@ class Writer:
             self._flush(self._max_in_flight_items - 1, None)
 
     def _flush(self, left: int, timeout_ms: int | None) -> None:
-        """Waits until at most ``left`` items are unconfirmed. This cuts the open chunk if one of the others needs it."""
+        """Waits until at most ``left`` items are unconfirmed. This cuts the open chunk if one of the other items needs
+        it."""
         if self._waiting_items > left:
             self._open_steps = self._waiting_items = 0
         self._writer.flush(left, timeout_ms)

@@ -42,7 +42,7 @@ class Policy(rlt.Policy):
 
 
 class Learner(rlt.Learner):
-    """Moves the values towards r + γ·Q′(s′, argmax Q(s′, ·)), with a decaying learning rate."""
+    """Moves the values toward r + γ·Q′(s′, argmax Q(s′, ·)), with a decaying learning rate."""
 
     def __init__(self, module: nn.Module, settings: DQN) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings

@@ -68,7 +68,7 @@ def unscale(values: torch.Tensor, epsilon: float = 1e-3) -> torch.Tensor:
 
 
 class Learner(rlt.Learner):
-    """Moves the values of sequences towards n-step returns."""
+    """Moves the values of sequences toward n-step returns."""
 
     def __init__(self, settings: R2D2, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)

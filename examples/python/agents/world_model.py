@@ -134,7 +134,7 @@ class Learner(rlt.Learner):
         return cost[exists].mean(), state
 
     def balanced(self, expected: Independent, found: Independent) -> torch.Tensor:
-        """Returns the loss that trains the prior towards the posterior and, with less weight, the posterior towards the
+        """Returns the loss that trains the prior toward the posterior and, with less weight, the posterior toward the
         prior, both with one free nat."""
         of_expected, of_found = (
             self.module.latents(each.base_dist.logits.detach().flatten(-2)) for each in (expected, found)

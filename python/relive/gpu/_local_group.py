@@ -89,7 +89,7 @@ class LocalGroup(Group):
         super()._end(why)
         told = _SIZE.pack(_END) + _framed(str(self._ended).encode())
         for rank in self._peers.keys() - self._torn:
-            # If the rank has ended or does not read, the end of the connection informs it.
+            # A rank that does not receive this message learns of the end from the closed connection.
             with contextlib.suppress(OSError):
                 self._peers[rank].setblocking(False)
                 self._peers[rank].send(told)

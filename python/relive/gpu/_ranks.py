@@ -140,9 +140,9 @@ def part_of(group: Group | None, count: int) -> slice:
 def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
-    """Selects the new weights of this rank's trajectories from the weights that all ranks pass, in the order of the
-    whole list, whose row ``i · replicas + r`` is row ``i`` of replica ``r``. The last weight of a trajectory counts, as
-    with a single rank. A rank's weights are checked before they are sent: if they are rejected, no rank changes any
+    """Selects the new weights of this rank's trajectories from the weights that all ranks pass. Row ``i`` of replica
+    ``r`` is row ``i · replicas + r`` of the whole list. The last weight of a trajectory in this list counts, as with a
+    single rank. A rank's weights are checked before they are sent: if they are rejected, no rank changes any
     weights."""
 
     def encode_updates() -> bytes:

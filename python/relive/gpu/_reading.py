@@ -114,7 +114,7 @@ class Readable:
             2⁻⁴⁰ of ``max_weight^alpha``. If rounding would change the mean weight's probability by more than 0.4 %,
             draws are rejected; in this case, pass a value near the largest weight. The probabilities of much smaller
             weights may change more; ``batch.probabilities`` has the probabilities after rounding. Uniform, FIFO and
-            LIFO draws only check whether a weight is above 0, and accept any value.
+            LIFO draws only check whether a weight is above 0, and accept weights of any size.
 
         Raises:
           InvalidArgumentError: an invalid window, an argument out of range, or a store of another process that is one

@@ -11,7 +11,8 @@ from relive.errors import DataLossError
 from relive.gpu._group import Group, exchange
 from relive.gpu._ranks import freeing
 
-# In a rank's folder: for the numbers of the current and the next checkpoint, the save by all ranks to which it belongs.
+# The file in a rank's folder that gives, by checkpoint number, the save of all ranks to which the current and the next
+# checkpoint belong.
 _SAVES = "saves.json"
 
 

@@ -45,9 +45,9 @@ class Store(Readable):
       capacity: the number of trajectories that the store has room for. The memory for all of them is allocated at once.
       max_steps: the largest number of steps in a trajectory.
       removal: the trajectory to evict when the store is full: ``"fifo"`` the oldest, ``"lifo"`` the newest,
-        ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` a trajectory that was in batches ``n`` times and
-        otherwise the oldest, or a function of :class:`Candidates` that returns the position of a candidate, or ``None``
-        to keep all candidates. Trajectories that are being read are not evicted.
+        ``"lowest_weight"``, ``"random"``, ``("max_times_sampled", n)`` a trajectory that was in ``n`` batches, else the
+        oldest, or a function of :class:`Candidates` that returns the position of a candidate, or ``None`` to keep all
+        candidates. Trajectories that are being read are not evicted.
       name: the name that other processes pass to :func:`attach`; a store without a name is private to this process. A
         killed process leaves the memory in ``/dev/shm``, and the next store with the same name replaces it, so use a
         fixed name.

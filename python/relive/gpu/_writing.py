@@ -134,7 +134,7 @@ class Writer:
 
         Raises:
           NotFoundError: the column does not exist.
-          InvalidArgumentError: the writer has no row; or the column is neither in the answer nor written before.
+          InvalidArgumentError: the writer has no row; or the column is not in the answer and was not written before.
           DeadlineExceededError: no answer arrives within ``timeout`` seconds; :meth:`wait` continues to wait.
           UnavailableError: the store's process has ended.
         """

@@ -114,7 +114,7 @@ def _free_port() -> int:
 def _learn(
     agent: Any, environment: Any, address: str, rank: int, variables: dict[str, str], token: str | None, number: int | None
 ) -> None:
-    """The main function of a learner's process; ``number`` is the first learner's number of PyTorch's threads."""
+    """The main function of a learner's process; ``number`` is the number of PyTorch threads of the first learner."""
     os.environ.update(variables)
     set_number_of_threads(number)
     torch_threads = TorchThreads(has_actors=True, learners=int(variables["WORLD_SIZE"]))

@@ -58,7 +58,7 @@ def set_number_of_threads(number: int | None) -> None:
 
 
 class TorchThreads:
-    """Limits the actors of a run to one of PyTorch's threads each, and divides the threads among its learners.
+    """Limits the actors of a run to one PyTorch thread each, and divides the threads among its learners.
 
     With ``OMP_NUM_THREADS``, there are no limits.
 
@@ -82,7 +82,8 @@ class TorchThreads:
 
 
 def _limit_thread(limit: Callable[[int], int]) -> None:
-    """Changes the calling thread's number of PyTorch's threads, at its first call after PyTorch has been imported."""
+    """Changes the number of PyTorch threads that the calling thread uses, at its first call after PyTorch has been
+    imported."""
     if hasattr(_own, "is_limited"):
         return
     torch = _adjustable()
@@ -93,8 +94,8 @@ def _limit_thread(limit: Callable[[int], int]) -> None:
         # This call also prepares the thread; PyTorch would otherwise do that later, and undo the change.
         number = torch.get_num_threads()
         torch.set_num_threads(limit(number))
-        # The change also applies to threads that have not used PyTorch, and to the matrix library. A thread that ends
-        # at once undoes that; the calling thread keeps its own number.
+        # The change also applies to threads that have not used PyTorch, and to the matrix library. A short-lived thread
+        # undoes that; the calling thread keeps its own number.
         undoing = threading.Thread(target=torch.set_num_threads, args=(number,))
         undoing.start()
         undoing.join()

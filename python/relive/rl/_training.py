@@ -54,8 +54,8 @@ class TrainingResult:
     def resume(self, steps: int | None = None, **options: Any) -> TrainingResult:
         """Continues the run until it has completed ``steps`` steps in total or, if it learns from data,
         ``learner_steps`` learner steps. The options stay the same, except for the loggers, which were closed, and for
-        the given options. If ``on`` changes and the number of actors is not possible with it, as with ``on="serial"``
-        after a run in threads, that number becomes the default.
+        the given options. If a new ``on`` does not support the previous number of actors, as with ``on="serial"`` after
+        a run in threads, the default number is used.
 
         Raises:
           TypeError: neither ``steps`` nor ``learner_steps`` is given.

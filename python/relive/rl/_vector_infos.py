@@ -1,4 +1,4 @@
-"""The infos of a vector's environments: a worker sends its environments' numbers in few arrays, since pickling and
+"""The infos of a vector's environments: a worker sends its environments' numbers in a few arrays, since pickling and
 merging each number by itself can take as long as an environment's step."""
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "
 
 
 def current_processor() -> int:
-    """Returns the number of the processor that this thread is running on; -1 if the system does not tell it."""
+    """Returns the number of the processor that this thread is running on; -1 if the system does not report it."""
     return _getcpu() if _getcpu is not None else -1
 
 

@@ -50,7 +50,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
       env_fns: functions that each create one environment; all environments must have the same spaces.
       workers: the number of processes; by default the number of cores, but at most one for each environment.
       timeout: the number of seconds that a step or a reset may take; by default no bound. The first reset also starts
-        the processes and creates the environments; this time is not counted, but may be at most 600 seconds.
+        the processes and creates the environments; this time is not counted, but is limited to 600 seconds.
       copy: whether observations are copied; otherwise the next step overwrites them.
 
     Raises:

@@ -60,7 +60,7 @@ def restored(own: Any, form: Any, name: str) -> Any:
     are changed in place, if ``own`` is of the same kind.
 
     Args:
-      own: the value so far, or ``None``.
+      own: the current value, or ``None``.
       form: the result of :func:`saved`, in which tensors may have become arrays.
       name: the name in errors.
 

@@ -115,7 +115,7 @@ class PPO:
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
-        # A network of the user's may have a distribution of any one array.
+        # A user's network may return a distribution over any single array.
         if not isinstance(spec.actions, ArraySpec):
             raise _mismatch(spec)
         if self.network is not None:
