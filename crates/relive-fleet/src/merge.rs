@@ -159,7 +159,7 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
     })
 }
 
-/// Combines the changes of all servers: equal changes are listed once, and evicted items are added up.
+/// Combines the changes of all servers: equal changes are listed once, and the numbers of evicted items are added up.
 pub(crate) fn changed(all: impl Iterator<Item = Changed>) -> Changed {
     all.fold(Changed::default(), |mut sum, other| {
         sum.evicted += other.evicted;

@@ -133,7 +133,7 @@ impl<'a> Turn<'a> {
         Turn::new(waker, self.take_order).stopping(self.stop)
     }
 
-    /// Adds the waits of the pull of a part of the graph to this pull.
+    /// Adds to this pull what the pull of a part of the graph waits for.
     pub(crate) fn follow(&mut self, part: Turn<'_>) {
         if part.is_stopped() {
             self.set_stopped();

@@ -35,7 +35,7 @@ if hasattr(os, "register_at_fork"):
 def release_pool() -> None:
     """Ends the pool of the calling thread, which only waits during a run. PyTorch creates another pool when this thread
     needs it."""
-    # A forked process has its parent's pool without the threads, so their end would never come.
+    # A forked process has its parent's pool without the threads, so waiting for their end would never stop.
     if sys.platform != "linux" or _is_forked or "torch" not in sys.modules or len(os.listdir("/proc/self/task")) == 1:
         return
     # The library that PyTorch has loaded, unless it lacks this function of OpenMP.

@@ -243,7 +243,7 @@ fn discard(folder: &Path, number: u64, manifest: Option<&[u8]>) {
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     };
     if !is_named {
-        // The file may not exist, and the save has its own error to report.
+        // The file may be missing; the error to report is that of the save.
         drop(fs::remove_file(data::path(folder, number)));
     }
 }

@@ -244,7 +244,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
         file.sync_all()
     });
     written.map_err(|error| {
-        // The file may not exist, and the write has its own error to report.
+        // The file may be missing; the error to report is that of the write.
         drop(fs::remove_file(&temporary));
         failed("write", &temporary, error)
     })?;

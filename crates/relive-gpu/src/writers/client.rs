@@ -104,14 +104,14 @@ impl Writer {
     /// Returns whether the controller has written a column in answer to the last [request](Self::request).
     ///
     /// # Errors
-    /// The column does not exist, or this writer does not have a row and its turn.
+    /// The column does not exist, this writer has no row, or it is not its turn.
     pub fn is_answered(&self, column: usize) -> Result<bool> {
         check_column(self.schema(), column)?;
         self.check_row()?;
         Ok(self.slot().is_answered(column))
     }
 
-    /// Waits until this writer has a row and its turn. Returns immediately if it already has a row and its turn.
+    /// Waits until this writer has a row and it is its turn. Returns immediately if both are already true.
     ///
     /// # Errors
     /// The writer has an unfinished trajectory. `Unavailable` if the wait takes longer than `patience`, or the
@@ -209,7 +209,7 @@ impl Writer {
     /// Returns all steps of a column of the current trajectory, for writing in place.
     ///
     /// # Errors
-    /// The column does not exist, or this writer does not have a row and its turn.
+    /// The column does not exist, this writer has no row, or it is not its turn.
     pub fn column(&mut self, column: usize) -> Result<&mut [u8]> {
         check_column(self.schema(), column)?;
         self.check_row()?;
@@ -255,7 +255,7 @@ impl Writer {
     /// Requests the controller's part of the current step, such as an action, and hands the turn over.
     ///
     /// # Errors
-    /// This writer does not have a row and its turn.
+    /// This writer has no row, or it is not its turn.
     pub fn request(&mut self) -> Result<()> {
         self.check_row()?;
         self.slot().forget_answers();
@@ -269,7 +269,7 @@ impl Writer {
     /// writer.
     ///
     /// # Errors
-    /// The trajectory has no steps; the weight is negative, infinite or NaN; or this writer does not have a row and its
+    /// The trajectory has no steps; the weight is negative, infinite or NaN; this writer has no row; or it is not its
     /// turn.
     pub fn finish(&mut self, weight: f32) -> Result<()> {
         self.check_row()?;

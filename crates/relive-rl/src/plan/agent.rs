@@ -37,11 +37,11 @@ pub trait Agent: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Checks, when a run is saved, that all parts of the agent could save their state. On an error, nothing is saved
-    /// and the run ends.
+    /// Checks, when a run is saved, that all parts of the agent returned their state. On an error, nothing is saved and
+    /// the run ends.
     ///
     /// # Errors
-    /// The reason why a part could not save its state. By default, there is no error.
+    /// The reason why a part did not return its state. By default, there is no error.
     fn check_saved(&self) -> Result<()> {
         Ok(())
     }

@@ -20,7 +20,7 @@ use crate::{Acted, Part, Result, RlError, Rollout, Saveable, state};
 /// The number of batches to prefetch while the learner works, if other threads act.
 const BATCHES_AHEAD: usize = 1;
 
-/// How long one wait for a batch lasts before it checks whether the run continues.
+/// How long one wait for a batch lasts before the learner checks whether the run continues.
 const SLICE: Duration = Duration::from_millis(50);
 
 impl Crew {

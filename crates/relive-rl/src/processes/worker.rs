@@ -94,8 +94,8 @@ impl<'a> Worker<'a> {
 /// A worker that a table blocks after the end of the run is abandoned on its thread.
 ///
 /// # Errors
-/// The agent or the environment cannot be created here, or differs from the run's. Also returns the first error of the
-/// environment or the policy, which also ends the run.
+/// The agent or the environment cannot be created here, or differs from the run's; or the environment or the policy
+/// fails, which also ends the run.
 pub fn work(worker: &Worker<'_>, agents: &MakeAgent<'_>, environments: &MakeNamed<'_>) -> Result<Worked> {
     let Worker { client, number, log_lines, .. } = *worker;
     if number >= MAX_WORKERS {

@@ -157,8 +157,8 @@ impl Reader {
         self.requested > 0 && (self.in_flight_bytes == 0 || self.in_flight_bytes < self.window_bytes)
     }
 
-    /// Determines the layout of the next batches after the table failed to copy one. The attempts become less frequent
-    /// as long as the table copies none.
+    /// Determines the layout of the next batches after the table failed to copy one. As long as all attempts fail, they
+    /// become less frequent.
     fn learn(&mut self) {
         let (left, last) = self.pause;
         if left > 0 {

@@ -96,7 +96,7 @@ impl Heap {
         hole
     }
 
-    /// Moves first children up into the hole until `node` fits into it.
+    /// Moves the children that come first up into the hole until `node` fits into it.
     fn sift_down(&mut self, mut hole: usize, node: &Node) -> usize {
         while let Some(child) = self.first_child(hole) {
             if !self.comes_before(&self.nodes[child], node) {
