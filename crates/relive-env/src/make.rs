@@ -45,9 +45,8 @@ pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
         _ => {
             let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
                             MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, \
-                            control/cartpole-swingup, control/pendulum-swingup or pixels/catch; for other \
-                            environments, give the environment itself instead of its name (in Python, the \
-                            result of gymnasium.make)";
+                            control/cartpole-swingup, control/pendulum-swingup or pixels/catch; runs in \
+                            Python also take the names of Gymnasium's environments, and environments themselves";
             return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
         }
     })
@@ -65,7 +64,7 @@ mod tests {
     #[test]
     fn unknown_environments_are_refused_with_advice() {
         let error = make("ALE/Pong-v5", 0).unwrap_err().to_string();
-        assert!(error.contains("gymnasium.make") && !error.contains("umbrella_length"), "{error}");
+        assert!(error.contains("Gymnasium's environments") && !error.contains("umbrella_length"), "{error}");
         let error = make("catch/99", 0).unwrap_err().to_string();
         assert!(error.contains("catch/0 to catch/19"), "{error}");
     }

@@ -85,12 +85,13 @@ def run(
 
     Args:
       agent: an agent in Rust, such as ``rl.DQN()``, or a custom agent: see ``relive.rl.contracts.Agent``.
-      env: a name, such as ``"catch/0"``; an environment with Gymnasium's or dm_env's interface; a vector of Gymnasium
-        environments; a PettingZoo parallel environment (its agents must have the same spaces, and share the policy); a
-        class of one of these, which is called without arguments, or with ``seed=`` if it has that parameter; a function
-        that takes a seed and returns one of these; or a list of functions without arguments, each of which creates one,
-        as for ``gymnasium.vector``. A ready-made environment is not closed, and works only with one worker and without
-        evaluations; otherwise pass a function.
+      env: the name of a native environment, such as ``"catch/0"``, or of any other that Gymnasium has, such as
+        ``"LunarLander-v3"``; an environment with Gymnasium's or dm_env's interface; a vector of Gymnasium environments;
+        a PettingZoo parallel environment (its agents must have the same spaces, and share the policy); a class of one of
+        these, which is called without arguments, or with ``seed=`` if it has that parameter; a function that takes a
+        seed and returns one of these; or a list of functions without arguments, each of which creates one, as for
+        ``gymnasium.vector``. A ready-made environment is not closed, and works only with one worker and without
+        evaluations; otherwise pass a name or a function.
       steps: the number of environment steps of all actors together. The run ends with the rollout that reaches this
         number. Not available with ``data``.
       on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed

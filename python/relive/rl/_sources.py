@@ -11,11 +11,12 @@ import numpy as np
 from relive.rl import _faults
 from relive.rl._bridge import Bridge, Part, Single
 from relive.rl._parallel import Parallel, is_parallel
+from relive.rl._registered import registered
 from relive.rl._vectors import Vector, is_vector
 from relive.rl.gymnasium_adapters import adapted
 
 _KINDS = (
-    "the name of a native one, such as 'catch/0', an environment of Gymnasium or a vector of them, one with dm_env's interface, a parallel environment of "
+    "the name of a native one or of one that Gymnasium has, an environment of Gymnasium or a vector of them, one with dm_env's interface, a parallel environment of "
     "PettingZoo, a class of one of these, a function from a seed to one, or a list of functions that each create one"
 )
 
@@ -111,18 +112,30 @@ class Source:
 
 
 def source_of(environment: Any, *, acts_here: bool = True) -> str | Source:
-    """Converts the value that a user passed as an environment to a name or a source of environments; see
-    :class:`Source`.
+    """Converts the value that a user passed as an environment to the name of a native environment or a source of
+    environments; see :class:`Source`.
 
     Raises:
       TypeError: the value is not an environment.
+      ValueError: no environment has this name.
+    """
+    resolved = _resolved(environment)
+    return resolved if isinstance(resolved, str) else Source(resolved, acts_here=acts_here)
+
+
+def _resolved(environment: Any) -> Any:
+    """Replaces the name of an environment that is not native by a function that creates it.
+
+    Raises:
+      TypeError: the value is not an environment.
+      ValueError: no environment has this name.
     """
     if isinstance(environment, str):
-        return environment
+        return registered(environment) or environment
     is_list = isinstance(environment, (list, tuple)) and environment and all(callable(make) and not is_environment(make) for make in environment)
     if not is_list and not is_environment(environment) and not callable(environment):
         raise TypeError(f"{environment!r} is not an environment; give {_KINDS}")
-    return Source(environment, acts_here=acts_here)
+    return environment
 
 
 def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
@@ -154,8 +167,10 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
 
     Raises:
       TypeError: the result is not an environment.
+      ValueError: no environment has this name.
     """
-    if not isinstance(source_of(environment), str) and not is_environment(environment):
+    environment = _resolved(environment)
+    if not isinstance(environment, str) and not is_environment(environment):
         environment = environment[0]() if isinstance(environment, (list, tuple)) else _called(environment, seed)
     return _with_dm_env_interface(environment, seed)
 

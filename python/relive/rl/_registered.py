@@ -1,0 +1,48 @@
+"""Environments of Gymnasium, by their identifiers."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from relive import _native
+
+
+class Registered:
+    """A function that creates the environment that Gymnasium has under an identifier."""
+
+    def __init__(self, identifier: str) -> None:
+        self._identifier = identifier
+
+    def __call__(self) -> Any:
+        import gymnasium
+
+        return gymnasium.make(self._identifier)
+
+
+def registered(name: str) -> Registered | None:
+    """Returns the function that creates Gymnasium's environment with this name, or ``None`` if there is a native
+    environment with this name.
+
+    Raises:
+      ValueError: no environment has this name.
+    """
+    try:
+        _native.NativeEnvironment(name, 0)
+    except ValueError as error:
+        unknown = error
+    else:
+        return None
+    try:
+        import gymnasium
+    except ImportError:
+        raise unknown from None
+    # As in ``gymnasium.make``, a module that registers the environment may come first: ``module:identifier``.
+    module, _, identifier = name.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        gymnasium.spec(identifier)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise ValueError(f"{unknown}; Gymnasium does not have this environment either: {error}") from error
+    return Registered(name)
