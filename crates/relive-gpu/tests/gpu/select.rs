@@ -1,4 +1,4 @@
-//! Selection: distributions, ranks, and defects of earlier systems that must not recur (numbered as in `gear.md`, §13).
+//! Selection: distributions, ranks, and defects of earlier systems that must not recur (listed in `docs/gpu.md`).
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
