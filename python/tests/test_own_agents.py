@@ -176,6 +176,11 @@ def test_policies_get_the_weights_in_their_structure_and_share_them() -> None:
     assert np.array_equal(acting[-1].loaded["sum"], learner.sum)
 
 
+def test_each_actor_needs_an_environment() -> None:
+    with pytest.raises(ValueError, match="actors is 3, but Agent.experience has 2 environments"):
+        rl.run(Agent(rl.Rollouts(steps=5, environments=2)), "catch/0", steps=100, actors=3)
+
+
 @pytest.mark.parametrize("actors", [1, 2, 3])
 def test_an_on_policy_run_does_not_depend_on_the_number_of_actors(actors: int) -> None:
     runs = []

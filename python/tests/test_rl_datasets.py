@@ -87,6 +87,21 @@ def test_arrays_files_and_minari_data_sets_are_learned_from(tmp_path: pathlib.Pa
     assert stays(learned(str(tmp_path / "saved.npz")))
 
 
+def test_a_failed_save_keeps_the_existing_file(tmp_path: pathlib.Path) -> None:
+    data, path = transitions(), tmp_path / "saved.npz"
+    rl.save_dataset(path, data)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="rewards"):
+        rl.save_dataset(path, {name: rows for name, rows in data.items() if name != "rewards"})
+    assert path.read_bytes() == before
+    rl.save_dataset(path, path)
+    np.testing.assert_array_equal(rl.arrays_of(path)["rewards"], data["rewards"])
+    for name in ("saved.hdf5", "saved.parquet", "saved"):
+        with pytest.raises(ValueError, match=f"{name} must end with .npz"):
+            rl.save_dataset(tmp_path / name, data)
+    assert [file.name for file in tmp_path.iterdir()] == ["saved.npz"]
+
+
 def test_unfinished_episodes_are_truncated_and_nests_have_paths() -> None:
     seen = {"camera": np.zeros((4, 2), np.uint8), "arm": (np.arange(4.0), np.arange(4.0))}
     episode = Episode(seen, np.zeros(3), np.ones(3), np.zeros(3, bool), np.zeros(3, bool))

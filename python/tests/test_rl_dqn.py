@@ -264,3 +264,12 @@ def test_files_that_are_not_policies_are_refused(tmp_path: pathlib.Path) -> None
         policy((np.zeros(3), np.zeros(3)))
     with pytest.raises(TypeError, match=r"^observation: expected float32 \(10, 5\), got complex128"):
         policy(np.zeros((10, 5), np.complex128))
+
+
+def test_policies_compare_the_keys_of_mappings() -> None:
+    policy = rl.DQN(batch_size=4, min_replay_size=8).train(Line, steps=40).policy
+    place = (np.zeros(1),)
+    assert policy({"steps": 1, "place": place}) == policy({"place": place, "steps": 1}) == policy((place, 1))
+    for use in (policy, policy.values):
+        with pytest.raises(ValueError, match=r"trained with the parts \['place/0', 'steps'\], but this one has \['place/0', 'stepz'\]"):
+            use({"stepz": 1, "place": place})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import doctest
 import pathlib
 import random
@@ -11,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
+from dm_env import specs
+from gymnasium import spaces
 from relive import rl
 from relive.rl import _state
 from relive.rl import torch as rlt
@@ -62,9 +65,9 @@ VALUES = [
     torch.tensor([True, False]), torch.ones(2, 3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.complex64).conj(),
     nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2), requires_grad=False), torch.ones(2, requires_grad=True),
     [torch.ones(2), 1], (torch.ones(2), 1.0, None), [], (), {}, {"a": torch.ones(2), 3: [None]}, [[(np.ones(1),)]],
-    collections.deque([(torch.ones(2), 1.0)], maxlen=5), collections.deque([1]),
+    collections.deque([(torch.ones(2), 1.0)], maxlen=5), collections.deque([1]), {1, "a"}, set(),
 ]  # fmt: skip
-FRESH = [None, 7, torch.zeros(4), np.zeros(4), [], (), {}, collections.deque()]
+FRESH = [None, 7, torch.zeros(4), np.zeros(4), [], (), {}, collections.deque(), {7}]
 
 
 @pytest.mark.parametrize("fresh", FRESH, ids=repr)
@@ -105,7 +108,7 @@ def test_functions_are_neither_saved_nor_replaced() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: np.random.default_rng(1), lambda: np.random.Generator(np.random.MT19937(1)),
-                                  lambda: torch.Generator().manual_seed(1), lambda: random.Random(1)])
+                                  lambda: torch.Generator().manual_seed(1), lambda: random.Random(1), lambda: np.random.RandomState(1)])
 @pytest.mark.parametrize("exists", [True, False])
 def test_generators_continue(make: Any, exists: bool) -> None:
     def draw(generator: Any) -> float:
@@ -115,6 +118,40 @@ def test_generators_continue(make: Any, exists: bool) -> None:
     draw(generator)
     found = restored({"a": generator}, {"a": make()} if exists else None)["a"]
     assert type(found) is type(generator) and [draw(found) for _ in range(3)] == [draw(generator) for _ in range(3)]
+
+
+class Running:
+    """Statistics that cannot be saved."""
+
+    def __init__(self) -> None:
+        self.mean = np.zeros(2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    low: Any = dataclasses.field(default_factory=lambda: np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("value", "is_told"),
+    [
+        (Running(), True), ([Running()], True), ({"a": {Running()}}, True),
+        (Settings(), False), (spaces.Box(-1.0, 1.0, (2,)), False), (np.random.rand, False), (Running, False),
+        (specs.BoundedArray((2,), np.float32, -1.0, 1.0), False),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_changing_objects_that_are_not_saved_are_told_once(value: Any, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    class Fresh(Grown):
+        """A class that has not been told about."""
+
+    learner = Fresh()
+    learner.value = value
+    with caplog.at_level("WARNING", "relive"):
+        assert "value" not in learner.state()["attributes"]
+        learner.state()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == is_told and all("Fresh.value has parts that cannot be saved" in text for text in told)
 
 
 def test_objects_keep_arrays_and_tensors_apart() -> None:

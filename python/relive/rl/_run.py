@@ -307,7 +307,11 @@ def _for_extension(
         native, environments = agent._for_extension(actors)
         return native, int(environments)
     bridge = AgentBridge(agent, is_saved=is_saved, source=source, torch_threads=torch_threads)
-    return bridge, max(bridge.experience["environments"], actors, 1)
+    environments = max(bridge.experience["environments"], 1)
+    if actors > environments > 1:
+        raise ValueError(f"actors is {actors}, but {type(agent).__name__}.experience has {environments} environments, which the actors "
+                         "share; set environments= to at least the number of actors")
+    return bridge, max(environments, actors)
 
 
 def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:

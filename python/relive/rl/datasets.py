@@ -89,13 +89,25 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
       path: the file.
       data: as in :func:`arrays_of`.
 
+    An existing file is replaced only by a complete new one.
+
     Raises:
-      TypeError, ValueError, ImportError: the same as for :func:`arrays_of`.
+      TypeError, ImportError: the same as for :func:`arrays_of`.
+      ValueError: the same as for :func:`arrays_of`, or the name does not end with ``.npz``.
       OSError: the file cannot be written.
     """
-    with open(path, "wb") as file:
-        # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
-        np.savez(file, **arrays_of(data))  # type: ignore[arg-type]
+    path = pathlib.Path(path)
+    if path.suffix != ".npz":
+        raise ValueError(f"{path} must end with .npz, because data sets are written as numpy's savez")
+    arrays = arrays_of(data)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with open(partial, "wb") as file:
+            # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
+            np.savez(file, **arrays)  # type: ignore[arg-type]
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, final
 
 import numpy as np
@@ -31,12 +32,14 @@ class Policy:
         """Returns the action, or the first of several equally good actions.
 
         Args:
-          observation: as in training: arrays with the same shapes, in any structure with the same order of leaves.
+          observation: as in training: arrays with the same shapes. The keys of a mapping must be those of the
+            environment's observations; other structures need only have the same order of leaves.
 
         Raises:
-          ValueError: different shapes, or a different number of leaves.
+          ValueError: different shapes, different keys, or a different number of leaves.
           TypeError: the values have the wrong type.
         """
+        self._expect_keys(observation)
         action = self._native.act(observation)
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
         return int(action) if is_number else action
@@ -56,6 +59,7 @@ class Policy:
           ValueError: the agent has no action values; otherwise as :meth:`__call__`.
           TypeError: as :meth:`__call__`.
         """
+        self._expect_keys(observation)
         shapes = [tuple(shape) for _, _, shape in self._native.observations()]
         leaves = nest.flatten(observation)
         if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
@@ -67,6 +71,15 @@ class Policy:
         one = [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(count)]
         values = [self._native.values(each) for each in one]
         return np.stack(values) if values else np.zeros((0, self.num_actions or 0), np.float32)
+
+    def _expect_keys(self, observation: Any) -> None:
+        """Checks that a mapping has the parts that the policy was trained with."""
+        if not isinstance(observation, Mapping):
+            return
+        expected = [path for path, _, _ in self._native.observations()]
+        got = [nest.path_text(path) for path, _ in nest.flatten_with_path(observation)]
+        if got != expected:
+            raise ValueError(f"observation: the policy was trained with the parts {expected}, but this one has {got}")
 
     @property
     def agent(self) -> str:

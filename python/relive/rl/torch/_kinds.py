@@ -4,6 +4,7 @@ tuples as they are, and all others as records, which are dicts with a ``kind``."
 from __future__ import annotations
 
 import collections
+import dataclasses
 import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ UNSAVED = object()
 
 _KEYS = (bool, int, float, str, np.generic)
 
+_GENERATORS = (np.random.Generator, np.random.RandomState, torch.Generator, random.Random)
+
 
 def has_state_dict(value: Any) -> bool:
     """Returns whether an object, such as a module or an optimizer, saves and loads its own state."""
@@ -28,9 +31,22 @@ def has_state(value: Any) -> bool:
     """Returns whether a collection contains something that changes and can be saved."""
     if isinstance(value, Mapping):
         return any(has_state(part) for part in value.values())
-    if isinstance(value, (list, tuple, collections.deque)):
+    if isinstance(value, (list, tuple, set, collections.deque)):
         return any(has_state(part) for part in value)
-    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, np.random.Generator, torch.Generator, random.Random))
+    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, *_GENERATORS)) or _is_changing(value)
+
+
+def _is_changing(value: Any) -> bool:
+    """Returns whether an object of another class probably contains something that changes, such as running statistics.
+    Frozen data classes, such as settings, do not change, nor do specs and spaces, which have a data type and a shape."""
+    is_spec = hasattr(value, "dtype") and hasattr(value, "shape")
+    if isinstance(value, type) or callable(value) or not hasattr(value, "__dict__") or is_spec or _is_frozen(value):
+        return False
+    return any(isinstance(part, (np.ndarray, torch.Tensor, *_GENERATORS)) or has_state_dict(part) for part in vars(value).values())
+
+
+def _is_frozen(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and bool(getattr(type(value), "__dataclass_params__").frozen)
 
 
 def saved(value: Any) -> Any:
@@ -50,7 +66,7 @@ def saved(value: Any) -> Any:
         items = {key: saved(part) for key, part in value.items()}
         is_saved = all(isinstance(key, _KEYS) and part is not UNSAVED for key, part in items.items())
         return _record("dict", items=items) if is_saved else UNSAVED
-    if isinstance(value, (list, tuple, collections.deque)):
+    if isinstance(value, (list, tuple, set, collections.deque)):
         return _saved_parts(value)
     return _saved_generator(value)
 
@@ -94,12 +110,16 @@ def _saved_parts(value: Any) -> Any:
         return UNSAVED
     if isinstance(value, collections.deque):
         return _record("deque", parts=parts, maxlen=value.maxlen)
+    if isinstance(value, set):
+        return _record("set", parts=parts) if all(isinstance(part, _KEYS) for part in value) else UNSAVED
     return tuple(parts) if isinstance(value, tuple) else parts
 
 
 def _saved_generator(value: Any) -> Any:
     if isinstance(value, np.random.Generator):
         return _record("numpy_generator", state=value.bit_generator.state)
+    if isinstance(value, np.random.RandomState):
+        return _record("numpy_random_state", state=value.get_state(legacy=False))
     if isinstance(value, torch.Generator):
         return _record("torch_generator", state=value.get_state().numpy(), device=str(value.device))
     if isinstance(value, random.Random):
@@ -153,6 +173,15 @@ def _restored_deque(own: Any, form: Mapping[str, Any], name: str) -> Any:
     return own
 
 
+def _restored_set(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    parts = set(_restored_parts(None, form["parts"], name))
+    if not isinstance(own, set):
+        return parts
+    own.clear()
+    own.update(parts)
+    return own
+
+
 def _restored_dict(own: Any, form: Mapping[str, Any], name: str) -> Any:
     before = own if isinstance(own, dict) else {}
     parts = {key: restored(before.get(key), part, f"{name}[{key!r}]") for key, part in form["items"].items()}
@@ -181,6 +210,12 @@ def _restored_numpy_generator(own: Any, form: Mapping[str, Any], name: str) -> A
     return own
 
 
+def _restored_numpy_random_state(own: Any, form: Mapping[str, Any], name: str) -> Any:
+    generator = own if isinstance(own, np.random.RandomState) else np.random.RandomState()
+    generator.set_state(form["state"])
+    return generator
+
+
 def _restored_torch_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:
     device = torch.device(form["device"])
     generator = own if isinstance(own, torch.Generator) else torch.Generator(existing(device))
@@ -200,8 +235,10 @@ _OF_KIND: dict[str, Callable[[Any, Mapping[str, Any], str], Any]] = {
     "deque": _restored_deque,
     "dict": _restored_dict,
     "numpy_generator": _restored_numpy_generator,
+    "numpy_random_state": _restored_numpy_random_state,
     "python_generator": _restored_python_generator,
     "scalar": _restored_scalar,
+    "set": _restored_set,
     "state_dict": _restored_state_dict,
     "tensor": _restored_tensor,
     "torch_generator": _restored_torch_generator,
