@@ -135,3 +135,10 @@ def test_invalid_recording_folders_are_refused(tmp_path: pathlib.Path) -> None:
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(DataLossError):
         recorded.load(tmp_path / "data")
+
+
+def test_recordings_of_gymnasium_are_learned_from_in_the_native_environment(tmp_path: pathlib.Path) -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    recorded.save(tmp_path / "recorded", [recorded.play(gymnasium.make("CartPole-v1"), lambda _: 1)])
+    result = rl.BC().train("CartPole-v1", data=tmp_path / "recorded", learner_steps=10)
+    assert result.learner_steps == 10

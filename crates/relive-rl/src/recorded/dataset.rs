@@ -6,12 +6,10 @@ use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep};
 use relive_tensor::{DType, Nest};
 
 use super::RecordedEpisode;
+use super::convert::{of_type, write};
 use super::npz::{Array, Npz};
 use crate::Result;
 use crate::acting::is_learnable;
-
-/// How far an action may exceed its bounds, as a share of its range, to allow for rounding. Such an action is clipped.
-const ROUNDING: f64 = 0.01;
 
 /// The arrays of a file, with one row per transition.
 struct Arrays {
@@ -230,34 +228,4 @@ fn required(npz: &mut Npz, name: &str) -> Result<Array> {
         let names: Vec<&str> = npz.names().collect();
         npz.refused(name, format!("it is missing; the file has {}", names.join(", ")))
     })
-}
-
-/// Returns the bounds of a leaf's element type.
-fn of_type(spec: &ArraySpec, _: usize) -> (f64, f64) {
-    match spec.dtype {
-        DType::Bool => (0.0, 1.0),
-        DType::UInt8 => (0.0, 255.0),
-        DType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-        _ => (f64::NEG_INFINITY, f64::INFINITY),
-    }
-}
-
-/// Writes a number as the leaf's type.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within the bounds of the leaf")]
-fn write(spec: &ArraySpec, (low, high): (f64, f64), value: f64, element: &mut [u8]) -> Result<(), String> {
-    let is_float = matches!(spec.dtype, DType::Float32 | DType::Float64);
-    let slack = if is_float { ROUNDING * (high - low) } else { 0.0 };
-    if value < low - slack || value > high + slack || (!is_float && value.fract() != 0.0) {
-        return Err(format!("the environment has {spec}"));
-    }
-    let value = value.clamp(low, high);
-    match spec.dtype {
-        DType::Float32 => element.copy_from_slice(&(value as f32).to_le_bytes()),
-        DType::Float64 => element.copy_from_slice(&value.to_le_bytes()),
-        DType::Int32 => element.copy_from_slice(&(value as i32).to_le_bytes()),
-        DType::Int64 => element.copy_from_slice(&(value as i64).to_le_bytes()),
-        DType::UInt8 | DType::Bool => element.copy_from_slice(&[value as u8]),
-        _ => return Err(format!("{spec} is not supported in such files")),
-    }
-    Ok(())
 }

@@ -4,6 +4,7 @@
 //! in the format of an [`EpisodeAdder`](crate::adders::EpisodeAdder). Python programs create such a checkpoint with
 //! their own server. External data sets can also be read from files in D4RL's layout, which `dataset.rs` describes.
 
+mod convert;
 mod dataset;
 mod digest;
 mod episode;

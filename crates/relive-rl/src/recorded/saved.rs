@@ -8,9 +8,9 @@ use relive_client::blocking::Client;
 use relive_engine::Engine;
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec, TimeStep, View};
 use relive_table::{CheckpointProgress, SelectorKind, TableConfig};
-use relive_tensor::{Tensor, Trajectory};
+use relive_tensor::{Nest, Tensor, Trajectory};
 
-use super::{RecordedEpisode, dataset};
+use super::{RecordedEpisode, convert, dataset};
 use crate::acting::FiniteCheck;
 use crate::adders::{EpisodeAdder, step_spec};
 use crate::{Result, RlError};
@@ -118,11 +118,11 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     let mut of_actions = Buffer::for_nest(&spec.actions, steps).map_err(|error| text(&error))?;
     let mut of_observations =
         Buffer::for_nest(&spec.observations, steps + 1).map_err(|error| text(&error))?;
-    for (leaf, of_leaf) in spec.actions.leaves().enumerate() {
-        fill(&columns[leaf], of_leaf, &mut of_actions, leaf)?;
+    for (index, leaf) in Leaf::all("actions", &spec.actions, ArraySpec::bounds).iter().enumerate() {
+        fill(&columns[index], leaf, &mut of_actions, index)?;
     }
-    for (leaf, of_leaf) in spec.observations.leaves().enumerate() {
-        fill(&columns[actions + 1 + leaf], of_leaf, &mut of_observations, leaf)?;
+    for (index, leaf) in Leaf::all("observations", &spec.observations, convert::of_type).iter().enumerate() {
+        fill(&columns[actions + 1 + index], leaf, &mut of_observations, index)?;
     }
     let answer = |step: usize| {
         let (reward, discount) = (f64::from(rewards[step]), f64::from(discounts[step]));
@@ -135,17 +135,54 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     Ok(RecordedEpisode { observations: of_observations, actions: of_actions, answers })
 }
 
-/// Copies the first rows of a column into a leaf of the buffer.
-fn fill(column: &Tensor, spec: &ArraySpec, buffer: &mut Buffer, leaf: usize) -> Decoded<()> {
+/// Copies the first rows of a column into a leaf of the buffer, converted to the leaf's type.
+fn fill(column: &Tensor, place: &Leaf<'_>, buffer: &mut Buffer, leaf: usize) -> Decoded<()> {
+    let Leaf { name, spec, bounds } = place;
     let dims = column.shape().dims();
-    if column.dtype() != spec.dtype || dims.get(1..) != Some(spec.shape.dims()) {
+    let refused = || {
         let got = format!("{} of {dims:?} for all steps", column.dtype().numpy_name());
-        return Err(format!("it has {got} where the environment has {spec} for each"));
+        format!("its {name} are {got}, but the environment has {spec} for each step")
+    };
+    if dims.get(1..) != Some(spec.shape.dims()) {
+        return Err(refused());
     }
-    let place = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
-    let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
-    let first = bytes.get(..place.len());
-    let first = first.ok_or("its columns have different numbers of rows")?;
-    place.copy_from_slice(first);
+    let short = || format!("its {name} have fewer rows than its other columns");
+    let out = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
+    if column.dtype() == spec.dtype {
+        let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
+        out.copy_from_slice(bytes.get(..out.len()).ok_or_else(short)?);
+        return Ok(());
+    }
+    let numbers = convert::numbers(column).map_err(|error| error.to_string())?.ok_or_else(refused)?;
+    let (size, width) = (spec.dtype.size_bytes().unwrap_or(1), spec.num_elements().unwrap_or(1).max(1));
+    let numbers = numbers.get(..out.len() / size).ok_or_else(short)?;
+    for (index, (element, &value)) in out.chunks_exact_mut(size).zip(numbers).enumerate() {
+        convert::write(spec, bounds(spec, index % width), value, element).map_err(|reason| {
+            format!("step {}: one of its {name} is {value}, but {reason}", index / width)
+        })?;
+    }
     Ok(())
+}
+
+/// A leaf of an environment's nest, for which a column is read.
+struct Leaf<'a> {
+    /// Observations or actions, with the path of the leaf, for messages.
+    name: String,
+    spec: &'a ArraySpec,
+    bounds: fn(&ArraySpec, usize) -> (f64, f64),
+}
+
+impl<'a> Leaf<'a> {
+    fn all(
+        name: &str,
+        nest: &'a Nest<ArraySpec>,
+        bounds: fn(&ArraySpec, usize) -> (f64, f64),
+    ) -> Vec<Leaf<'a>> {
+        let leaf = |(path, spec): (relive_tensor::Path, &'a ArraySpec)| {
+            let path = path.to_string();
+            let name = if path.is_empty() { name.to_owned() } else { format!("{name} at `{path}`") };
+            Leaf { name, spec, bounds }
+        };
+        nest.flatten_with_paths().into_iter().map(leaf).collect()
+    }
 }

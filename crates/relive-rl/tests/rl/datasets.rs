@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use flate2::Crc;
-use relive_env::{EnvironmentSpec, StepType};
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec, StepType, TimeStep};
 use relive_rl::RlError;
 use relive_rl::recorded::{self, RecordedEpisode};
+use relive_tensor::{DType, Nest};
 
 fn spec(environment: &str) -> EnvironmentSpec {
     relive_env::make(environment, 1).unwrap().spec().clone()
@@ -217,7 +218,7 @@ fn unusable_recordings_are_reported_once() {
         (
             "whole",
             &of_another,
-            "episode 0: it has float32 of [201, 1] for all steps where the environment has",
+            "episode 0: its actions are float32 of [201, 1] for all steps, but the environment has",
         ),
     ] {
         let error = recorded::load(&there(name), spec).unwrap_err();
@@ -226,4 +227,37 @@ fn unusable_recordings_are_reported_once() {
         assert!(error.starts_with(&format!("{place}: ")) && error.contains(expected), "{error}");
         assert_eq!(error.matches(&place).count(), 1, "{error}");
     }
+}
+
+/// Returns an episode of CartPole with the types of Python's numbers, which differ from those of the environment.
+fn with_python_types(last_action: i64) -> (EnvironmentSpec, RecordedEpisode) {
+    let observation = ArraySpec::new("observation", DType::Float64, [4]);
+    let wide = EnvironmentSpec {
+        observations: Nest::Leaf(observation),
+        actions: Nest::Leaf(ArraySpec::new("action", DType::Int64, [])),
+        ..spec("CartPole-v1")
+    };
+    let mut observations = Buffer::for_nest(&wide.observations, 3).unwrap();
+    observations.row_mut(2).leaf_mut::<f64>(0).unwrap()[0] = 0.5;
+    let mut actions = Buffer::for_nest(&wide.actions, 2).unwrap();
+    actions.row_mut(1).leaf_mut::<i64>(0).unwrap()[0] = last_action;
+    let answers = vec![TimeStep::transition(1.0), TimeStep::termination(1.0)];
+    (wide, RecordedEpisode { observations, actions, answers })
+}
+
+#[test]
+fn recorded_numbers_are_converted_to_the_types_of_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("recorded");
+    let (wide, episode) = with_python_types(1);
+    recorded::save(&place, &wide, &[episode]).unwrap();
+    let loaded = recorded::load(&place, &spec("CartPole-v1")).unwrap();
+    let (actions, seen, answers) = contents(&loaded[0]);
+    assert_eq!((actions, seen), (vec![0, 1], vec![0.0, 0.0, 0.5]));
+    assert_eq!(answers.last(), Some(&(StepType::Last, 1.0, 0.0)));
+
+    let (wide, episode) = with_python_types(2);
+    recorded::save(&place, &wide, &[episode]).unwrap();
+    let error = recorded::load(&place, &spec("CartPole-v1")).unwrap_err().to_string();
+    assert!(error.contains("episode 0: step 1: one of its actions is 2, but the environment has"), "{error}");
 }
