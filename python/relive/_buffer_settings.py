@@ -8,7 +8,9 @@ import os
 import zlib
 from typing import Any
 
+from relive._numbers import number, whole
 from relive.errors import DataLossError
+from relive.tables import _MAX_TABLE_SIZE
 
 _FILE = "replay_buffer.json"
 
@@ -18,9 +20,10 @@ class BufferSettings:
     """The settings of a buffer; see :class:`relive.ReplayBuffer` for their meaning.
 
     Raises:
-      ValueError: a ``batch_size`` or ``n_step`` below 1, an ``n_step`` above 1 without a ``discount``, a ``discount``
-        that is not from 0 to 1, or a negative ``prioritized``.
-      TypeError: ``prioritized`` is a bool.
+      ValueError: a ``capacity``, ``batch_size`` or ``n_step`` below 1, a ``capacity`` that is too large, an ``n_step``
+        above 1 without a ``discount``, a ``discount`` that is not from 0 to 1, or a ``prioritized`` that is negative or
+        not finite.
+      TypeError: one of these settings is not a number, or not a whole number.
     """
 
     capacity: int
@@ -31,18 +34,26 @@ class BufferSettings:
     table: str
 
     def __post_init__(self) -> None:
+        self._convert()
+        if not 1 <= self.capacity <= _MAX_TABLE_SIZE:
+            raise ValueError(f"capacity must be from 1 to {_MAX_TABLE_SIZE}, got {self.capacity}")
         if self.batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {self.batch_size}")
-        if isinstance(self.prioritized, bool):
-            raise TypeError(f"prioritized is {self.prioritized}, but it must be the exponent of the priorities, such as 0.6, or None")
-        if self.prioritized is not None and not self.prioritized >= 0:
-            raise ValueError(f"prioritized must be at least 0, got {self.prioritized}")
         if self.n_step < 1:
             raise ValueError(f"n_step must be at least 1, got {self.n_step}")
         if self.discount is None and self.n_step > 1:
             raise ValueError(f"n_step={self.n_step} requires a discount, such as discount=0.99")
         if self.discount is not None and not 0 <= self.discount <= 1:
             raise ValueError(f"discount must be from 0 to 1, got {self.discount}")
+
+    def _convert(self) -> None:
+        """Replaces numbers of other types, such as numpy's, by Python's."""
+        for name in ("capacity", "batch_size", "n_step"):
+            object.__setattr__(self, name, whole(name, getattr(self, name)))
+        if self.prioritized is not None:
+            object.__setattr__(self, "prioritized", number("prioritized", self.prioritized, least=0))
+        if self.discount is not None:
+            object.__setattr__(self, "discount", number("discount", self.discount))
 
     def save(self, folder: str, **changing: float) -> None:
         """Writes the settings to ``folder``, together with the numbers that change while the buffer is in use."""

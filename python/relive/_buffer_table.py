@@ -240,6 +240,10 @@ class BufferTable:
             self._iterators[batch_size] = iterator
         try:
             return next(iterator)
+        except StopIteration:
+            # Iterators end only if they are closed, in this case by another thread.
+            self.expect_open()
+            raise
         except FailedPreconditionError:
             self._expect_own_process()
             raise

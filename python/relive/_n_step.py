@@ -59,8 +59,8 @@ class NStep:
 
         Raises:
           ValueError: a column is missing or unexpected, has a different data type or shape than before, or the number
-            of environments changed; or windows of several steps have no column for the observation after them. Nothing
-            is stored in this case.
+            of environments changed; the end of an episode is neither a bool nor 0 or 1; or windows of several steps
+            have no column for the observation after them. Nothing is stored in this case.
           TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
         _check(step)
@@ -181,8 +181,19 @@ def _check(step: Mapping[str, Any]) -> None:
     if "discount" in step:
         raise ValueError("the buffer creates the column discount; omit it from the steps, or from the buffer's arguments")
     for name in ("reward", _TERMINATED, _TRUNCATED, _DONE):
-        if name in step and (dtype := np.asarray(step[name]).dtype).kind not in "biuf":
-            raise TypeError(f"column {name!r} must contain numbers, but its data type is {dtype}")
+        if name not in step:
+            continue
+        values = np.asarray(step[name])
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"column {name!r} must contain numbers, but its data type is {values.dtype}")
+        if name != "reward" and values.dtype.kind != "b":
+            _expect_flags(name, values)
+
+
+def _expect_flags(name: str, values: npt.NDArray[Any]) -> None:
+    """Raises ``ValueError`` for numbers other than 0 and 1, which numpy would convert to ``True``."""
+    if not (is_flag := (values == 0) | (values == 1)).all():
+        raise ValueError(f"column {name!r} must contain bools, or the numbers 0 and 1, but it contains {values[~is_flag][0].item()}")
 
 
 def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
+from relive._numbers import whole
 from relive._structures import Structure, packed
 from relive.replay_sample import SampleInfo
 
@@ -79,7 +80,7 @@ class BatchIterator:
             ("num_workers", num_workers, 1),
             ("max_batches", max_batches, 1),
         ):
-            if value is not None and value < least:
+            if value is not None and whole(name, value) < least:
                 raise ValueError(f"{name} must be at least {least}, got {value}")
         self._table = table
         self._structure: Structure | None = None

@@ -17,6 +17,7 @@ from relive._buffer_settings import BufferSettings, load
 from relive._buffer_table import BufferTable
 from relive._frameworks import as_floats, converted
 from relive._n_step import NStep
+from relive._numbers import number
 from relive.security import ServerTls
 from relive.server import Server
 from relive.tables import Table
@@ -47,7 +48,7 @@ class ReplayBuffer:
       batch_size: the number of transitions in a batch, unless :meth:`sample` is called with another number.
       prioritized: the exponent α of prioritized replay (Schaul et al., 2016): transitions are sampled in proportion to
         priority^α, and new transitions get the highest priority so far. ``None``: uniform sampling.
-      beta: the exponent β of the importance weights; the attribute may be changed at any time.
+      beta: the exponent β of the importance weights, at least 0; the attribute may be changed at any time.
       n_step: the number of steps that a transition covers. More than one step requires ``discount``.
       discount: γ. With it, steps must have a ``reward``, ``terminated`` or ``done``, and ``truncated`` if episodes are
         truncated. The buffer adds the column ``discount``: γ^m for a transition over m steps, or 0 where the episode
@@ -59,7 +60,7 @@ class ReplayBuffer:
 
     Raises:
       ValueError: a number that is out of range, or an ``n_step`` above 1 without a ``discount``.
-      TypeError: ``prioritized`` is a bool.
+      TypeError: an argument that is not a number, or not a whole number.
     """
 
     def __init__(
@@ -100,13 +101,14 @@ class ReplayBuffer:
     def add(self, step: Mapping[str, Any] | None = None, /, *, priority: float | None = None, **columns: Any) -> None:
         """Adds a step of a single environment, as a mapping or as keyword arguments.
 
-        ``priority`` replaces the default priority, the highest so far. With ``n_step`` above 1, it is the priority of
-        all transitions that this step completes; it has no effect if it completes none.
+        ``priority``, for prioritized buffers, replaces the default priority, the highest so far. With ``n_step`` above
+        1, it is the priority of all transitions that this step completes; it has no effect if it completes none.
 
         Raises:
           ValueError: a step with a different structure, data type or shape than the first step, a missing column, a
-            column that the buffer itself adds, or a priority that is negative, not finite, or too large for the
-            exponent.
+            column that the buffer itself adds, a priority that is negative, not finite, or too large for the exponent,
+            a priority for a buffer that is not prioritized, or, with ``discount``, an end of an episode that is
+            neither a bool nor 0 or 1.
           TypeError: a value that is not a tensor.
           ClosedError: the buffer is closed.
           FailedPreconditionError: the buffer was created before this process was forked.
@@ -183,8 +185,10 @@ class ReplayBuffer:
         return priorities
 
     def _expect_valid(self, priorities: float | npt.NDArray[np.float64]) -> None:
-        """Raises ``ValueError`` if a priority is invalid. The table would refuse it only after other changes, or after
-        the item was sent."""
+        """Raises ``ValueError`` if the buffer is not prioritized, or if a priority is invalid. The table would refuse it
+        only after other changes, or after the item was sent."""
+        if not self._is_prioritized:
+            raise ValueError("the buffer has no priorities; create it with, for example, prioritized=0.6")
         is_valid = (priorities >= 0) & (priorities <= self._limit)
         if not (is_valid if isinstance(is_valid, bool) else is_valid.all()):
             bad = np.asarray(priorities)[~np.asarray(is_valid)][0]
@@ -240,12 +244,24 @@ class ReplayBuffer:
           ValueError: different lengths, a priority that is negative, not finite, or too large for the exponent, or a
             buffer that is not prioritized. No priority changes in this case.
         """
-        if not self._is_prioritized:
-            raise ValueError("the buffer has no priorities; create it with, for example, prioritized=0.6")
         values = as_floats(priorities)
         self._expect_valid(values)
         self._table.update(keys, values)
         self._highest = max(self._highest, float(values.max(initial=0.0)))
+
+    @property
+    def beta(self) -> float:
+        """The exponent β of the importance weights.
+
+        Raises:
+          ValueError: it is set to a number that is negative or not finite.
+          TypeError: it is set to something that is not a number.
+        """
+        return self._beta
+
+    @beta.setter
+    def beta(self, beta: float) -> None:
+        self._beta = number("beta", beta, least=0)
 
     @property
     def capacity(self) -> int:
@@ -318,12 +334,12 @@ class ReplayBuffer:
         self._table.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**vars(self), "archive": self._table.archive()}
-        del state["_table"], state["_n_step"]
+        state = {**vars(self), "archive": self._table.archive(), "beta": self.beta}
+        del state["_table"], state["_n_step"], state["_beta"]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        archive = state.pop("archive")
+        archive, self.beta = state.pop("archive"), state.pop("beta")
         self.__dict__.update(state)
         self._build()
         if archive is not None:

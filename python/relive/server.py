@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from relive import _native
+from relive._numbers import whole
 from relive.checkpointers import Checkpointer, CheckpointerBase
 from relive.client import Client
 from relive.errors import FailedPreconditionError
@@ -251,7 +252,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _check_port(port: int | None) -> None:
-    if port is not None and not 0 <= port <= 65535:
+    if port is not None and not 0 <= whole("port", port) <= 65535:
         raise ValueError(f"port must be from 0 to 65535, got {port}")
 
 

@@ -24,6 +24,7 @@ from torchrl.data.replay_buffers.storages import Storage as AnyStorage
 import relive
 from relive import nest
 from relive._frameworks import as_column, as_floats
+from relive._numbers import number
 
 __all__ = ["Sampler", "Storage"]
 
@@ -165,12 +166,25 @@ class Sampler(PrioritizedSampler):
     by the largest weight in the buffer.
 
     Args:
-      beta: the exponent β of the weights; the attribute may be changed at any time.
+      beta: the exponent β of the weights, at least 0; the attribute may be changed at any time.
+
+    Raises:
+      ValueError: ``beta`` is negative or not finite.
+      TypeError: ``beta`` is not a number.
     """
 
     def __init__(self, beta: float = 0.4) -> None:
         # Skips the superclass's constructor, which builds a sum tree. torchrl passes priorities only to this class.
         self.beta, self.reduction = beta, "max"
+
+    @property
+    def beta(self) -> float:
+        """The exponent β of the weights."""
+        return self._beta
+
+    @beta.setter
+    def beta(self, beta: float) -> None:
+        self._beta = number("beta", beta, least=0)
 
     def sample(self, storage: Any, batch_size: int) -> tuple[torch.Tensor, dict[str, Any]]:
         """Returns the keys and the weights of transitions.
@@ -211,7 +225,7 @@ class Sampler(PrioritizedSampler):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Sets the exponent of the priorities."""
-        self.beta = float(state_dict["beta"])
+        self.beta = state_dict["beta"]
 
     def dumps(self, path: str | os.PathLike[str]) -> None:
         """Does nothing: the storage saves the state."""

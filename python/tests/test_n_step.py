@@ -117,6 +117,26 @@ def test_flags_have_one_value_for_each_environment(flag: str) -> None:
     assert len(buffer) == 1
 
 
+@pytest.mark.parametrize("flag", ["terminated", "done", "truncated"])
+@pytest.mark.parametrize("value", [float("nan"), 0.5, 2, -1, np.int8(2)], ids=repr)
+def test_ends_of_episodes_are_bools_or_0_or_1(flag: str, value: Any) -> None:
+    buffer = ReplayBuffer(10, discount=0.9)
+    told = rf"column '{flag}' must contain bools, or the numbers 0 and 1, but it contains {value}$"
+    with pytest.raises(ValueError, match=told):
+        buffer.add({"reward": 1.0, "terminated": False, flag: value})
+    with pytest.raises(ValueError, match=told):
+        buffer.add_batch({"reward": np.ones(2), "terminated": np.zeros(2, bool), flag: np.array([1, value])})
+    assert len(buffer) == 0
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 1, 1.0, np.float32(1), np.array(1, np.int8)], ids=repr)
+def test_ends_of_episodes_may_be_numbers(value: Any) -> None:
+    for given, discount in ((value, 0.0), (value * 0, 0.5)):
+        buffer = ReplayBuffer(10, discount=0.5)
+        buffer.add(reward=1.0, terminated=given)
+        assert buffer.sample(1)["discount"].tolist() == [discount]
+
+
 def test_a_wrong_step_after_clear_leaves_an_n_step_buffer_as_it_was() -> None:
     buffer = ReplayBuffer(10, n_step=2, discount=0.5, batch_size=4)
 

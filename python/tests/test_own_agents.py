@@ -176,6 +176,13 @@ def test_policies_get_the_weights_in_their_structure_and_share_them() -> None:
     assert np.array_equal(acting[-1].loaded["sum"], learner.sum)
 
 
+def test_a_run_that_ends_before_the_learner_starts_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    for steps, is_told in ((20, True), (200, False)):
+        caplog.clear()
+        rl.DQN(batch_size=4, min_replay_size=50).train("catch/0", steps=steps)
+        assert any("before the learner's first step" in record.getMessage() for record in caplog.records) == is_told
+
+
 def test_each_actor_needs_an_environment() -> None:
     with pytest.raises(ValueError, match="actors is 3, but Agent.experience has 2 environments"):
         rl.run(Agent(rl.Rollouts(steps=5, environments=2)), "catch/0", steps=100, actors=3)
@@ -412,6 +419,13 @@ def test_minibatches_have_every_step_once() -> None:
     assert [len(part["a"]) for part in parts] == [4, 4, 2]
     assert sorted(np.concatenate([part["a"] for part in parts])) == list(range(10))
     assert all((part["b"][0] == 2 * part["a"]).all() for part in parts)
+    for size, rng, kind, told in (
+        (0, np.random.default_rng(0), ValueError, "size is 0, but it must be at least 1"),
+        (2.5, np.random.default_rng(0), TypeError, r"size is 2\.5, but it must be a whole number"),
+        (4, 7, TypeError, r"rng is 7, but it must be a random generator, such as numpy\.random\.default_rng\(0\)"),
+    ):
+        with pytest.raises(kind, match=told):
+            rl.minibatches(steps, size, rng)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("options", ["", ", on='threads', actors=2"])

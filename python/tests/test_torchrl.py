@@ -182,6 +182,18 @@ def test_misuse_is_reported(misuse: Any, kind: type[Exception], text: str) -> No
         misuse(one)
 
 
+@pytest.mark.parametrize(("beta", "kind"), [(float("nan"), ValueError), (float("inf"), ValueError), (-1.0, ValueError), ("0.4", TypeError)])
+def test_the_exponent_of_the_weights_is_checked(beta: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=f"^beta .*{beta}"):
+        Sampler(beta)
+    sampler = Sampler(0.5)
+    for misuse in (lambda: setattr(sampler, "beta", beta), lambda: sampler.load_state_dict({"beta": beta})):
+        with pytest.raises(kind, match="^beta "):
+            misuse()
+    sampler.beta = torch.tensor(0.75)  # type: ignore[assignment]
+    assert sampler.state_dict() == {"beta": 0.75} and pickle.loads(pickle.dumps(sampler)).beta == 0.75
+
+
 def test_the_same_seed_gives_the_same_batches() -> None:
     def actions() -> Any:
         one = buffer()

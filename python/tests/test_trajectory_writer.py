@@ -345,6 +345,12 @@ def test_invalid_sequences_and_windows_are_refused(connect: Connect) -> None:
         writer.create_items("table", [1.0, 2.0], [writer.history["x"][-1:]])
     with pytest.raises(ValueError, match="nowhere"):
         writer.create_window_items("nowhere", [1.0], [-1])
+    for bad in (np.array([-1.5]), [-1.0], [True], ["-1"], [2**70]):
+        with pytest.raises(TypeError, match=r"^ends are .*, but they must be whole numbers"):
+            writer.create_window_items("table", [1.0], bad)
+    for good in (np.array([-1], np.int8), [np.int64(-1)], (-1,), range(-1, 0)):
+        assert len(writer.create_window_items("table", [1.0], good)) == 1
+    assert len(writer.create_window_items("table", [], np.array([]))) == 0
 
 
 def test_frames_are_stored_once(connect: Connect) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
-import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from relive import _native
+from relive._numbers import count as count
+from relive._numbers import number as number
 
 S = TypeVar("S", bound="Settings")
 
@@ -51,32 +51,6 @@ class Settings:
 
     def _json(self) -> str:
         return json.dumps({self._rust_names.get(name, name): value for name, value in self._values().items()})
-
-
-def count(name: str, value: Any, least: int = 0) -> int:
-    """Returns a whole number. ``True`` is not accepted as 1."""
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        whole = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
-    if not least <= whole < 2**63:
-        raise ValueError(f"{name} is {whole}, but it must be at least {least}, and below 2**63")
-    return whole
-
-
-def number(name: str, value: Any) -> float:
-    """Returns a finite number. Strings are not accepted, even if they contain a number."""
-    try:
-        if isinstance(value, (bool, np.bool_, str, bytes)):
-            raise TypeError
-        found = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} is {value!r}, but it must be a number") from None
-    if not math.isfinite(found):
-        raise ValueError(f"{name} is {found}, but it must be a finite number")
-    return found
 
 
 def _flag(name: str, value: Any) -> bool:

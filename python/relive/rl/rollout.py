@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import nest
+from relive._numbers import count
 
 Floats = npt.NDArray[np.float32]
 
@@ -83,10 +84,21 @@ class Rollout:
 
 def minibatches(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any]:
     """Shuffles a nest of arrays, or of PyTorch tensors, along the first dimension, and yields it in parts of ``size``;
-    the last part may be smaller."""
+    the last part may be smaller.
+
+    Raises:
+      ValueError: ``size`` is below 1.
+      TypeError: ``size`` is not a whole number, or ``rng`` is not a random generator.
+    """
+    if not hasattr(rng, "permutation"):
+        raise TypeError(f"rng is {rng!r}, but it must be a random generator, such as numpy.random.default_rng(0)")
+    return _parts(steps, count("size", size, least=1), rng)
+
+
+def _parts(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any]:
     leaves = nest.flatten(steps)
-    count = len(leaves[0]) if leaves else 0
-    order = rng.permutation(count)
-    for begin in range(0, count, size):
+    length = len(leaves[0]) if leaves else 0
+    order = rng.permutation(length)
+    for begin in range(0, length, size):
         chosen = order[begin : begin + size]
         yield nest.map_structure(lambda leaf, chosen=chosen: leaf[chosen], steps)

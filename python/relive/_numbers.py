@@ -1,0 +1,42 @@
+"""Checks of arguments that are numbers."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+
+
+def whole(name: str, value: Any) -> int:
+    """Returns a whole number. ``True`` is not accepted as 1."""
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
+
+
+def count(name: str, value: Any, least: int = 0) -> int:
+    """Returns a whole number that is at least ``least``."""
+    found = whole(name, value)
+    if not least <= found < 2**63:
+        raise ValueError(f"{name} is {found}, but it must be at least {least}, and below 2**63")
+    return found
+
+
+def number(name: str, value: Any, least: float = -math.inf) -> float:
+    """Returns a finite number that is at least ``least``. Strings are not accepted, even if they contain a number."""
+    try:
+        if isinstance(value, (bool, np.bool_, str, bytes)):
+            raise TypeError
+        found = float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is {value!r}, but it must be a number") from None
+    if not math.isfinite(found):
+        raise ValueError(f"{name} is {found}, but it must be a finite number")
+    if found < least:
+        raise ValueError(f"{name} must be at least {least:g}, got {found}")
+    return found
