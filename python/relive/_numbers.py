@@ -35,6 +35,8 @@ def number(name: str, value: Any, least: float = -math.inf) -> float:
         found = float(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} is {value!r}, but it must be a number") from None
+    except OverflowError:
+        found = math.inf
     if not math.isfinite(found):
         raise ValueError(f"{name} is {found}, but it must be a finite number")
     if found < least:

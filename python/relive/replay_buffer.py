@@ -17,7 +17,7 @@ from relive._buffer_settings import BufferSettings, load
 from relive._buffer_table import BufferTable
 from relive._frameworks import as_floats, converted
 from relive._n_step import NStep
-from relive._numbers import number
+from relive._numbers import number, whole
 from relive.security import ServerTls
 from relive.server import Server
 from relive.tables import Table
@@ -215,7 +215,7 @@ class ReplayBuffer:
             for numpy.
           ClosedError: the buffer is closed.
         """
-        size = self.batch_size if batch_size is None else batch_size
+        size = self.batch_size if batch_size is None else whole("batch_size", batch_size)
         batch = self._table.sample(size)
         if batch is None:
             return converted(self._sample_empty(size), to, device)

@@ -52,9 +52,10 @@ def test_worker_processes_import_the_module_in_the_name() -> None:
 def test_a_resumed_run_recognizes_its_environment(tmp_path: Any) -> None:
     folder = str(tmp_path / "run")
     agent().train(NAME, steps=60, checkpoint_dir=folder)
-    assert agent().train(NAME, steps=120, checkpoint_dir=folder).env_steps >= 120
+    assert agent().train(f"{__name__}:{NAME}", steps=120, checkpoint_dir=folder).env_steps >= 120
+    assert agent().train(gymnasium.make(NAME), steps=180, checkpoint_dir=folder).env_steps >= 180
     with pytest.raises(ValueError, match="Corridor"):
-        agent().train("catch/0", steps=200, checkpoint_dir=folder)
+        agent().train("catch/0", steps=240, checkpoint_dir=folder)
 
 
 def test_policies_are_evaluated_by_name() -> None:
@@ -74,10 +75,11 @@ def test_a_native_environment_comes_first(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("CartPole-v77", "got CartPole-v77; Gymnasium does not have this environment either: .*version `v77`"),
+        ("CartPole-v77", "Gymnasium has no environment 'CartPole-v77': .*version `v77`.* either: .*got CartPole-v77"),
         ("relive_tests/Coridor-v0", "Did you mean: `Corridor`"),
         ("no_such_module:Corridor-v0", "no_such_module"),
-        ("catch/99", "catch/0 to catch/19"),
+        (".relative:Corridor-v0", "if a module registers it, name the module first"),
+        ("catch/99", r"^(environment: )?(?!.*Gymnasium).*catch/0 to catch/19"),
         ("", "expected an id of bsuite"),
     ],
 )

@@ -102,6 +102,17 @@ def test_a_failed_save_keeps_the_existing_file(tmp_path: pathlib.Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["saved.npz"]
 
 
+def test_a_save_follows_links_and_keeps_permissions(tmp_path: pathlib.Path) -> None:
+    data, path, link = transitions(), tmp_path / "saved.npz", tmp_path / "link.npz"
+    path.touch(mode=0o600)
+    link.symlink_to(path)
+    rl.save_dataset(link, data)
+    assert link.is_symlink() and path.stat().st_mode & 0o777 == 0o600
+    np.testing.assert_array_equal(rl.arrays_of(path)["rewards"], data["rewards"])
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        rl.save_dataset(tmp_path / "nowhere" / "saved.npz", data)
+
+
 def test_unfinished_episodes_are_truncated_and_nests_have_paths() -> None:
     seen = {"camera": np.zeros((4, 2), np.uint8), "arm": (np.arange(4.0), np.arange(4.0))}
     episode = Episode(seen, np.zeros(3), np.ones(3), np.zeros(3, bool), np.zeros(3, bool))

@@ -271,5 +271,5 @@ def test_policies_compare_the_keys_of_mappings() -> None:
     place = (np.zeros(1),)
     assert policy({"steps": 1, "place": place}) == policy({"place": place, "steps": 1}) == policy((place, 1))
     for use in (policy, policy.values):
-        with pytest.raises(ValueError, match=r"trained with the parts \['place/0', 'steps'\], but this one has \['place/0', 'stepz'\]"):
+        with pytest.raises(ValueError, match=r"trained with the parts \['place/0', 'steps'\], but this one has the parts \['place/0', 'stepz'\]"):
             use({"stepz": 1, "place": place})

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.rl._settings import count
+from relive._numbers import count
 
 Floats = npt.NDArray[np.float32]
 

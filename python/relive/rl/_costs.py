@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relive import _native
+from relive._numbers import count
 from relive.rl._run import _for_extension
-from relive.rl._settings import count
 from relive.rl._sources import name_of, source_of
 from relive.rl._torch_threads import TorchThreads
 

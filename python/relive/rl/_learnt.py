@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from relive.rl._settings import count
+from relive._numbers import count
 from relive.rl._weights import as_array, called
 from relive.rl.contracts import Learnt
 

@@ -30,6 +30,9 @@ def registered(name: str) -> Registered | None:
     try:
         _native.NativeEnvironment(name, 0)
     except ValueError as error:
+        # Other errors are about a native environment, such as a number that its family lacks.
+        if "expected an id of bsuite" not in str(error):
+            raise
         unknown = error
     else:
         return None
@@ -43,6 +46,9 @@ def registered(name: str) -> Registered | None:
         if module:
             importlib.import_module(module)
         gymnasium.spec(identifier)
-    except (gymnasium.error.Error, ImportError) as error:
-        raise ValueError(f"{unknown}; Gymnasium does not have this environment either: {error}") from error
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        raise ValueError(
+            f"Gymnasium has no environment {name!r}: {error}; if a module registers it, name the module first, as in "
+            f"'ale_py:ALE/Pong-v5'. It is not a native environment either: {unknown}"
+        ) from error
     return Registered(name)

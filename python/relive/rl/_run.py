@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from relive import _native
+from relive._numbers import count
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
 from relive.rl._own import AgentBridge
 from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
-from relive.rl._settings import count
-from relive.rl._sources import Source, expect_enough, name_of, source_of
+from relive.rl._sources import COUNTS, Source, expect_enough, name_of, source_of
 from relive.rl._torch_threads import TorchThreads, release_pool
 from relive.rl._training import Progress, TrainingResult
 from relive.rl.datasets import path_of
@@ -318,7 +318,7 @@ def _for_extension(
     environments = max(bridge.experience["environments"], 1)
     if actors > environments > 1:
         raise ValueError(f"actors is {actors}, but {type(agent).__name__}.experience has {environments} environments, which the actors "
-                         "share; set environments= to at least the number of actors")
+                         f"share; {COUNTS}")
     return bridge, max(environments, actors)
 
 

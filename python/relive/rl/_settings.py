@@ -10,8 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from relive import _native
-from relive._numbers import count as count
-from relive._numbers import number as number
+from relive._numbers import count, number
 
 S = TypeVar("S", bound="Settings")
 

@@ -16,11 +16,11 @@ from relive.rl._vectors import Vector, is_vector
 from relive.rl.gymnasium_adapters import adapted
 
 _KINDS = (
-    "the name of a native one or of one that Gymnasium has, an environment of Gymnasium or a vector of them, one with dm_env's interface, a parallel environment of "
-    "PettingZoo, a class of one of these, a function from a seed to one, or a list of functions that each create one"
+    "the name of a native one or of one that Gymnasium has, an environment of Gymnasium or a vector of them, one with dm_env's interface, a "
+    "parallel environment of PettingZoo, a class of one of these, a function from a seed to one, or a list of functions that each create one"
 )
 
-_COUNTS = "set this number with environments= of its experience or with num_envs"
+COUNTS = "set this number with environments= of its experience or with num_envs"
 
 
 class Source:
@@ -64,7 +64,7 @@ class Source:
             rows = sum(part.rows for part in parts)
             if is_exact and rows != len(seeds):
                 raise ValueError(
-                    f"a worker of this run acts in {len(seeds)} environments, but {parts[-1].environment!r} alone has {parts[-1].rows}: {_COUNTS}"
+                    f"a worker of this run acts in {len(seeds)} environments, but {parts[-1].environment!r} alone has {parts[-1].rows}: {COUNTS}"
                 )
         except BaseException:
             for environment in owned:
@@ -150,7 +150,7 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
     """
     if isinstance(environment, (list, tuple)):
         if len(environment) != count:
-            raise ValueError(f"the list has {len(environment)} functions, but the run acts in {count} environments: {_COUNTS}")
+            raise ValueError(f"the list has {len(environment)} functions, but the run acts in {count} environments: {COUNTS}")
     elif is_environment(environment):
         rows = _rows_of(environment)
         if not is_shared or rows == 1 < count:
@@ -159,7 +159,7 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
                 "seed to an environment, instead of one environment"
             )
         if rows != count:
-            raise ValueError(f"{environment!r} has {rows} rows, but the run acts in {count} environments: {_COUNTS}")
+            raise ValueError(f"{environment!r} has {rows} rows, but the run acts in {count} environments: {COUNTS}")
 
 
 def with_dm_env_interface(environment: Any, seed: int) -> Any:
@@ -178,7 +178,8 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
 def name_of(environment: Any) -> str:
     """Returns the name of an environment in messages and in saved runs."""
     if isinstance(environment, str):
-        return environment
+        # Without the module that registers the environment, as in Gymnasium's specs.
+        return environment.rpartition(":")[2]
     if isinstance(environment, (list, tuple)):
         return name_of(environment[0])
     identifier = getattr(getattr(environment, "spec", None), "id", None)

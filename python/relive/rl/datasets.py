@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import shutil
 import sys
 import tempfile
 import types
@@ -83,13 +84,11 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
 
 def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
     """Writes a data set as a file for ``train(..., data=path)`` and ``relive rl train --data``; its name must end with
-    ``.npz``.
+    ``.npz``. An existing file is replaced only by a complete new one.
 
     Args:
       path: the file.
       data: as in :func:`arrays_of`.
-
-    An existing file is replaced only by a complete new one.
 
     Raises:
       TypeError, ImportError: the same as for :func:`arrays_of`.
@@ -100,14 +99,18 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
     if path.suffix != ".npz":
         raise ValueError(f"{path} must end with .npz, because data sets are written as numpy's savez")
     arrays = arrays_of(data)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    # The file behind a link, which keeps its permissions.
+    path = path.resolve()
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+        partial = os.path.join(folder, "data.npz")
         with open(partial, "wb") as file:
             # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
             np.savez(file, **arrays)  # type: ignore[arg-type]
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, partial)
         os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
+from relive._numbers import count
 from relive.rl import _faults
-from relive.rl._settings import count
 from relive.rl._sources import is_environment, with_dm_env_interface
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
-from relive.rl._settings import count, number
+from relive._numbers import count, number
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,11 @@ class Policy:
     ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.
     """
 
-    __slots__ = ("_agent", "_native")
+    __slots__ = ("_agent", "_native", "_parts")
 
     def __init__(self, native: _native.Policy, agent: Any = None) -> None:
         self._native = native
+        self._parts = [path for path, _, _ in native.observations()]
         # The agent that recreates the policy, unless it is a Rust agent.
         self._agent = agent
 
@@ -32,7 +33,7 @@ class Policy:
         """Returns the action, or the first of several equally good actions.
 
         Args:
-          observation: as in training: arrays with the same shapes. The keys of a mapping must be those of the
+          observation: as in training: arrays with the same shapes. If it is a mapping, its keys must be those of the
             environment's observations; other structures need only have the same order of leaves.
 
         Raises:
@@ -76,10 +77,10 @@ class Policy:
         """Checks that a mapping has the parts that the policy was trained with."""
         if not isinstance(observation, Mapping):
             return
-        expected = [path for path, _, _ in self._native.observations()]
         got = [nest.path_text(path) for path, _ in nest.flatten_with_path(observation)]
-        if got != expected:
-            raise ValueError(f"observation: the policy was trained with the parts {expected}, but this one has {got}")
+        if got != self._parts:
+            expected = "a single array" if self._parts == [""] else f"the parts {self._parts}"
+            raise ValueError(f"observation: the policy was trained with {expected}, but this one has the parts {got}")
 
     @property
     def agent(self) -> str:

@@ -15,6 +15,7 @@ pub(super) fn numbers(tensor: &Tensor) -> Result<Option<Vec<f64>>, TensorError> 
         DType::Int32 => tensor.to_vec::<i32>()?.into_iter().map(f64::from).collect(),
         DType::Int64 => tensor.to_vec::<i64>()?.into_iter().map(|number| number as f64).collect(),
         DType::UInt8 => tensor.to_vec::<u8>()?.into_iter().map(f64::from).collect(),
+        DType::Bool => tensor.bytes().map_or(&[][..], |bytes| bytes).iter().copied().map(f64::from).collect(),
         _ => return Ok(None),
     }))
 }
@@ -41,7 +42,8 @@ pub(super) fn write(
     element: &mut [u8],
 ) -> Result<(), String> {
     let is_float = matches!(spec.dtype, DType::Float32 | DType::Float64);
-    let slack = if is_float { ROUNDING * (high - low) } else { 0.0 };
+    let range = high - low;
+    let slack = if is_float && range.is_finite() { ROUNDING * range } else { 0.0 };
     if value < low - slack || value > high + slack || (!is_float && value.fract() != 0.0) {
         return Err(format!("the environment has {spec}"));
     }

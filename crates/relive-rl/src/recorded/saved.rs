@@ -118,12 +118,9 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     let mut of_actions = Buffer::for_nest(&spec.actions, steps).map_err(|error| text(&error))?;
     let mut of_observations =
         Buffer::for_nest(&spec.observations, steps + 1).map_err(|error| text(&error))?;
-    for (index, leaf) in Leaf::all("actions", &spec.actions, ArraySpec::bounds).iter().enumerate() {
-        fill(&columns[index], leaf, &mut of_actions, index)?;
-    }
-    for (index, leaf) in Leaf::all("observations", &spec.observations, convert::of_type).iter().enumerate() {
-        fill(&columns[actions + 1 + index], leaf, &mut of_observations, index)?;
-    }
+    fill(&columns[..actions], &spec.actions, &mut of_actions, "actions", ArraySpec::bounds)?;
+    let of_them = &columns[actions + 1..=actions + observations];
+    fill(of_them, &spec.observations, &mut of_observations, "observations", convert::of_type)?;
     let answer = |step: usize| {
         let (reward, discount) = (f64::from(rewards[step]), f64::from(discounts[step]));
         match step + 1 == steps {
@@ -135,9 +132,27 @@ fn decoded(trajectory: &Trajectory, spec: &EnvironmentSpec) -> Decoded<RecordedE
     Ok(RecordedEpisode { observations: of_observations, actions: of_actions, answers })
 }
 
-/// Copies the first rows of a column into a leaf of the buffer, converted to the leaf's type.
-fn fill(column: &Tensor, place: &Leaf<'_>, buffer: &mut Buffer, leaf: usize) -> Decoded<()> {
-    let Leaf { name, spec, bounds } = place;
+/// The bounds of a leaf's elements.
+type Bounds = fn(&ArraySpec, usize) -> (f64, f64);
+
+/// Copies the first rows of columns into the leaves of a nest, converted to the types of the leaves. `name` is the name
+/// of the nest in messages.
+fn fill(
+    columns: &[Tensor],
+    nest: &Nest<ArraySpec>,
+    buffer: &mut Buffer,
+    name: &str,
+    bounds: Bounds,
+) -> Decoded<()> {
+    for (leaf, ((path, spec), column)) in nest.flatten_with_paths().into_iter().zip(columns).enumerate() {
+        let path = path.to_string();
+        let name = if path.is_empty() { name.to_owned() } else { format!("{name} at `{path}`") };
+        fill_leaf(column, spec, buffer.leaf_bytes_mut(leaf).unwrap_or_default(), &name, bounds)?;
+    }
+    Ok(())
+}
+
+fn fill_leaf(column: &Tensor, spec: &ArraySpec, out: &mut [u8], name: &str, bounds: Bounds) -> Decoded<()> {
     let dims = column.shape().dims();
     let refused = || {
         let got = format!("{} of {dims:?} for all steps", column.dtype().numpy_name());
@@ -147,7 +162,6 @@ fn fill(column: &Tensor, place: &Leaf<'_>, buffer: &mut Buffer, leaf: usize) -> 
         return Err(refused());
     }
     let short = || format!("its {name} have fewer rows than its other columns");
-    let out = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
     if column.dtype() == spec.dtype {
         let bytes = column.bytes().map_or(&[][..], |bytes| bytes);
         out.copy_from_slice(bytes.get(..out.len()).ok_or_else(short)?);
@@ -162,27 +176,4 @@ fn fill(column: &Tensor, place: &Leaf<'_>, buffer: &mut Buffer, leaf: usize) -> 
         })?;
     }
     Ok(())
-}
-
-/// A leaf of an environment's nest, for which a column is read.
-struct Leaf<'a> {
-    /// Observations or actions, with the path of the leaf, for messages.
-    name: String,
-    spec: &'a ArraySpec,
-    bounds: fn(&ArraySpec, usize) -> (f64, f64),
-}
-
-impl<'a> Leaf<'a> {
-    fn all(
-        name: &str,
-        nest: &'a Nest<ArraySpec>,
-        bounds: fn(&ArraySpec, usize) -> (f64, f64),
-    ) -> Vec<Leaf<'a>> {
-        let leaf = |(path, spec): (relive_tensor::Path, &'a ArraySpec)| {
-            let path = path.to_string();
-            let name = if path.is_empty() { name.to_owned() } else { format!("{name} at `{path}`") };
-            Leaf { name, spec, bounds }
-        };
-        nest.flatten_with_paths().into_iter().map(leaf).collect()
-    }
 }

@@ -261,3 +261,30 @@ fn recorded_numbers_are_converted_to_the_types_of_the_environment() {
     let error = recorded::load(&place, &spec("CartPole-v1")).unwrap_err().to_string();
     assert!(error.contains("episode 0: step 1: one of its actions is 2, but the environment has"), "{error}");
 }
+
+#[test]
+fn numbers_outside_of_half_open_bounds_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("recorded");
+    let (mut wide, episode) = with_python_types(1);
+    recorded::save(&place, &wide, &[episode]).unwrap();
+    for (minimum, maximum) in [(2.0, f64::INFINITY), (f64::NEG_INFINITY, -2.0)] {
+        let action = ArraySpec::new("action", DType::Float32, []).bounded(minimum, maximum);
+        wide.actions = Nest::Leaf(action);
+        let error = recorded::load(&place, &wide).unwrap_err().to_string();
+        assert!(error.contains("step 0: one of its actions is 0, but the environment has"), "{error}");
+    }
+}
+
+#[test]
+fn flags_are_converted_to_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("recorded");
+    let (mut wide, mut episode) = with_python_types(1);
+    wide.actions = Nest::Leaf(ArraySpec::new("action", DType::Bool, []));
+    episode.actions = Buffer::for_nest(&wide.actions, 2).unwrap();
+    episode.actions.leaf_bytes_mut(0).unwrap()[1] = 1;
+    recorded::save(&place, &wide, &[episode]).unwrap();
+    let loaded = recorded::load(&place, &spec("CartPole-v1")).unwrap();
+    assert_eq!(contents(&loaded[0]).0, [0, 1]);
+}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import random
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ UNSAVED = object()
 
 _KEYS = (bool, int, float, str, np.generic)
 
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.ModuleType)
+
 _GENERATORS = (np.random.Generator, np.random.RandomState, torch.Generator, random.Random)
 
 
@@ -28,21 +31,25 @@ def has_state_dict(value: Any) -> bool:
 
 
 def has_state(value: Any) -> bool:
-    """Returns whether a collection contains something that changes and can be saved."""
+    """Returns whether a value that is not saved probably changes, such as a list of tensors and functions."""
     if isinstance(value, Mapping):
         return any(has_state(part) for part in value.values())
-    if isinstance(value, (list, tuple, set, collections.deque)):
+    if isinstance(value, (list, tuple, collections.deque)):
         return any(has_state(part) for part in value)
-    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, *_GENERATORS)) or _is_changing(value)
+    return isinstance(value, set) or _is_state(value) or _is_changing(value)
+
+
+def _is_state(value: Any) -> bool:
+    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, *_GENERATORS))
 
 
 def _is_changing(value: Any) -> bool:
     """Returns whether an object of another class probably contains something that changes, such as running statistics.
     Frozen data classes, such as settings, do not change, nor do specs and spaces, which have a data type and a shape."""
     is_spec = hasattr(value, "dtype") and hasattr(value, "shape")
-    if isinstance(value, type) or callable(value) or not hasattr(value, "__dict__") or is_spec or _is_frozen(value):
+    if isinstance(value, (type, *_FUNCTIONS)) or not hasattr(value, "__dict__") or is_spec or _is_frozen(value):
         return False
-    return any(isinstance(part, (np.ndarray, torch.Tensor, *_GENERATORS)) or has_state_dict(part) for part in vars(value).values())
+    return any(_is_state(part) for part in vars(value).values())
 
 
 def _is_frozen(value: Any) -> bool:
@@ -211,9 +218,11 @@ def _restored_numpy_generator(own: Any, form: Mapping[str, Any], name: str) -> A
 
 
 def _restored_numpy_random_state(own: Any, form: Mapping[str, Any], name: str) -> Any:
-    generator = own if isinstance(own, np.random.RandomState) else np.random.RandomState()
-    generator.set_state(form["state"])
-    return generator
+    kind = form["state"]["bit_generator"]
+    if not isinstance(own, np.random.RandomState) or own.get_state(legacy=False)["bit_generator"] != kind:
+        own = np.random.RandomState(getattr(np.random, kind)())
+    own.set_state(form["state"])
+    return own
 
 
 def _restored_torch_generator(own: Any, form: Mapping[str, Any], name: str) -> Any:

@@ -17,14 +17,13 @@ class Stateful:
     """Implements ``state()`` and ``restore()`` for all attributes that can be saved: objects with ``state_dict()`` and
     ``load_state_dict()``, such as modules and optimizers; tensors, arrays, numbers, strings and ``None``; random
     generators of numpy, PyTorch and Python; lists, tuples, deques and dictionaries of these; and sets of numbers and
-    strings. Each value is restored
-    as the kind that was saved; a tensor keeps its type, and its device if the machine has that device. The state
-    includes PyTorch's own CPU generator.
+    strings. Each value is restored as the kind that was saved; a tensor keeps its type, and its device if the machine
+    has that device. The state includes PyTorch's own CPU generator.
 
     Other attributes, such as functions and objects of other classes, are not saved. If a list, tuple, deque or
-    dictionary contains both kinds, none of it is saved. The logger ``relive`` logs a warning for such a value, and for
-    an object with tensors, arrays or generators as attributes: it starts from scratch after a checkpoint. Give such an
-    object ``state_dict()`` and ``load_state_dict()``.
+    dictionary contains both kinds, none of it is saved. The logger ``relive`` logs a warning for such a value, for
+    other sets, and for an object that has tensors, arrays or generators as attributes: it starts from scratch after a
+    checkpoint. Give such an object ``state_dict()`` and ``load_state_dict()``.
 
     The attributes that a class names in ``unsaved`` are not saved and not restored. Name the settings that may differ
     when a run is resumed, such as the length of the run:
@@ -86,6 +85,7 @@ def _warn_once(kind: type, name: str) -> None:
     if (kind, name) not in _warned:
         _warned.add((kind, name))
         _log.warning(
-            "%s.%s has parts that cannot be saved, so it starts over after each checkpoint; keep modules, optimizers, tensors and numbers "
-            "apart from other objects, give its objects state_dict() and load_state_dict(), or implement state() and restore()", kind.__qualname__, name,
+            "%s.%s cannot be saved, so it starts over after each checkpoint; keep modules, optimizers, tensors and numbers apart from other "
+            "objects, give objects state_dict() and load_state_dict(), implement state() and restore(), or name it in unsaved",
+            kind.__qualname__, name,
         )
