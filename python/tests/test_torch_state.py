@@ -65,7 +65,7 @@ VALUES = [
     torch.tensor([True, False]), torch.ones(2, 3, dtype=torch.bfloat16), torch.ones(3, dtype=torch.complex64).conj(),
     nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2), requires_grad=False), torch.ones(2, requires_grad=True),
     [torch.ones(2), 1], (torch.ones(2), 1.0, None), [], (), {}, {"a": torch.ones(2), 3: [None]}, [[(np.ones(1),)]],
-    collections.deque([(torch.ones(2), 1.0)], maxlen=5), collections.deque([1]), {1, "a"}, set(),
+    collections.deque([(torch.ones(2), 1.0)], maxlen=5), collections.deque([1]), {1, 2}, {"a"}, set(),
 ]  # fmt: skip
 FRESH = [None, 7, torch.zeros(4), np.zeros(4), [], (), {}, collections.deque(), {7}]
 
@@ -144,7 +144,6 @@ class Settings:
         (Settings(), False), (spaces.Box(-1.0, 1.0, (2,)), False), (np.random.rand, False), (Running, False),
         (specs.BoundedArray((2,), np.float32, -1.0, 1.0), False),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_changing_objects_that_are_not_saved_are_told_once(value: Any, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
     class Fresh(Grown):
