@@ -134,7 +134,7 @@ def test_collections_that_cannot_be_saved_are_reported(caplog: pytest.LogCapture
 
     with caplog.at_level(logging.WARNING, "relive"):
         assert not Mixed().state()["attributes"]
-    assert "Mixed.parts has parts that cannot be saved" in caplog.text and "functions" not in caplog.text
+    assert "Mixed.parts cannot be saved" in caplog.text and "functions" not in caplog.text
 
 
 def test_a_csv_file_keeps_its_columns(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
