@@ -10,7 +10,7 @@ import sys
 import tempfile
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -104,8 +104,7 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
         partial = os.path.join(folder, "data.npz")
         with open(partial, "wb") as file:
-            # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
-            np.savez(file, **arrays)  # type: ignore[arg-type]
+            _write(file, arrays)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
@@ -126,8 +125,14 @@ def path_of(data: Any) -> Iterator[str | None]:
         return
     with tempfile.TemporaryDirectory(prefix="relive-data-") as folder:
         path = os.path.join(folder, "data.npz")
-        save_dataset(path, data)
+        with open(path, "wb") as file:
+            _write(file, arrays_of(data))
         yield path
+
+
+def _write(file: IO[bytes], arrays: Arrays) -> None:
+    # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
+    np.savez(file, **arrays)  # type: ignore[arg-type]
 
 
 def _of_recording(folder: pathlib.Path) -> Arrays:
