@@ -40,7 +40,11 @@ class ReferenceNode:
         elif isinstance(key, slice):
             _put_slice(node, key)
         else:
-            raise ValueError(f"Key must be int or slice by got {key} (type {type(key)}). So are the steps of a pattern's column named")
+            # Existing tests compare the first sentence verbatim.
+            raise ValueError(
+                f"Key must be int or slice by got {key} (type {type(key)}). Select steps by their distance from the newest, "
+                "as in x[-1] or x[-3:]"
+            )
         return node
 
     def __repr__(self) -> str:

@@ -64,6 +64,19 @@ def flatten(structure: Any) -> list[Any]:
     return leaves
 
 
+def flatten_like(structure: Any, other: Any, *, names: tuple[str, str] = _FIRST_AND_OTHER) -> list[Any]:
+    """Returns the leaves of ``other`` in order, like ``flatten``.
+
+    Raises ``ValueError``, like ``assert_same_structure``, if the structures differ. All leaves of ``structure`` must be
+    ``None``.
+    """
+    leaves: list[Any] = []
+    if _collect_like(structure, other, leaves):
+        return leaves
+    assert_same_structure(structure, other, names=names)
+    return flatten(other)
+
+
 def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
     """Returns (path, leaf) for each leaf, in order. The path of a structure that is itself a leaf is ``()``."""
     return list(iterate(structure))
@@ -190,6 +203,20 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
         return
     for _, part in children(structure):
         _collect(part, leaves)
+
+
+def _collect_like(structure: Any, other: Any, leaves: list[Any]) -> bool:
+    """Adds the leaves of ``other``, and returns false if its structure may differ."""
+    if structure is None:
+        leaves.append(other)
+        return not is_nested(other)
+    if not is_nested(other) or isinstance(structure, Mapping) != isinstance(other, Mapping):
+        return False
+    parts, other_parts = children(structure), children(other)
+    return len(parts) == len(other_parts) and all(
+        name == other_name and _collect_like(part, other_part, leaves)
+        for (name, part), (other_name, other_part) in zip(parts, other_parts, strict=True)
+    )
 
 
 def _map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:

@@ -75,7 +75,8 @@ class StructuredWriter:
         self._writer = native
         # The client that shows whether the server is available.
         self._client = client
-        self._num_leaves: int | None = None
+        # The structure of the first step, with ``None`` in place of its leaves.
+        self._structure: Any = None
         self._closed = False
 
     @classmethod
@@ -98,30 +99,29 @@ class StructuredWriter:
         return cls(client.structured_writer(natives, codec=codec), client)
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step: a nest of tensors with the same number of leaves as before, and ``None`` in place of missing
-        leaves.
+        """Appends a step: a nest of tensors with the same structure as before, and ``None`` in place of missing leaves.
 
         Args:
           data: the step.
           partial_step: whether the step stays open, to be completed by the next call; each leaf can be given only once.
 
         Raises:
-          ValueError: a different number of leaves, or a leaf with a different data type or shape than before.
+          ValueError: another structure, or a leaf with a different data type or shape than before.
           TypeError: a leaf that is not a tensor.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
-        leaves = nest.flatten(data)
-        if self._num_leaves is None:
-            self._num_leaves = len(leaves)
-        if len(leaves) != self._num_leaves:
-            # Existing tests compare this text verbatim.
-            raise ValueError(
-                f"Flattened data has an unexpected length, got {len(leaves)} but wanted {self._num_leaves}."
-            )
+        leaves = self._leaves_of(data)
         try:
             self._writer.append(leaves, bool(partial_step))
         except ValueError as error:
             raise _with_path(error, data) from None
+        if self._structure is None:
+            self._structure = nest.map_structure(lambda _: None, data)
+
+    def _leaves_of(self, step: Any) -> list[Any]:
+        if self._structure is None:
+            return nest.flatten(step)
+        return nest.flatten_like(self._structure, step, names=("the first step", "this step"))
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most ``block_until_num_items`` items are unconfirmed.

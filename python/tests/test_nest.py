@@ -118,6 +118,15 @@ def test_wrong_number_of_leaves(leaves: list[int]) -> None:
         nest.unflatten_as([0, 0], leaves)
 
 
+def test_leaves_in_a_known_structure() -> None:
+    known = {"a": [None, None], "b": None}
+    assert nest.flatten_like(known, {"b": 3, "a": (1, 2)}) == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"differ: the old one has the parts \['a', 'b'\], but it has \['a', 'c'\]"):
+        nest.flatten_like(known, {"a": (1, 2), "c": 3}, names=("the old one", "it"))
+    with pytest.raises(ValueError, match="differ at 'b': the first has the leaf None"):
+        nest.flatten_like(known, {"a": (1, 2), "b": [3]})
+
+
 def test_unsortable_dict_keys_are_refused() -> None:
     with pytest.raises(TypeError, match="sortable.*'a'"):
         nest.flatten({"a": 1, 2: 3})

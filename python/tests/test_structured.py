@@ -381,11 +381,19 @@ class TestWriter:
         sample = next(server.localhost_client().sample("table", emit_timesteps=False, timeout=10))
         assert sample.info.priority == 0.75 * 4 + 0.25 * 3
 
-    def test_other_number_of_leaves(self, server: relive.Server) -> None:
+    def test_other_structure(self, server: relive.Server) -> None:
         writer = self.writer(server, [REF["a"][-1]])
+        with pytest.raises(TypeError):
+            writer.append({"refused": object()})
         writer.append(STEP)
-        with pytest.raises(ValueError, match=r"^Flattened data has an unexpected length, got 1 but wanted 4\.$"):
+        with pytest.raises(ValueError, match="differ: the first step has a value of type dict, but this step has one of type list"):
             writer.append([1])
+        names = r"differ at 'b': the first step has the parts \['c', 'd'\], but this step has \['d', 'e'\]"
+        with pytest.raises(ValueError, match=names):
+            writer.append({**STEP, "b": {"d": STEP["b"]["d"], "e": STEP["b"]["c"]}})
+        writer.append(STEP)
+        writer.flush(timeout_ms=10_000)
+        assert server.localhost_client().server_info()["table"].current_size == 2
 
     def test_other_dtype(self, server: relive.Server) -> None:
         writer = self.writer(server, [REF["a"][-1], REF["b"]["d"][1][-1]])

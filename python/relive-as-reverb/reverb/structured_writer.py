@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
-from relive import _infer_signature
+from relive import _infer_signature, nest
 from relive import structured_writer as _relive
 from relive.structured_writer import *  # noqa: F403
 
@@ -26,13 +26,13 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
     signature = _infer_signature.infer_signature(configs, step_spec)
     if importlib.util.find_spec("tensorflow") is None:
         return signature
-    from relive import nest
-
     return nest.map_structure(_infer_signature._tensor_spec, signature)
 
 
 class StructuredWriter(_relive.StructuredWriter):
     __doc__ = _relive.StructuredWriter.__doc__
+
+    _num_leaves: int | None = None
 
     @classmethod
     def from_configs(cls, client: Any, configs: Sequence[Any], *, codec: str = "auto") -> "StructuredWriter":
@@ -47,6 +47,16 @@ class StructuredWriter(_relive.StructuredWriter):
     @_texts.tells(_texts.UNKNOWN_TABLE, *_APPEND)
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         super().append(data, partial_step=partial_step)
+
+    def _leaves_of(self, step: Any) -> list[Any]:
+        leaves = nest.flatten(step)
+        if self._num_leaves is None:
+            self._num_leaves = len(leaves)
+        if len(leaves) != self._num_leaves:
+            raise ValueError(
+                f"Flattened data has an unexpected length, got {len(leaves)} but wanted {self._num_leaves}."
+            )
+        return leaves
 
     @_texts.tells(_texts.UNKNOWN_TABLE)
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
