@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
+from relive._numbers import count, whole
 from relive._structures import Structure, packed, timesteps
 from relive.batches import BatchIterator
 from relive.changes import Changed, LoggedChange, _limiter_rules, _with_all_rules
@@ -153,6 +154,9 @@ class Client:
             raise ValueError("priorities must name at least one table with a priority")
         if not isinstance(priorities, Mapping):
             raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
+        for table, priority in priorities.items():
+            if not hasattr(priority, "__float__"):
+                raise TypeError(f"the priority of table {table!r} is {priority!r}, but it must be a number")
         self._native.insert(data, dict(priorities), timeout, check_names=self._checks_names)
 
     def writer(
@@ -273,7 +277,7 @@ class Client:
           ValueError: ``num_samples`` below 1; columns with different lengths together with ``emit_timesteps``.
           DeadlineExceededError: no item arrived within ``timeout`` seconds.
         """
-        if num_samples < 1:
+        if whole("num_samples", num_samples) < 1:
             raise ValueError(f"max_samples ({num_samples}) must be at least 1: num_samples is the number of items")
         structure = self._structure(table, timeout, required=True) if unpack_as_table_signature else None
         for info, columns in self._native.samples(table, num_samples, _MAX_SAMPLES_AHEAD, timeout):
@@ -492,6 +496,9 @@ class Client:
         self._structures.pop(table, None)
 
     def _change(self, table: str, timeout: float | None, **change: Any) -> Changed:
+        for name in ("max_size", "max_bytes", "max_times_sampled", "min_size_to_sample"):
+            if change.get(name) is not None:
+                change[name] = count(name, change[name])
         return Changed._from_native(self._native.change_table(table, _with_all_rules(change), timeout))
 
     # Queries.

@@ -85,7 +85,6 @@ class MinSize(RateLimiter):
     __slots__ = ()
 
     def __init__(self, min_size_to_sample: int) -> None:
-        _check_min_size(min_size_to_sample)
         super().__init__(1.0, min_size_to_sample, -_NO_BOUND, _NO_BOUND)
 
 
@@ -108,6 +107,8 @@ class SampleToInsertRatio(RateLimiter):
     def __init__(
         self, samples_per_insert: float, min_size_to_sample: int, error_buffer: float | tuple[float, float]
     ) -> None:
+        _number("samples_per_insert", samples_per_insert)
+        min_size_to_sample = _whole("min_size_to_sample", min_size_to_sample)
         if samples_per_insert <= 0:
             raise ValueError(f"samples_per_insert ({samples_per_insert}) must be > 0")
         centre = samples_per_insert * min_size_to_sample
@@ -129,6 +130,7 @@ class Queue(RateLimiter):
     __slots__ = ()
 
     def __init__(self, size: int) -> None:
+        size = _whole("size", size)
         if size < 1:
             raise ValueError(f"size ({size}) must be at least 1, otherwise nothing could be inserted")
         super().__init__(1.0, 1, 0.0, size)

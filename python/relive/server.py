@@ -105,7 +105,7 @@ class Server:
         listen: bool = True,
         seed: int | None = None,
     ) -> None:
-        tables = tuple(tables or ())
+        tables = _tables(tables)
         if not tables:
             raise ValueError("At least one table must be provided")
         names = [table.name for table in tables]
@@ -235,6 +235,18 @@ class Server:
         return f"Server(tables={[table.name for table in self._tables]}, port={self._native.port}, {state})"
 
 
+def _tables(given: Any) -> tuple[Table, ...]:
+    if given is None:
+        return ()
+    if isinstance(given, Table) or not isinstance(given, Iterable):
+        raise TypeError(f"tables must be a list of relive.Table, not {given!r}")
+    tables = tuple(given)
+    for position, table in enumerate(tables):
+        if not hasattr(table, "internal_table"):
+            raise TypeError(f"tables must be a list of relive.Table, but the element at position {position} is {table!r}")
+    return tables
+
+
 def _security(**given: Any) -> dict[str, Any]:
     """Returns the access options, in the compiled server's form."""
     usual = {"tls": None, "token": None, "token_file": None, "open_port": None, "open_role": "write"}
@@ -267,6 +279,8 @@ def _checkpoints(checkpointer: CheckpointerBase | None) -> dict[str, Any] | None
     temporary folder at the first checkpoint."""
     if checkpointer is None:
         return None
+    if not hasattr(checkpointer, "internal_checkpointer"):
+        raise TypeError(f"checkpointer must be a checkpointer from relive.checkpointers, not {checkpointer!r}")
     internal = checkpointer.internal_checkpointer()
     if not isinstance(internal, Checkpointer):
         raise TypeError(f"internal_checkpointer() must return a relive.checkpointers.Checkpointer, got {internal!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -41,6 +41,9 @@ def joined(addresses: str | Sequence[str]) -> str:
     """Returns the addresses of all servers as one comma-separated string."""
     if isinstance(addresses, str):
         return addresses
+    if not isinstance(addresses, Iterable):
+        raise TypeError(f"server_address is {addresses!r}, but it must be a string such as 'localhost:8000', or a list of strings")
+    addresses = list(addresses)
     for address in addresses:
         if not isinstance(address, str):
             raise TypeError(f"server_address must be a string or a list of strings, but the list has {address!r}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -88,10 +88,15 @@ class StructuredWriter:
         Raises:
           ValueError: no configuration, an invalid configuration (the error names its position), or an unknown codec.
         """
+        if not isinstance(configs, Iterable):
+            raise TypeError(f"configs must be a list of configurations from create_config(), not {configs!r}")
+        configs = list(configs)
         if not configs:
             raise ValueError("a structured writer needs at least one configuration")
         natives = []
         for position, config in enumerate(configs):
+            if not hasattr(config, "pattern_structure"):
+                raise TypeError(f"the configuration at position {position} must be from create_config(), but it is {config!r}")
             try:
                 natives.append(_config_to_native(config))
             except ValueError as error:

@@ -155,7 +155,6 @@ class TrajectoryWriter:
           ValueError: the same as for ``create_item``; or ``squeeze`` with a ``length`` other than 1.
           TypeError: ``ends`` are not whole numbers.
         """
-        _expect_whole(ends)
         return self._writer.create_window_items(table, priorities, ends, length=length, squeeze=squeeze)
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
@@ -237,14 +236,8 @@ class TrajectoryWriter:
             self.flush()
 
 
-def _expect_whole(ends: Sequence[int] | npt.NDArray[Any]) -> None:
-    """Raises ``TypeError`` for fractions and bools, which the compiled writer would convert to whole numbers."""
-    if not isinstance(ends, range) and (values := np.asarray(ends)).size and values.dtype.kind not in "iu":
-        raise TypeError(f"ends are {ends!r}, but they must be whole numbers, such as -1 for the newest step")
-
-
 # Called for each step or item: the cost of even one additional Python call matters.
 _FREQUENT = {
     name: getattr(TrajectoryWriter, name)
-    for name in ("append", "append_item", "append_sequence", "create_item", "create_items")
+    for name in ("append", "append_item", "append_sequence", "create_item", "create_items", "create_window_items")
 }

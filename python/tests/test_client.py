@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,6 +213,23 @@ def test_priorities_by_mapping(connect: Connect) -> None:
     for key in (-1, 2**64, "one", 1.5):
         with pytest.raises(TypeError, match="key"):
             client.mutate_priorities("table", updates={key: 1.0})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda _: relive.Client(8000), "server_address is 8000, but it must be a string such as 'localhost:8000'"),
+        (lambda client: client.insert([1.0], {"table": "high"}), "the priority of table 'table' is 'high', but it must be a number"),
+        (lambda client: next(client.sample("table", "many")), "num_samples is 'many', but it must be a whole number"),
+        (lambda client: client.change_table("table", max_size="large"), "max_size is 'large', but it must be a whole number"),
+        (lambda client: client.structured_writer(3), r"configs must be a list of configurations from create_config\(\), not 3"),
+        (lambda client: client.structured_writer([3]), r"the configuration at position 0 must be from create_config\(\), but it is 3"),
+    ],
+    ids=["address", "priority", "num_samples", "max_size", "configs", "config"],
+)
+def test_arguments_of_wrong_types(connect: Connect, call: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        call(connect(prioritized()))
 
 
 def test_priorities_by_arrays(connect: Connect) -> None:

@@ -61,6 +61,19 @@ def test_a_run_whose_actors_are_processes_closes_what_it_made_for_the_specs() ->
     assert set(at_first_episode) <= {0}
 
 
+@pytest.mark.parametrize("options", [{"evaluate_every": 20}, {"on": "threads", "actors": 2}], ids=["evaluator", "actors"])
+def test_an_environment_is_used_only_once_at_a_time(options: Any) -> None:
+    one = Episodes()
+    with pytest.raises(ValueError, match="the function returned Episodes, which is already in use: each actor and the evaluator"):
+        rl.run(Agent(TRANSITIONS), lambda: one, steps=100, **options)
+
+
+def test_an_environment_may_be_used_again(tmp_path: pathlib.Path) -> None:
+    one = Episodes()
+    # After each checkpoint, the function is called again.
+    assert rl.run(Agent(TRANSITIONS), lambda: one, steps=100, checkpoint_dir=tmp_path, checkpoint_every=20).env_steps >= 100
+
+
 def test_evaluations_close_what_they_made() -> None:
     assert rl.evaluate(lambda _: 0, Episodes, episodes=2).mean_return == 10.0
     assert (Episodes.made, Episodes.open) == (1, 0)

@@ -295,6 +295,8 @@ def test_the_repr_names_the_operators() -> None:
         (lambda: local(1).union(local(2), round_robin_weights=["*", "*"]), ValueError, "a number for one of them"),
         (lambda: local(1).union([2]), TypeError, "union takes LocalIterators"),
         (lambda: next(local(1).zip_with_source_actor()), ValueError, "it comes from no shard"),
+        (lambda: flow.from_range(3).for_each(3), TypeError, "for_each needs a function, but got 3"),
+        (lambda: local(1).filter(None), TypeError, "filter needs a function, but got None"),
         (lambda: list(LocalIterator.of(3)), TypeError, "'int'"),
         (lambda: list(local(1).combine(double)), TypeError, "not iterable"),
     ],

@@ -83,20 +83,21 @@ def test_values_out_of_range(make: Any, said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
+    ("make", "said"),
     [
-        lambda: MinSize(1.5),
-        lambda: MinSize("a"),
-        lambda: SampleToInsertRatio(1, 1.5, 5),
-        lambda: SampleToInsertRatio("a", 1, 5),
-        lambda: SampleToInsertRatio(1, 1, None),
-        lambda: RateLimiter(1, 1.5, 0, 1),
-        lambda: RateLimiter("x", 1, 0, 1),
-        lambda: RateLimiter(1, 1, 0, None),
+        (lambda: MinSize(1.5), "min_size_to_sample must be an int, not 1.5"),
+        (lambda: MinSize("a"), "min_size_to_sample must be an int, not 'a'"),
+        (lambda: SampleToInsertRatio(1, 1.5, 5), "min_size_to_sample must be an int, not 1.5"),
+        (lambda: SampleToInsertRatio("a", 1, 5), "samples_per_insert must be a number, not 'a'"),
+        (lambda: SampleToInsertRatio(1, 1, None), "error_buffer must be a number or a pair of numbers, not None"),
+        (lambda: RateLimiter(1, 1.5, 0, 1), "min_size_to_sample must be an int, not 1.5"),
+        (lambda: RateLimiter("x", 1, 0, 1), "samples_per_insert must be a number, not 'x'"),
+        (lambda: RateLimiter(1, 1, 0, None), "max_diff must be a number, not None"),
+        (lambda: Queue("a"), "size must be an int, not 'a'"),
     ],
 )
-def test_types(make: Any) -> None:
-    with pytest.raises(TypeError):
+def test_types(make: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
         make()
 
 

@@ -70,6 +70,16 @@ def test_a_garbage_collected_server_stops() -> None:
         assert again.port == port
 
 
+def test_a_server_refuses_invalid_arguments() -> None:
+    for tables in (relive.Table.queue("one", 1), 3):
+        with pytest.raises(TypeError, match=r"tables must be a list of relive\.Table, not"):
+            relive.Server(tables)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"the element at position 1 is 'two'"):
+        relive.Server([relive.Table.queue("one", 1), "two"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match=r"checkpointer must be a checkpointer from relive\.checkpointers, not 3"):
+        relive.Server([relive.Table.queue("one", 1)], checkpointer=3)  # type: ignore[arg-type]
+
+
 def test_a_table_refuses_invalid_arguments() -> None:
     with pytest.raises(ValueError, match="name"):
         uniform_table(name="")

@@ -27,7 +27,7 @@ mod vector;
 pub use buffer::{Action, Buffer, View, ViewMut};
 pub use environment::Environment;
 pub use error::{EnvError, Mismatch};
-pub use make::make;
+pub use make::{expect_known, make};
 pub use noise::ActionNoise;
 pub use policy::RandomPolicy;
 pub use reference::ReferenceScores;

@@ -25,32 +25,47 @@ use crate::pixels::PixelCatch;
 /// # Ok::<(), relive_env::EnvError>(())
 /// ```
 pub fn make(name: &str, seed: u64) -> Result<Box<dyn Environment>, EnvError> {
-    Ok(match name {
-        "CartPole-v1" => Box::new(CartPole::new(seed)),
-        "Acrobot-v1" => Box::new(Acrobot::new(seed)),
-        "MountainCar-v0" => Box::new(MountainCar::new(seed)),
-        "MountainCarContinuous-v0" => Box::new(MountainCarContinuous::new(seed)),
-        "Pendulum-v1" => Box::new(Pendulum::new(seed)),
-        "control/acrobot-swingup" => Box::new(AcrobotSwingup::new(seed)),
-        "control/cartpole-swingup" => Box::new(CartpoleSwingup::new(seed)),
-        "control/pendulum-swingup" => Box::new(PendulumSwingup::new(seed)),
-        "pixels/catch" => Box::new(PixelCatch::new(seed)),
-        _ if is_of_bsuite(name) => {
-            let narrow = u32::try_from(seed).map_err(|_| {
-                let expected = format_args!("0..={} for {name}", u32::MAX);
-                EnvError::Setting(Mismatch::boxed("seed", expected, seed))
-            })?;
-            Box::new(name.parse::<BsuiteId>()?.load(narrow)?)
-        }
-        _ => {
-            let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
-                            MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, \
-                            control/cartpole-swingup, control/pendulum-swingup or pixels/catch; runs in \
-                            Python also take the names of Gymnasium's environments, and environments themselves";
-            return Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)));
-        }
-    })
+    expect_known(name)?;
+    if let Some((_, make)) = ENVIRONMENTS.iter().find(|(known, _)| *known == name) {
+        return Ok(make(seed));
+    }
+    let narrow = u32::try_from(seed).map_err(|_| {
+        let expected = format_args!("0..={} for {name}", u32::MAX);
+        EnvError::Setting(Mismatch::boxed("seed", expected, seed))
+    })?;
+    Ok(Box::new(name.parse::<BsuiteId>()?.load(narrow)?))
 }
+
+/// Checks that [`make`] has an environment with this name, or an experiment of bsuite whose number remains to be
+/// checked.
+///
+/// # Errors
+/// [`EnvError::Setting`] if it has none.
+pub fn expect_known(name: &str) -> Result<(), EnvError> {
+    if is_of_bsuite(name) || ENVIRONMENTS.iter().any(|(known, _)| *known == name) {
+        return Ok(());
+    }
+    let expected = "an id of bsuite such as catch/0, CartPole-v1, Acrobot-v1, MountainCar-v0, \
+                    MountainCarContinuous-v0, Pendulum-v1, control/acrobot-swingup, \
+                    control/cartpole-swingup, control/pendulum-swingup or pixels/catch; runs in \
+                    Python also take the names of Gymnasium's environments, and environments themselves";
+    Err(EnvError::Setting(Mismatch::boxed("environment", expected, name)))
+}
+
+type Make = fn(u64) -> Box<dyn Environment>;
+
+/// The environments outside bsuite.
+const ENVIRONMENTS: [(&str, Make); 9] = [
+    ("CartPole-v1", |seed| Box::new(CartPole::new(seed))),
+    ("Acrobot-v1", |seed| Box::new(Acrobot::new(seed))),
+    ("MountainCar-v0", |seed| Box::new(MountainCar::new(seed))),
+    ("MountainCarContinuous-v0", |seed| Box::new(MountainCarContinuous::new(seed))),
+    ("Pendulum-v1", |seed| Box::new(Pendulum::new(seed))),
+    ("control/acrobot-swingup", |seed| Box::new(AcrobotSwingup::new(seed))),
+    ("control/cartpole-swingup", |seed| Box::new(CartpoleSwingup::new(seed))),
+    ("control/pendulum-swingup", |seed| Box::new(PendulumSwingup::new(seed))),
+    ("pixels/catch", |seed| Box::new(PixelCatch::new(seed))),
+];
 
 fn is_of_bsuite(name: &str) -> bool {
     let experiment = name.split_once('/').map(|(experiment, _)| experiment);

@@ -27,8 +27,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::rl::{
         NativeEnvironment, Policy, Ring, agent_for_environment, agent_settings, check_agent,
-        check_environment, end_runs, host_for_run, learn_for_run, load_costs, measure_costs, predict_costs,
-        reference_scores, save_costs, train_agent, work_for_run,
+        check_environment, end_runs, expect_environment, host_for_run, learn_for_run, load_costs,
+        measure_costs, predict_costs, reference_scores, save_costs, train_agent, work_for_run,
     };
     #[pymodule_export]
     use crate::server::Server;

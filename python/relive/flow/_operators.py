@@ -15,7 +15,13 @@ _MOST_THREADS = 1024
 
 
 def label(name: str, function: Any) -> str:
-    """Returns the name of an operator that applies a function, for graphs and errors."""
+    """Returns the name of an operator that applies a function, for graphs and errors.
+
+    Raises:
+      TypeError: the function cannot be called.
+    """
+    if not callable(function):
+        raise TypeError(f"{name} needs a function, but got {function!r}")
     called = getattr(function, "__name__", type(function).__name__)
     return name if called == "<lambda>" else f"{name}({called})"
 

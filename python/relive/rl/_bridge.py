@@ -116,6 +116,10 @@ class Bridge:
             part.step([leaf[rows] for leaf in actions], answers)
         return self._answer()
 
+    def owns(self, environment: Any) -> bool:
+        """Returns whether the bridge will close this environment."""
+        return any(environment is owned for owned in self._owned)
+
     def close(self) -> None:
         """Closes the environments that the bridge owns."""
         owned, self._owned = self._owned, ()

@@ -21,18 +21,15 @@ class Registered:
 
 
 def registered(name: str) -> Registered | None:
-    """Returns the function that creates Gymnasium's environment with this name, or ``None`` if there is a native
-    environment with this name.
+    """Returns the function that creates Gymnasium's environment with this name, or ``None`` for a native environment's
+    name.
 
     Raises:
       ValueError: no environment has this name.
     """
     try:
-        _native.NativeEnvironment(name, 0)
+        _native.expect_environment(name)
     except ValueError as error:
-        # Other errors are about a native environment, such as a number that its family lacks.
-        if "expected an id of bsuite" not in str(error):
-            raise
         unknown = error
     else:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,6 +39,8 @@ class Source:
         # An environment that was created to read its specs, with its key. It is used if the next environment that is
         # needed has the same key.
         self._spare: tuple[Any, Any] | None = None
+        # The bridges that may own environments that are in use. Several threads append to the list.
+        self._bridges: list[weakref.ref[Bridge]] = []
 
     def specs(self, seed: int) -> tuple[Any, ...]:
         """Returns the specs of the environments, in the extension's form."""
@@ -55,7 +58,7 @@ class Source:
 
         Raises:
           ValueError: the environments are in one vector that has too many rows, although the number of rows must be
-            exact.
+            exact; or a function returned an environment that is already in use.
         """
         parts: list[Part] = []
         owned: list[Any] = []
@@ -70,7 +73,9 @@ class Source:
             for environment in owned:
                 _faults.close(environment, _faults.name_of(environment))
             raise
-        return Bridge(parts, owned)
+        bridge = Bridge(parts, owned)
+        self._bridges.append(weakref.ref(bridge))
+        return bridge
 
     def _make_parts(self, parts: list[Part], owned: list[Any], first: int, seeds: Sequence[int], generation: int) -> None:
         row = 0
@@ -81,8 +86,17 @@ class Source:
             if first or len(seeds) > parts[-1].rows:
                 _faults.number(parts[-1], first + row)
             if not self._is_given:
+                self._expect_unused(parts[-1].environment, owned)
                 owned.append(parts[-1].environment)
             row += parts[-1].rows
+
+    def _expect_unused(self, environment: Any, owned: Sequence[Any]) -> None:
+        bridges = [bridge for bridge in (reference() for reference in self._bridges) if bridge is not None]
+        if any(environment is other for other in owned) or any(bridge.owns(environment) for bridge in bridges):
+            raise ValueError(
+                f"the function returned {_faults.name_of(environment)}, which is already in use: each actor and the evaluator needs "
+                "its own environment, so the function must create one at each call"
+            )
 
     def _made(self, number: int, seed: int) -> Any:
         spare, self._spare = self._spare, None

@@ -352,10 +352,21 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
 
-/// Converts a sequence of integers.
-pub(crate) fn integers(object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object, "int64"))?;
-    elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
+/// Converts a sequence of integers, which the error calls by the given name. Fractions and bools are refused, instead of
+/// being rounded.
+pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    if let Some(ready) = ready_elements(object)? {
+        return Ok(ready);
+    }
+    let py = object.py();
+    let array = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
+    let untyped = array.cast::<PyUntypedArray>()?;
+    if untyped.len() > 0 && !matches!(kind_of(&untyped.dtype()), b'i' | b'u') {
+        let text = format!("{name} are {}, but they must be whole numbers", object.repr()?);
+        return Err(PyTypeError::new_err(text));
+    }
+    let whole = array.call_method1(intern!(py, "astype"), ("int64",))?;
+    elements(whole.call_method0(intern!(py, "ravel"))?.cast::<PyUntypedArray>()?)
 }
 
 /// Converts keys: an array of integers, a sequence of them, or a single one.

@@ -144,7 +144,7 @@ impl GpuLoader {
         steps: &Bound<'py, PyAny>,
         stream: u64,
     ) -> PyResult<DeviceParts<'py>> {
-        let (indices, steps) = (keys(indices)?, crate::arrays::array::integers(steps)?);
+        let (indices, steps) = (keys(indices)?, crate::arrays::array::integers("steps", steps)?);
         self.with(py, |work| {
             let (drawn, pinned) = work.given(py, indices, &steps)?;
             let batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
@@ -201,7 +201,7 @@ impl GpuLoader {
         indices: &Bound<'py, PyAny>,
         steps: &Bound<'py, PyAny>,
     ) -> PyResult<Parts<'py>> {
-        let (indices, steps) = (keys(indices)?, crate::arrays::array::integers(steps)?);
+        let (indices, steps) = (keys(indices)?, crate::arrays::array::integers("steps", steps)?);
         self.with(py, |work| work.collect(py, indices, &steps))
     }
 

@@ -23,7 +23,7 @@ mod spec;
 pub(crate) use agents::{agent_for_environment, agent_settings, check_agent, reference_scores};
 pub(crate) use check::check_environment;
 pub(crate) use cost::{load_costs, measure_costs, predict_costs, save_costs};
-pub(crate) use native::NativeEnvironment;
+pub(crate) use native::{NativeEnvironment, expect_environment};
 pub(crate) use nodes::host_for_run;
 pub(crate) use policy::Policy;
 pub(crate) use processes::{learn_for_run, work_for_run};

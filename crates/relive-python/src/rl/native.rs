@@ -85,3 +85,10 @@ impl NativeEnvironment {
         Ok((step.step_type as u8, step.reward, step.discount, observation))
     }
 }
+
+/// Raises ValueError if there is no native environment with this name. The number of an experiment of bsuite is not
+/// checked.
+#[pyfunction]
+pub(crate) fn expect_environment(name: &str) -> PyResult<()> {
+    relive_env::expect_known(name).map_err(|error| raise_env(&error))
+}

@@ -304,7 +304,7 @@ impl TrajectoryWriter {
         squeeze: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let priorities = array::floats(priorities)?;
-        let ends = array::integers(ends)?;
+        let ends = array::integers("ends", ends)?;
         let windows = match (squeeze, length) {
             (false, length) => Windows::of(length, &ends),
             (true, 1) => Windows::steps(&ends),
