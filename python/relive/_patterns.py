@@ -52,7 +52,8 @@ class ReferenceNode:
 
 
 def create_reference_step(step_structure: Any) -> ReferenceStep:
-    """Returns a nest like ``step_structure`` with leaves that can be indexed to create patterns.
+    """Returns a nest like ``step_structure`` with leaves that can be indexed to create patterns. The steps that are
+    written must have the same columns in the same places; the values in ``step_structure`` do not matter.
 
     >>> step = create_reference_step({"obs": None, "action": None})
     >>> pattern = {"history": step["obs"][-4:], "action": step["action"][-1]}

@@ -62,6 +62,8 @@ def _limiter_rules(
     max_diff: float | None,
 ) -> dict[str, Any]:
     """Returns the bounds of ``rate_limiter``, if given; explicit bounds take precedence."""
+    if rate_limiter is not None and not hasattr(rate_limiter, "min_size_to_sample"):
+        raise TypeError(f"rate_limiter must be one of relive.rate_limiters, not {rate_limiter!r}")
     bounds = {
         "samples_per_insert": samples_per_insert,
         "min_size_to_sample": min_size_to_sample,

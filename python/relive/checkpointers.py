@@ -100,7 +100,7 @@ class DefaultCheckpointer(CheckpointerBase):
         config: str = "checkpoint",
         salvage: bool = False,
     ) -> None:
-        self.path = os.fspath(path)
+        self.path = _path(path)
         self.group = group
         self.fallback_checkpoint_path = (
             None if fallback_checkpoint_path is None else os.fspath(fallback_checkpoint_path)
@@ -141,6 +141,15 @@ def default_checkpointer(group: str | None = None) -> CheckpointerBase:
     """Returns the default checkpointer of a server: a ``TempDirCheckpointer``. The group is ignored."""
     del group
     return TempDirCheckpointer()
+
+
+def _path(given: str | os.PathLike[str]) -> str:
+    path = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
+    if not isinstance(path, str):
+        raise TypeError(f"path is {given!r}, but it must be the path of a folder, or the URL of a bucket")
+    if not path:
+        raise ValueError("path is '', but it must be the path of a folder; '.' is the current folder")
+    return path
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:

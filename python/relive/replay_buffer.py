@@ -195,6 +195,8 @@ class ReplayBuffer:
             raise ValueError(f"priority must be a number from 0, finite also to the power of {self._exponent:g}, got {bad}")
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
+        if not isinstance(step, Mapping):
+            raise TypeError(f"a step must be a mapping of column names to values, not {step!r}")
         if self._is_prioritized and (_WEIGHTS in step or _KEYS in step):
             raise ValueError(f"{_WEIGHTS!r} and {_KEYS!r} are extra columns of a prioritized buffer; rename your columns")
 

@@ -62,6 +62,9 @@ _MISMATCH = re.compile(
     r"column (\d+) \(path [^)]*\) got (dtype|shape) (.*), but expected (.*) as in its first value"
 )
 
+# The form in which it reports a value that a condition or a priority cannot use.
+_UNUSABLE = re.compile(r"column (\d+) is(.*; a (?:condition|priority) needs .*)")
+
 
 class StructuredWriter:
     """Writes steps. A step creates an item for each pattern whose conditions it satisfies.
@@ -111,7 +114,8 @@ class StructuredWriter:
           partial_step: whether the step stays open, to be completed by the next call; each leaf can be given only once.
 
         Raises:
-          ValueError: another structure, or a leaf with a different data type or shape than before.
+          ValueError: another structure, or a leaf with a different data type or shape than before; a value that a condition
+            or a priority cannot use; or an item that does not match its table's signature.
           TypeError: a leaf that is not a tensor.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
@@ -193,7 +197,10 @@ class StructuredWriter:
 
 
 def _with_path(error: ValueError, data: Any) -> ValueError:
-    """Returns the error for a value that does not match its column, with its path in the step."""
+    """Returns the error for a value that does not match its column or cannot be used, with its path in the step."""
+    if unusable := _UNUSABLE.match(str(error)):
+        path = nest.flatten_with_path(data)[int(unusable[1])][0]
+        return type(error)(f"column {nest.path_text(path)!r} is{unusable[2]}")
     found = _MISMATCH.search(str(error))
     if found is None:
         return error

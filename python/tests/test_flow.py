@@ -284,7 +284,7 @@ def test_the_repr_names_the_operators() -> None:
     ("wrong", "kind", "text"),
     [
         (lambda: iter(flow.from_range(3)), TypeError, r"call gather_sync\(\) or gather_async\(\) first"),
-        (lambda: flow.from_range(3).batch(0), ValueError, "n is 0, but it must be a whole number of at least 1"),
+        (lambda: flow.from_range(3).batch(0), ValueError, "n is 0, but it must be at least 1"),
         (lambda: flow.from_range(3, num_shards=0), ValueError, "num_shards is 0"),
         (lambda: flow.from_range(3).select_shards([]), ValueError, "at least one shard must be selected"),
         (lambda: flow.from_range(3).select_shards([2]), ValueError, "the shards are 0 to 1; there is no shard 2"),

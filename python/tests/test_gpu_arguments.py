@@ -64,15 +64,15 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda made: made.loader(2.5, NOW), "batch_size is 2.5; it must be a whole number"),
-        (lambda made: made.loader(2, NOW, prefetch="1"), "prefetch is '1'; it must be a whole number"),
+        (lambda made: made.loader(2.5, NOW), "batch_size is 2.5, but it must be a whole number"),
+        (lambda made: made.loader(2, NOW, prefetch="1"), "prefetch is '1', but it must be a whole number"),
         (lambda made: made.loader(2, NOW, max_weight=float("inf")), "max_weight is inf"),
         (lambda made: made.insert({"x": X, "action": ACTIONS}, "length"), "weight is 'length'; give a number"),
         (lambda made: made.insert({"x": X, "action": ACTIONS}, timeout=None), "timeout is None"),
         (lambda made: made.insert_dataset({"observations": X, "terminals": X}, weight="len"), "weight is 'len'; give a number, or 'length'"),
         (lambda made: gpu.Store({1: "float32"}, capacity=1, max_steps=1), "the name of a column is 1; it must be a string"),
-        (lambda made: gpu.Store({"x": "float32"}, capacity=1.5, max_steps=1), "capacity is 1.5; it must be a whole number"),
-        (lambda made: gpu.Store({"x": "float32"}, capacity=True, max_steps=1), "capacity is True; it must be a whole number"),
+        (lambda made: gpu.Store({"x": "float32"}, capacity=1.5, max_steps=1), "capacity is 1.5, but it must be a whole number"),
+        (lambda made: gpu.Store({"x": "float32"}, capacity=True, max_steps=1), "capacity is True, but it must be a whole number"),
         (lambda made: gpu.Store({"x": "float32"}, capacity=1, max_steps=1, readers=0), "readers is 0; it must be 1 to 1024"),
         (lambda made: gpu.Store({"x": "float32"}, capacity=1, max_steps=1, writers=-1), "writers is -1; it must be 0 to 65536"),
         (lambda made: gpu.Store({"\udc80": "float32"}, capacity=1, max_steps=1), r"the name of a column is '\\udc80', which UTF-8 cannot encode"),
@@ -85,7 +85,7 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
         (lambda made: made.collect([0], {"x": gpu.Window(value=1e39)}), r"the padding value 1e\+39 of window 'x' is too large for float32"),
         (lambda made: made.loader(1, {"x": gpu.Window(value=7e4, dtype="float16")}), r"the padding value 70000.0 of window 'x' is too large for float16"),
         (lambda made: made.update_weights([[0]], [1.0]), r"indices has the shape \(1, 1\); it must be one-dimensional"),
-        (lambda made: gpu.Window(0.5), "offset is 0.5; it must be a whole number"),
+        (lambda made: gpu.Window(0.5), "offset is 0.5, but it must be a whole number"),
         (lambda made: gpu.Window(dtype="float8"), "dtype is 'float8'; it must be 'float16', 'bfloat16'"),
         (lambda made: gpu.Weighted(float("nan")), "alpha of Weighted is nan; it must be a finite number between 0 and 16"),
         (lambda made: gpu.Prioritized(beta=-0.5), "beta of Prioritized is -0.5"),
@@ -109,7 +109,7 @@ def test_indices_are_whole_numbers(given: Any) -> None:
             lambda: made.status(given[0]),
         ]
         for call in calls:
-            with pytest.raises(TypeError, match=r"(indices|index) (has|is) .*it must (have|be a) whole number"):
+            with pytest.raises(TypeError, match=r"(indices has .*; it must have|index is .*, but it must be a) whole number"):
                 call()
         with pytest.raises(TypeError, match="generations has"):
             made.remove([0], [True])

@@ -47,6 +47,16 @@ def test_trajectories_sampled_often_enough_are_removed() -> None:
         next(loader)
 
 
+def test_a_closed_loader_keeps_no_trajectory() -> None:
+    for _ in range(300):
+        with simple(capacity=4) as store:
+            for value in range(4):
+                put(store, value)
+            with store.loader(4, {"x": gpu.Window()}, sampling="fifo", prefetch=3) as loader:
+                next(loader)
+            assert store.remove([0]).applied == 1
+
+
 def test_max_selectable_limits_the_trajectories() -> None:
     store = simple(capacity=4, max_selectable=2)
     for value in range(4):

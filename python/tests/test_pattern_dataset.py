@@ -87,7 +87,7 @@ def test_a_non_boolean_end_is_refused(end: Any) -> None:
 
 
 def test_steps_of_different_structures() -> None:
-    with pytest.raises(ValueError, match="got 1 but wanted 2"):
+    with pytest.raises(ValueError, match="the first step has a value of type dict, but this step has one of type list"):
         list(dataset([STEPS[0], [1.0]], end=lambda _: False))
 
 

@@ -381,6 +381,38 @@ class TestWriter:
         sample = next(server.localhost_client().sample("table", emit_timesteps=False, timeout=10))
         assert sample.info.priority == 0.75 * 4 + 0.25 * 3
 
+    @pytest.mark.parametrize(
+        ("dtype", "shape", "steps"), [(np.int64, (2,), 2), (np.float32, (3,), 2), (np.float32, (2, 1), 2)], ids=["dtype", "steps", "rank"]
+    )
+    def test_items_match_the_signature(self, dtype: Any, shape: tuple[int, ...], steps: int) -> None:
+        table = relive.Table.queue("typed", 10, signature={"x": ArraySpec(shape, dtype)})
+        with relive.Server([table]) as server:
+            for client in (server.localhost_client(), relive.Client(f"localhost:{server.port}")):
+                step = structured.create_reference_step({"a": None})
+                writer = client.structured_writer([structured.create_config({"x": step["a"][-steps:]}, "typed")])
+                writer.append({"a": np.float32(1)})
+                with pytest.raises(ValueError, match="signature"):
+                    writer.append({"a": np.float32(2)})
+                writer.close()
+                assert client.server_info()["typed"].current_size == 0
+
+    def test_an_unknown_table(self, server: relive.Server) -> None:
+        step = structured.create_reference_step(None)
+        for client in (server.localhost_client(), relive.Client(f"localhost:{server.port}")):
+            writer = client.structured_writer([structured.create_config(step[-1], "nowhere")])
+            with pytest.raises(ValueError, match="nowhere"):
+                writer.append(np.float32(1))
+
+    @pytest.mark.parametrize("value", [np.float32(1), np.array([1, 2]), np.uint64(2**63), "1"], ids=["float", "vector", "large", "string"])
+    def test_values_that_a_condition_cannot_use(self, server: relive.Server, value: Any) -> None:
+        step = {"obs": None, "reward": None}
+        reference = structured.create_reference_step(step)
+        condition = structured.Condition.data(step)["reward"] >= 1
+        config = structured.create_config({"x": reference["obs"][-1]}, "table", conditions=[condition])
+        writer = server.localhost_client().structured_writer([config])
+        with pytest.raises(ValueError, match=r"column 'reward' is .*; a condition needs one integer below 2\*\*63 or one bool per step"):
+            writer.append({"obs": 1, "reward": value})
+
     def test_other_structure(self, server: relive.Server) -> None:
         writer = self.writer(server, [REF["a"][-1]])
         with pytest.raises(TypeError):

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -99,6 +100,19 @@ def test_a_stopped_server_is_waited_for_no_longer_than_the_timeout(serve: Serve)
         next(client.batches("empty", 1, timeout=0.2))
     with pytest.raises(relive.DeadlineExceededError):
         next(client.sample("empty", timeout=0.2))
+
+
+@pytest.mark.parametrize("timeout", [0.5, 1.5])
+def test_a_stopped_server_is_waited_for_until_the_timeout(serve: Serve, timeout: float) -> None:
+    server = serve(*tables())
+    client = relive.Client(f"localhost:{server.port}", transport="tcp")
+    client.server_info()
+    server.stop()
+    for call in (lambda: next(client.sample("empty", timeout=timeout)), lambda: next(client.batches("empty", 1, timeout=timeout))):
+        start = time.monotonic()
+        with pytest.raises(relive.DeadlineExceededError):
+            call()
+        assert time.monotonic() - start >= timeout
 
 
 DEADLINES: dict[str, Call] = {

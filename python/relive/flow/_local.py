@@ -12,9 +12,10 @@ from operator import index
 from typing import Any, Generic, TypeVar, cast
 
 from relive import _native
+from relive._numbers import count
 from relive.flow import _metrics
 from relive.flow._metrics import Binding, MetricsContext, Origins, SharedMetrics
-from relive.flow._operators import Operator, bound, counted, each, itself, label
+from relive.flow._operators import Operator, bound, each, itself, label
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -139,7 +140,7 @@ class LocalIterator(Generic[T]):
 
     def batch(self, n: int) -> LocalIterator[list[T]]:
         """Groups items into lists of ``n`` items; the last list may be shorter."""
-        return self._then(("batch", counted("n", n)), f".batch({n})")
+        return self._then(("batch", count("n", n, 1)), f".batch({n})")
 
     def flatten(self) -> LocalIterator[Any]:
         """Flattens items that are iterables."""
@@ -151,16 +152,16 @@ class LocalIterator(Generic[T]):
 
     def shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> LocalIterator[T]:
         """Shuffles the items: each item is drawn at random from a buffer of the given size."""
-        size = counted("shuffle_buffer_size", shuffle_buffer_size)
+        size = count("shuffle_buffer_size", shuffle_buffer_size, 1)
         return self._then(("shuffle", size, _seed(seed)), f".shuffle(shuffle_buffer_size={size}, seed={seed})")
 
     def window(self, size: int, step: int = 1) -> LocalIterator[list[T]]:
         """Yields lists of ``size`` consecutive items; each list starts ``step`` items after the previous one."""
-        return self._then(("window", counted("size", size), counted("step", step)), f".window({size}, {step})")
+        return self._then(("window", count("size", size, 1), count("step", step, 1)), f".window({size}, {step})")
 
     def prefetch(self, depth: int) -> LocalIterator[T]:
         """Yields the same items; a thread produces up to ``depth`` of them ahead of time."""
-        return self._then(("prefetch", counted("depth", depth)), f".prefetch({depth})")
+        return self._then(("prefetch", count("depth", depth, 1)), f".prefetch({depth})")
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
         """Yields the same items, and raises a TimeoutError if an item does not arrive in time."""
@@ -168,7 +169,7 @@ class LocalIterator(Generic[T]):
 
     def retry(self, times: int) -> LocalIterator[T]:
         """Yields the same items, ignoring up to ``times`` consecutive errors."""
-        return self._then(("retry", counted("times", times, 0)), f".retry({times})")
+        return self._then(("retry", count("times", times)), f".retry({times})")
 
     def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
         """Yields pairs: the shard that an item comes from, and the item.
@@ -206,9 +207,9 @@ class LocalIterator(Generic[T]):
         of the other copies; these items are kept for the other copies. Waiting for copies that no thread will pull
         raises a RuntimeError that names these copies. If no thread of the graph pulls a copy, another thread must pull
         it within a second."""
-        if counted("n", n) < 2:
+        if count("n", n, 1) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
-        copies = self._native.copies(n, counted("max_lead", max_lead))
+        copies = self._native.copies(n, count("max_lead", max_lead, 1))
         return [
             LocalIterator._over(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors, self._kept)
             for number, copy in enumerate(copies)

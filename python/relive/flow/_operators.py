@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
+from relive._numbers import count
 from relive.flow._metrics import Binding, within
 
 Operator = tuple[Any, ...]
@@ -24,18 +24,6 @@ def label(name: str, function: Any) -> str:
         raise TypeError(f"{name} needs a function, but got {function!r}")
     called = getattr(function, "__name__", type(function).__name__)
     return name if called == "<lambda>" else f"{name}({called})"
-
-
-def counted(name: str, value: Any, least: int = 1) -> int:
-    """Checks an integer argument of an operator.
-
-    Raises:
-      ValueError: the value is not an integer, or is below the minimum.
-    """
-    whole = index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
-    if whole is None or whole < least:
-        raise ValueError(f"{name} is {value!r}, but it must be a whole number of at least {least}")
-    return whole
 
 
 def bound(operator: Operator, binding: Binding) -> Operator:
@@ -61,7 +49,8 @@ def each(function: Callable[[Any], Any], max_concurrency: Any) -> Operator:
     """Returns the operator that applies a function to each item.
 
     Raises:
-      ValueError: ``max_concurrency`` is not a whole number of at least 0.
+      TypeError: the function cannot be called, or ``max_concurrency`` is not a whole number.
+      ValueError: ``max_concurrency`` is negative.
     """
-    name, most = label("for_each", function), counted("max_concurrency", max_concurrency, 0)
+    name, most = label("for_each", function), count("max_concurrency", max_concurrency)
     return ("for_each", name, function) if most == 1 else ("for_each_in_threads", name, function, most or _MOST_THREADS)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
+from relive._numbers import count
 from relive.flow._local import LocalIterator, _seed
 from relive.flow._metrics import Binding, Origins
-from relive.flow._operators import Operator, bound, counted, each, itself, label
+from relive.flow._operators import Operator, bound, each, itself, label
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -64,7 +65,7 @@ class ParallelIterator(Generic[T]):
 
     def batch(self, n: int) -> ParallelIterator[list[T]]:
         """Groups items of a shard into lists of ``n`` items; the last list may be shorter."""
-        return self._then(("batch", counted("n", n)), f".batch({n})")
+        return self._then(("batch", count("n", n, 1)), f".batch({n})")
 
     def flatten(self) -> ParallelIterator[Any]:
         """Flattens items that are iterables."""
@@ -76,16 +77,16 @@ class ParallelIterator(Generic[T]):
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
         """Shuffles the items of each shard: each item is drawn at random from a buffer of the given size."""
-        size, number, make = counted("shuffle_buffer_size", shuffle_buffer_size), _seed(seed), self._make
+        size, number, make = count("shuffle_buffer_size", shuffle_buffer_size, 1), _seed(seed), self._make
         shuffled = lambda ahead, binding: make(ahead, binding).local_shuffle(size, number)  # noqa: E731
         return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
         """Redistributes the items: item ``j`` of each shard goes to shard ``j`` modulo the number of shards.
         ``batch_ms`` has no effect, since items are not requested one by one."""
-        count, begun = counted("num_partitions", num_partitions), self._begun
-        name = f"{self.name}.repartition[num_partitions={count}]"
-        return ParallelIterator(lambda ahead, binding: begun(ahead, binding.kept).repartition(count), name, list(range(count)))
+        parts, begun = count("num_partitions", num_partitions, 1), self._begun
+        name = f"{self.name}.repartition[num_partitions={parts}]"
+        return ParallelIterator(lambda ahead, binding: begun(ahead, binding.kept).repartition(parts), name, list(range(parts)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
         """Combines the shards of both iterators."""
@@ -124,7 +125,7 @@ class ParallelIterator(Generic[T]):
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
         """Returns a shard as a stream that works up to ``num_async`` items ahead."""
         shard, kept = self.select_shards([shard_index]), list[Any]()
-        (native,) = shard._begun(False, kept).streams(counted("num_async", num_async))
+        (native,) = shard._begun(False, kept).streams(count("num_async", num_async, 1))
         return LocalIterator._over(native, f"{self.name}.shard[{shard_index}]", actors=shard._actors, kept=kept)
 
     def gather_sync(self) -> LocalIterator[T]:
@@ -144,7 +145,7 @@ class ParallelIterator(Generic[T]):
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")
-        depth, is_fresh = counted("num_async", num_async), resubmit == "after"
+        depth, is_fresh = count("num_async", num_async, 1), resubmit == "after"
         return self._gathered(not is_fresh, lambda shards: shards.gather_async(depth, is_fresh), "gather_async")
 
     def batch_across_shards(self) -> LocalIterator[list[T]]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from relive import _native
-from relive.flow._operators import counted
+from relive._numbers import count
 from relive.flow._parallel import On, ParallelIterator
 
 if TYPE_CHECKING:
@@ -34,19 +34,19 @@ class ParallelIteratorWorker:
 
 def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[T]:
     """Distributes these items: item ``i`` goes to shard ``i`` modulo the number of shards."""
-    every, count = list(items), counted("num_shards", num_shards)
-    shards = [every[number::count] for number in range(count)]
+    every, length = list(items), count("num_shards", num_shards, 1)
+    shards = [every[number::length] for number in range(length)]
     kind = type(every[0]).__name__ if every else "None"
-    name = f"from_items[{kind}, {len(every)}, shards={count}{', repeat=True' if repeat else ''}]"
+    name = f"from_items[{kind}, {len(every)}, shards={length}{', repeat=True' if repeat else ''}]"
     return from_iterators(shards, repeat, name, on=on)
 
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[int]:
     """Distributes the numbers below ``n`` in contiguous ranges; the last shard takes the remainder."""
-    count = counted("num_shards", num_shards)
-    size = n // count
-    shards = [range(number * size, n if number + 1 == count else (number + 1) * size) for number in range(count)]
-    name = f"from_range[{n}, shards={count}{', repeat=True' if repeat else ''}]"
+    length = count("num_shards", num_shards, 1)
+    size = n // length
+    shards = [range(number * size, n if number + 1 == length else (number + 1) * size) for number in range(length)]
+    name = f"from_range[{n}, shards={length}{', repeat=True' if repeat else ''}]"
     return from_iterators(shards, repeat, name, on=on)
 
 

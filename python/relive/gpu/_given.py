@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from relive import _numbers
 from relive._frameworks import as_numpy
 from relive.errors import InvalidArgumentError, NotFoundError
 
@@ -20,9 +20,9 @@ def whole(name: str, value: Any, least: int, limit: int) -> int:
       InvalidArgumentError: the value is not such an integer.
     """
     try:
-        number = _index(value)
-    except TypeError:
-        raise InvalidArgumentError(f"{name} is {value!r}; it must be a whole number") from None
+        number = _numbers.whole(name, value)
+    except TypeError as error:
+        raise InvalidArgumentError(str(error)) from None
     if not least <= number < limit:
         raise InvalidArgumentError(f"{name} is {number}; it must be {least} to {limit - 1}")
     return number
@@ -77,10 +77,7 @@ def place(value: Any) -> int:
       NotFoundError: the value is negative.
       TypeError: the value is not a whole number.
     """
-    try:
-        number = _index(value)
-    except TypeError:
-        raise TypeError(f"index is {value!r}; it must be a whole number") from None
+    number = _numbers.whole("index", value)
     if not 0 <= number < 1 << 64:
         raise NotFoundError(f"there is no trajectory {number}; indices start at 0")
     return number
@@ -104,9 +101,3 @@ def places(name: str, value: Any) -> npt.NDArray[np.uint64]:
     if numbers.size and numbers.min() < 0:
         raise NotFoundError(f"there is no trajectory {numbers.min()}; {name} start at 0")
     return numbers.astype(np.uint64)
-
-
-def _index(value: Any) -> int:
-    if isinstance(value, bool):
-        raise TypeError("a boolean is not a whole number")
-    return operator.index(value)

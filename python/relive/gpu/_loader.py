@@ -183,10 +183,13 @@ class Loader:
 
         Raises:
           FailedPreconditionError: the store belongs to another process; only that process changes weights.
+          TypeError: the first argument is not a batch.
           InvalidArgumentError: as for ``Store.update_weights``.
         """
         if self._update_weights is None:
             raise FailedPreconditionError("the store belongs to another process, and only that process can change weights")
+        if not hasattr(batch, "generations"):
+            raise TypeError(f"update_weights needs a batch of this loader, but got a {type(batch).__name__}; Store.update_weights takes indices")
         self._update_weights(batch.indices, weights, batch.generations)
 
     def state(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._device import resolved
-from relive.gpu._given import places, store_name
+from relive.gpu._given import places, store_name, whole
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import LARGEST, Sampling
@@ -263,5 +263,5 @@ def attach(
       DataLossError: the memory is not a store, or is damaged.
     """
     name = store_name(name)
-    name = name if rank is None else _ranks.rank_name(name, rank)
+    name = name if rank is None else _ranks.rank_name(name, whole("rank", rank, 0, 1 << 32))
     return Reader(_native.GpuReader.attach(name, _columns.expected(columns, max_steps)))

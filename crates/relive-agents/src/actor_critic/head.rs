@@ -14,8 +14,8 @@ pub(crate) enum Head {
     /// A discrete action: the outputs are logits.
     Categorical(Discrete),
     /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned as
-    /// a parameter outside the network. Actions beyond the bounds are clipped before they are passed to the
-    /// environment.
+    /// a parameter outside the network. The distributions are for actions that are scaled so that their bounds are −1
+    /// and 1. Actions beyond the bounds are clipped before they are passed to the environment.
     Normal { low: Vec<f32>, high: Vec<f32> },
 }
 
@@ -80,7 +80,8 @@ impl Head {
     }
 
     /// Draws an action from a row of outputs, or uses the most likely action if there is no stream. Writes the action
-    /// to the row of `actions`, and the action before clipping to `drawn`. Returns the action's log-probability.
+    /// to the row of `actions`, and the action before scaling and clipping to `drawn`. Returns the action's
+    /// log-probability.
     pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
@@ -99,12 +100,23 @@ impl Head {
                 let width = drawn.len();
                 let clipped = &mut actions.leaf_mut::<f32>(0)?[row * width..(row + 1) * width];
                 for (((to, drawn), low), high) in clipped.iter_mut().zip(&*drawn).zip(low).zip(high) {
-                    *to = drawn.clamp(*low, *high);
+                    *to = within(*low, *high, *drawn);
                 }
                 Ok(log_probability)
             }
         }
     }
+}
+
+/// Bounds that are further apart are treated as missing: an environment that gives the largest numbers of its type as
+/// bounds does not expect actions of this size.
+const WIDEST: f32 = 1e6;
+
+/// Returns an action, scaled from −1..1 to the bounds if both exist, and clipped.
+fn within(low: f32, high: f32, drawn: f32) -> f32 {
+    let half = high / 2.0 - low / 2.0;
+    let action = if half < WIDEST { f32::midpoint(low, high) + half * drawn } else { drawn };
+    action.clamp(low, high)
 }
 
 /// Returns the log-probability of one dimension of a drawn action.
@@ -206,6 +218,18 @@ mod tests {
         }
         assert!((sum / 4000.0 - 0.5).abs() < 0.05 && (1300..1700).contains(&clipped), "{sum} {clipped}");
         assert_eq!(actions.leaf::<f32>(0).unwrap()[0], 0.0);
+    }
+
+    #[test]
+    fn actions_are_scaled_to_their_bounds() {
+        assert_eq!(
+            [-2.0, -1.0, 0.0, 1.0, 2.0].map(|drawn| within(-3.0, 0.5, drawn)),
+            [-3.0, -3.0, -1.25, 0.5, 0.5]
+        );
+        assert_eq!([-2.0, 2.0].map(|drawn| within(-1.0, 1.0, drawn)), [-1.0, 1.0]);
+        for (low, high) in [(f32::NEG_INFINITY, f32::INFINITY), (f32::MIN, f32::MAX), (-0.5, f32::INFINITY)] {
+            assert_eq!([-0.5, 7.5].map(|drawn| within(low, high, drawn)), [-0.5, 7.5]);
+        }
     }
 
     #[test]

@@ -52,9 +52,9 @@ pub struct ImpalaConfig {
 impl Default for ImpalaConfig {
     fn default() -> Self {
         Self {
-            num_envs: 16,
-            sequence_length: 20,
-            batch_size: 16,
+            num_envs: 8,
+            sequence_length: 10,
+            batch_size: 8,
             discount: 0.99,
             trace_decay: 1.0,
             value_cost: 0.5,
@@ -64,8 +64,8 @@ impl Default for ImpalaConfig {
             learning_rate: 1e-3,
             adam_epsilon: 1e-8,
             anneal: false,
-            hidden: vec![50, 50],
-            lstm_units: 20,
+            hidden: vec![64, 64],
+            lstm_units: 0,
         }
     }
 }

@@ -72,13 +72,15 @@ impl Policy for VTracePolicy {
                 memory.act(network, params, seen)
             }
             (Body::Recurrent(_), None) => &[],
-            (Body::Plain(network), _) => network.infer_each(params, seen, scratch),
+            (Body::Apart { policy: network, .. } | Body::Shared(network), _) => {
+                network.infer_each(params, seen, scratch)
+            }
         };
         let log_std = &params.values()[network.log_std.clone()];
-        let (width, numbers) = (network.outputs(), drawn.len());
+        let (width, of_policy, numbers) = (network.acting_outputs(), network.head.outputs(), drawn.len());
         for (row, (outputs, stream)) in outputs.chunks_exact(width).zip(streams.each()).enumerate() {
             let stream = explores.then_some(stream);
-            let outputs = (&outputs[..width - 1], log_std);
+            let outputs = (&outputs[..of_policy], log_std);
             let log_probability = network.head.act(outputs, stream, (&mut *step.actions, row), drawn)?;
             step.extras.leaf_mut::<f32>(places.log_probability)?[row] = log_probability;
             if numbers > 0 {

@@ -232,7 +232,7 @@ impl Client {
         codec: &str,
     ) -> PyResult<StructuredWriter> {
         let configs = to_configs(&configs)?;
-        let options = StructuredWriterOptions::default().check_names(!self.as_reverb);
+        let options = StructuredWriterOptions::default().validate_items(!self.as_reverb);
         let options = codec_named(codec)?.map_or(options, |codec| options.codec(codec));
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();

@@ -1,8 +1,9 @@
 //! Collects batches while Python continues.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -53,10 +54,18 @@ impl BatchFailure {
     }
 }
 
-/// Collects batches, in its own thread or on demand.
+/// Collects batches, in its own thread or on demand. Dropping it waits for the batch that the thread is collecting, so
+/// that no trajectory stays pinned.
 pub(super) struct Background {
     collector: Collector,
-    jobs: Option<Sender<Job>>,
+    worker: Option<Worker>,
+}
+
+struct Worker {
+    jobs: Sender<Job>,
+    thread: JoinHandle<()>,
+    /// Set if the remaining jobs are not needed.
+    is_ending: Arc<AtomicBool>,
 }
 
 impl Background {
@@ -64,24 +73,26 @@ impl Background {
     /// The system cannot start a thread.
     pub(super) fn new(collector: Collector, has_thread: bool) -> Result<Background> {
         if !has_thread {
-            return Ok(Background { collector, jobs: None });
+            return Ok(Background { collector, worker: None });
         }
         let (jobs, taken) = mpsc::channel();
-        let worker = collector.clone();
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let (worker, ends) = (collector.clone(), Arc::clone(&is_ending));
         // The thread ends when `jobs` is dropped.
-        let started =
-            thread::Builder::new().name("relive-gpu-loader".to_owned()).spawn(move || work(&worker, &taken));
-        started.map_err(|error| {
+        let started = thread::Builder::new()
+            .name("relive-gpu-loader".to_owned())
+            .spawn(move || work(&worker, &taken, &ends));
+        let thread = started.map_err(|error| {
             Failed::new(ErrorKind::System, format!("cannot start the thread of a loader: {error}"))
         })?;
-        Ok(Background { collector, jobs: Some(jobs) })
+        Ok(Background { collector, worker: Some(Worker { jobs, thread, is_ending }) })
     }
 
     /// Starts the collection if there is a background thread.
     pub(super) fn begin(&self, pinned: Arc<Pinned>, steps: &[u64]) -> PendingBatch {
-        let Some(jobs) = &self.jobs else { return PendingBatch::Pinned(pinned) };
+        let Some(worker) = &self.worker else { return PendingBatch::Pinned(pinned) };
         let (done, receiver) = mpsc::channel();
-        match jobs.send(Job { pinned: Arc::clone(&pinned), steps: steps.to_vec(), done }) {
+        match worker.jobs.send(Job { pinned: Arc::clone(&pinned), steps: steps.to_vec(), done }) {
             Ok(()) => PendingBatch::Submitted(receiver, pinned),
             Err(mpsc::SendError(job)) => PendingBatch::Pinned(job.pinned),
         }
@@ -133,8 +144,21 @@ fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> (PyResult<Done>, Receiv
     }
 }
 
-fn work(collector: &Collector, jobs: &Receiver<Job>) {
+impl Drop for Background {
+    fn drop(&mut self) {
+        let Some(Worker { jobs, thread, is_ending }) = self.worker.take() else { return };
+        is_ending.store(true, Ordering::Relaxed);
+        drop(jobs);
+        // A panic of the thread was reported with its batch.
+        drop(thread.join());
+    }
+}
+
+fn work(collector: &Collector, jobs: &Receiver<Job>, is_ending: &AtomicBool) {
     for Job { pinned, steps, done } in jobs {
+        if is_ending.load(Ordering::Relaxed) {
+            continue;
+        }
         // The receiver may be gone.
         drop(done.send(collect(collector, pinned, &steps)));
     }

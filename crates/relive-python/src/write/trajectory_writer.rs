@@ -93,6 +93,11 @@ impl TrajectoryWriter {
         let mut state = self.shared.lock(py)?;
         state.writer(py)?;
         let as_reverb = state.as_reverb;
+        if data.is_none() && !as_reverb {
+            return Err(PyTypeError::new_err(
+                "append: the step is None; only a column of a step may be None",
+            ));
+        }
         let (leaves, grown) = state.place(data)?;
         let paths = grown.as_ref().unwrap_or(&state.layout).paths();
         let mut values = Values::with_capacity(leaves.len());

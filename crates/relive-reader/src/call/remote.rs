@@ -18,6 +18,9 @@ use crate::stream::StreamEnd;
 /// How much later than the server's rate limiter the client times out, so that the server's own error can arrive.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
+/// How long before its timeout a call tries for the last time to reach a server.
+const LAST_ATTEMPT: Duration = Duration::from_millis(100);
+
 /// The longest wait. Some systems cannot represent later times.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
@@ -139,14 +142,20 @@ impl Progress {
         Ok(())
     }
 
-    /// Records that there is no stream, and the time of the next attempt. Returns whether the call times out before the
-    /// retry.
+    /// Records that there is no stream, and the time of the next attempt. The last attempt is shortly before the call
+    /// times out. Returns whether it has timed out.
     fn record_failure(&mut self, status: Status) -> bool {
         tracing::debug!(%status, "sample stream broke");
-        let again = Instant::now() + self.backoff.wait_after(Duration::ZERO);
+        let now = Instant::now();
+        let again = now + self.backoff.wait_after(Duration::ZERO);
         self.last_error = Some((status, again));
-        self.away_since.get_or_insert_with(Instant::now);
-        self.give_up_at().is_some_and(|at| at <= again)
+        self.away_since.get_or_insert(now);
+        let Some(end) = self.give_up_at() else { return false };
+        let last = end.checked_sub(LAST_ATTEMPT).filter(|last| *last > now).unwrap_or(end);
+        if let Some((_, next)) = &mut self.last_error {
+            *next = again.min(last);
+        }
+        end <= now
     }
 
     fn request(&self, samples: usize) -> SampleStreamRequest {

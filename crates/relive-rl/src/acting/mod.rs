@@ -1,5 +1,6 @@
 //! Acts in environments, and defines the resulting rollouts.
 
+mod evaluation_watch;
 mod features;
 mod finite;
 mod rollout;

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use relive_env::{BatchEnvironment, Buffer, State, TimeStep};
 
+use super::evaluation_watch::EvaluationWatch;
 use super::finite::{ExtrasCheck, FiniteCheck};
 use super::{Acted, Episode, Rollout};
 use crate::contracts::WeightStore;
@@ -131,11 +132,13 @@ impl RolloutWorker {
         for (number, row) in self.rows.iter_mut().enumerate() {
             row.episodes_to_report = count / of + usize::from(number < count % of);
         }
-        let mut lap = Lap::begin();
-        while !stop.is_at_once() && self.rows.iter().any(|row| row.episodes_to_report > 0) {
+        let left = |rows: &[Row]| rows.iter().map(|row| row.episodes_to_report).sum::<usize>();
+        let (mut lap, mut watch) = (Lap::begin(), EvaluationWatch::begin(count));
+        while !stop.is_at_once() && left(&self.rows) > 0 {
             self.step(&mut lap)?;
+            watch.note(left(&self.rows));
         }
-        let is_complete = self.rows.iter().all(|row| row.episodes_to_report == 0);
+        let is_complete = left(&self.rows) == 0;
         self.rows.iter_mut().for_each(|row| row.episodes_to_report = usize::MAX);
         let episodes = self.take_acted().episodes;
         Ok(is_complete.then_some(episodes))

@@ -5,6 +5,7 @@ mod config;
 mod flat_step;
 mod node;
 mod reference;
+mod validation;
 mod values;
 mod writer;
 

@@ -12,6 +12,10 @@ use super::flat_step::FlatStep;
 /// Numbers of the newest step, and of the earlier steps that priorities need.
 #[derive(Debug, Default)]
 pub(crate) struct RecentValues {
+    /// Whether a value that a condition cannot use is an error, instead of a condition that does not hold.
+    strict: bool,
+    /// Whether such a value has been logged.
+    has_told: bool,
     /// Integers of the newest step, for the columns that conditions use.
     integers: BTreeMap<u32, Option<i64>>,
     /// TD errors by position in the history, for the columns that priorities use.
@@ -25,8 +29,8 @@ struct Errors {
 }
 
 impl RecentValues {
-    pub(crate) fn new(configs: &[StructuredConfig]) -> RecentValues {
-        let mut this = RecentValues::default();
+    pub(crate) fn new(configs: &[StructuredConfig], strict: bool) -> RecentValues {
+        let mut this = RecentValues { strict, ..RecentValues::default() };
         for config in configs {
             for condition in config.conditions() {
                 if let Operand::Data { source } = condition.left {
@@ -41,8 +45,16 @@ impl RecentValues {
         this
     }
 
-    /// Checks that priorities can be computed from this step.
-    pub(crate) fn check(&self, step: &FlatStep<'_>) -> Result<()> {
+    /// Checks that priorities and, if they are strict, conditions can be computed from this step.
+    pub(crate) fn check(&mut self, step: &FlatStep<'_>) -> Result<()> {
+        if let Some(fault) = self.condition_fault(step) {
+            if self.strict {
+                return Err(Error::invalid(fault));
+            }
+            if !std::mem::replace(&mut self.has_told, true) {
+                tracing::warn!("{fault}; without such a value, the condition does not hold");
+            }
+        }
         for source in self.errors.keys() {
             if let Some(value) = step.leaf(*source).filter(|value| number(value).is_none()) {
                 return Err(Error::invalid(format!(
@@ -53,6 +65,18 @@ impl RecentValues {
             }
         }
         Ok(())
+    }
+
+    fn condition_fault(&self, step: &FlatStep<'_>) -> Option<String> {
+        if self.has_told {
+            return None;
+        }
+        let unusable = |source: &u32| step.leaf(*source).filter(|value| integer(value).is_none());
+        let (source, value) = self.integers.keys().find_map(|source| Some((source, unusable(source)?)))?;
+        let (dtype, shape) = (value.dtype(), value.shape());
+        Some(format!(
+            "column {source} is {dtype} {shape}; a condition needs one integer below 2**63 or one bool per step"
+        ))
     }
 
     /// Records the needed values of a step or a partial step.

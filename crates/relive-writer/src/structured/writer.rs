@@ -13,6 +13,7 @@ use super::condition::ConditionValues;
 use super::config::{PriorityFn, StructuredConfig, td_error, validate_all};
 use super::flat_step::{FlatStep, StepShape};
 use super::node::PatternNode;
+use super::validation::Validation;
 use super::values::RecentValues;
 use crate::columns::ColumnName;
 use crate::columns::{AppendFault, AppendMismatch};
@@ -25,11 +26,12 @@ use crate::trajectory::TrajectoryWriterOptions;
 pub struct StructuredWriterOptions {
     pub(crate) codec: Option<Codec>,
     pub(crate) check_names: bool,
+    pub(crate) validate_items: bool,
 }
 
 impl Default for StructuredWriterOptions {
     fn default() -> StructuredWriterOptions {
-        StructuredWriterOptions { codec: None, check_names: true }
+        StructuredWriterOptions { codec: None, check_names: true, validate_items: true }
     }
 }
 
@@ -39,6 +41,15 @@ impl StructuredWriterOptions {
     #[must_use]
     pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
         self.check_names = check;
+        self
+    }
+
+    /// Like [`TrajectoryWriterOptions::validate_items`]. The first append requests the signatures of all tables. Without
+    /// validation, names are not checked either, and a condition on a column that is not one integer or bool never holds,
+    /// as in dm-reverb; otherwise, such a column is an error.
+    #[must_use]
+    pub fn validate_items(mut self, validate: bool) -> StructuredWriterOptions {
+        self.validate_items = validate;
         self
     }
 
@@ -96,23 +107,23 @@ impl StructuredWriterOptions {
 /// errors are the same as for a [`TrajectoryWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    writer: TrajectoryWriter,
-    patterns: Vec<Pattern>,
+    pub(super) writer: TrajectoryWriter,
+    pub(super) patterns: Vec<Pattern>,
     shape: Option<StepShape>,
     values: RecentValues,
-    check_names: bool,
+    pub(super) validation: Validation,
 }
 
 /// A configuration and its progress.
 #[derive(Debug)]
-struct Pattern {
-    config: StructuredConfig,
-    table: Arc<str>,
+pub(super) struct Pattern {
+    pub(super) config: StructuredConfig,
+    pub(super) table: Arc<str>,
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
-    /// Whether the comparison of the pattern's names with the table's names has started.
-    is_named: bool,
+    /// Whether the pattern's first item has passed the checks that apply to all of its items.
+    pub(super) is_checked: bool,
 }
 
 /// A step of an episode.
@@ -136,28 +147,29 @@ impl StructuredWriter {
         let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
         let writer = TrajectoryWriterOptions::new(max_age).validate_items(false);
         let writer = TrajectoryWriterOptions { codec: options.codec, ..writer };
-        let values = RecentValues::new(&configs);
+        let values = RecentValues::new(&configs, options.validate_items);
         let new = |config: StructuredConfig| {
             let table = Arc::from(config.table());
-            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None, is_named: false }
+            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None, is_checked: false }
         };
         Ok(StructuredWriter {
             writer: TrajectoryWriter::new(backend, &writer)?,
             patterns: configs.into_iter().map(new).collect(),
             shape: None,
             values,
-            check_names: options.check_names,
+            validation: Validation::new(options),
         })
     }
 
     /// Appends one step and creates the items that are due. If the limit on unconfirmed items has been reached, waits
-    /// first.
+    /// first. The first call also waits for the signatures of the patterns' tables.
     ///
     /// # Errors
-    /// `InvalidArgument` if the step does not match the first one, or if a priority cannot be computed; `Timeout` if
-    /// there is no room for items within the client's timeout. After these errors, nothing has been stored. If a single
-    /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also returns the
-    /// writer's permanent error.
+    /// `InvalidArgument` if the step does not match the first one, or if a priority or a condition cannot be computed;
+    /// `NotFound` for an unknown table; `Timeout` if there is no room for items within the client's timeout. After these
+    /// errors, nothing has been stored. If a single value does not match, the [`source`](std::error::Error::source) is
+    /// an [`AppendMismatch`]. Also `InvalidArgument` if an item does not match its table's signature: the step is
+    /// stored, but this item is not created. Also returns the writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.wait_until_ready().await?;
         self.append_part(step, false)
@@ -190,17 +202,19 @@ impl StructuredWriter {
     }
 
     fn try_append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<bool> {
-        if !self.writer.has_room()? {
+        if !self.knows_signatures()? || !self.writer.has_room()? {
             return Ok(false);
         }
         self.append_part(step, partial).map(|()| true)
     }
 
-    /// Waits until there is room for items, for at most the client's timeout.
+    /// Waits until the signatures of the patterns' tables are known and there is room for items, for at most the client's
+    /// timeout each.
     ///
     /// # Errors
-    /// `Timeout`, with the reason for the wait, or the writer's permanent error.
+    /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; or the writer's permanent error.
     pub async fn wait_until_ready(&mut self) -> Result<()> {
+        self.learn_signatures().await?;
         self.writer.wait_for_room().await
     }
 
@@ -256,7 +270,7 @@ impl StructuredWriter {
             let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
                 continue;
             };
-            self.name_columns(index, &table)?;
+            self.check_item(index, &table, &columns)?;
             self.writer.push_item(table, priority, &columns)?;
             if let Some(pattern) = self.patterns.get_mut(index) {
                 pattern.applied = Some(now);
@@ -272,21 +286,6 @@ impl StructuredWriter {
             let mut columns = self.writer.recorder().columns().iter();
             columns.any(|column| column.cells().visit(at..at + 1, |_, _, _| {}).is_ok())
         })
-    }
-
-    /// Compares the column names of pattern `index` with its table's names, once.
-    fn name_columns(&mut self, index: usize, table: &Arc<str>) -> Result<()> {
-        let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| !pattern.is_named) else {
-            return Ok(());
-        };
-        let structure = pattern.config.pattern().map(|_| ());
-        if self.check_names {
-            self.writer.agree_unless_known(table, structure)?;
-        } else {
-            self.writer.name_columns_with(table, || Some(structure));
-        }
-        pattern.is_named = true;
-        Ok(())
     }
 
     /// Returns the item that pattern `index` creates at this step, if its conditions hold and all its steps exist.

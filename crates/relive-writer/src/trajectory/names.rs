@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relive_connection::{ErrorKind, Proposal, Result};
+use relive_fleet::TableSignature;
 use relive_table::ItemStructure;
 use relive_tensor::Nest;
 
@@ -58,6 +59,16 @@ impl TrajectoryWriter {
     /// Returns the structure that items of `table` must have, once this writer has received it.
     pub fn agreed_columns(&self, table: &str) -> Option<&Arc<ItemStructure>> {
         self.tables.find(table)?.structure.as_ref()
+    }
+
+    /// Returns the signature of `table`, or `None` if it has to be requested first.
+    pub(crate) fn known_signature(&self, table: &str) -> Result<Option<Arc<TableSignature>>> {
+        self.backend.known_signature(table)
+    }
+
+    /// Requests the signature of `table` if it is not known, and waits for it for at most the client's timeout.
+    pub(crate) async fn learn_signature(&self, table: &str) -> Result<Arc<TableSignature>> {
+        self.backend.signature(table, self.backend.timeout()).await
     }
 
     /// Like [`agree_on_columns`](Self::agree_on_columns), but for items that are created before the server has

@@ -2,7 +2,7 @@
 
 use relive_agents::{AppoConfig, ImpalaConfig};
 use relive_env::EnvironmentSpec;
-use relive_nn::{Activation, Init, Key, Layout, LinearInit, Lstm, Network};
+use relive_nn::{Activation, Init, Key, Layout, LinearInit, Lstm, Network, NetworkBuilder};
 
 use super::actor_critic::{PolicyTerms, drawn_by, standardized};
 use super::numbers::{Learned, ParamsView, Rule, mean};
@@ -70,19 +70,25 @@ struct VTrace {
     learned: Learned,
 }
 
+fn front<'a>(layout: &'a mut Layout, name: &str, inputs: usize, hidden: &[usize]) -> NetworkBuilder<'a> {
+    Network::builder(layout, name, inputs)
+        .init(LinearInit::Orthogonal { gain: std::f32::consts::SQRT_2 })
+        .mlp(hidden, Activation::Tanh)
+}
+
 impl VTrace {
     fn new(settings: &Settings, spec: &EnvironmentSpec, key: Key) -> VTrace {
         let (choices, mut layout) = (choices(spec), Layout::new());
         let numbers = if choices.is_some() { 0 } else { 1 };
         let outputs = choices.unwrap_or(1) + 1;
-        let front = Network::builder(&mut layout, "torso", width(spec))
-            .init(LinearInit::Orthogonal { gain: std::f32::consts::SQRT_2 })
-            .mlp(&settings.hidden, Activation::Tanh);
+        let inputs = width(spec);
         let last = LinearInit::Orthogonal { gain: 0.01 };
         if settings.units == 0 {
-            front.init(last).linear(outputs).build();
+            front(&mut layout, "policy", inputs, &settings.hidden).init(last).linear(outputs - 1).build();
+            let of_values = LinearInit::Orthogonal { gain: 1.0 };
+            front(&mut layout, "value", inputs, &settings.hidden).init(of_values).linear(1).build();
         } else {
-            let front = front.build();
+            let front = front(&mut layout, "torso", inputs, &settings.hidden).build();
             Lstm::new(&mut layout, "memory", front.outputs(), settings.units);
             Network::builder(&mut layout, "head", settings.units).init(last).linear(outputs).build();
         }
@@ -103,11 +109,13 @@ impl VTrace {
                 state = Remembered { cell: of_leaf(memory), hidden: of_leaf(memory + 1) };
             }
             for cell in (row..cells.seen.len()).step_by(cells.rows) {
-                let x = at.layers("torso", &cells.seen[cell], f64::tanh);
+                let seen = &cells.seen[cell];
                 if self.settings.units == 0 {
-                    outputs[cell] = x;
+                    outputs[cell] = at.layers("policy", seen, f64::tanh);
+                    outputs[cell].extend(at.layers("value", seen, f64::tanh));
                     continue;
                 }
+                let x = at.layers("torso", seen, f64::tanh);
                 if cell >= cells.rows && cells.first[cell - cells.rows] {
                     state = Remembered::nothing(self.settings.units);
                 }
