@@ -12,10 +12,10 @@ use super::settings::Settings;
 use crate::settings::bsuite_family;
 
 /// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the lag.
-/// The defaults are taken from Acme's agent for bsuite, with fragments of 20 steps.
 ///
 /// Deviations from the paper: workers send fragments directly to the learner, without a queue, so that the lag is at
-/// most one fragment per worker; Adam replaces RMSProp, as in Acme.
+/// most one fragment per worker; Adam replaces RMSProp, as in Acme; and, without an LSTM and without images, the policy
+/// and the value have their own layers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImpalaConfig {
@@ -45,7 +45,8 @@ pub struct ImpalaConfig {
     pub anneal: bool,
     /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM.
+    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM. With an LSTM, the policy and the value share
+    /// all layers.
     pub lstm_units: usize,
 }
 
@@ -76,18 +77,12 @@ impl ImpalaConfig {
     pub fn for_environment(name: &str) -> ImpalaConfig {
         let family = bsuite_family(name);
         if name == "CartPole-v1" || family == Some("cartpole") {
-            // Values are in the hundreds. With a larger weight, their gradient would drown out the policy's, because
-            // both share the hidden layers.
             return ImpalaConfig {
-                num_envs: 8,
-                batch_size: 8,
                 sequence_length: 5,
-                value_cost: 0.05,
-                learning_rate: 3e-3,
+                learning_rate: 2e-3,
+                adam_epsilon: 1e-5,
                 anneal: true,
                 max_gradient_norm: Some(1.0),
-                hidden: vec![64, 64],
-                lstm_units: 0,
                 ..ImpalaConfig::default()
             };
         }
@@ -102,6 +97,7 @@ impl ImpalaConfig {
             adam_epsilon: 1e-4,
             anneal: true,
             max_gradient_norm: Some(1.0),
+            hidden: vec![50, 50],
             lstm_units: 32,
             ..ImpalaConfig::default()
         }

@@ -1,16 +1,17 @@
-//! Checks of items against their tables. All items of a pattern have the same names, types and shapes, so only the first
+//! Checks of a pattern's items against their table. All of them have the same names, types and shapes, so only the first
 //! one is checked.
 
 use std::sync::Arc;
 
 use relive_connection::Result;
+use relive_tensor::Nest;
 
-use super::writer::{StructuredWriter, StructuredWriterOptions};
 use crate::columns::Column;
+use crate::trajectory::TrajectoryWriter;
 
 /// The checks of a writer's items.
 #[derive(Debug)]
-pub(super) struct Validation {
+pub(crate) struct Validation {
     signatures: Signatures,
     check_names: bool,
 }
@@ -25,55 +26,65 @@ enum Signatures {
 }
 
 impl Validation {
-    pub(super) fn new(options: &StructuredWriterOptions) -> Validation {
-        let StructuredWriterOptions { check_names, validate_items, .. } = *options;
+    /// Creates the checks. Names are checked only if items are.
+    pub(crate) fn new(validate_items: bool, check_names: bool) -> Validation {
         let signatures = if validate_items { Signatures::Unknown } else { Signatures::Ignored };
         Validation { signatures, check_names: validate_items && check_names }
     }
-}
 
-impl StructuredWriter {
-    /// Returns whether items can be checked without a request to the server.
-    pub(super) fn knows_signatures(&mut self) -> Result<bool> {
-        if self.validation.signatures == Signatures::Unknown {
-            for pattern in &self.patterns {
-                if self.writer.known_signature(&pattern.table)?.is_none() {
-                    return Ok(false);
-                }
+    /// Returns whether items of these tables can be checked without a request to the server.
+    pub(crate) fn knows<'a>(
+        &mut self,
+        writer: &TrajectoryWriter,
+        mut tables: impl Iterator<Item = &'a Arc<str>>,
+    ) -> Result<bool> {
+        if self.signatures == Signatures::Unknown {
+            let unknown = tables.find_map(|table| match writer.known_signature(table) {
+                Ok(Some(_)) => None,
+                Ok(None) => Some(Ok(false)),
+                Err(error) => Some(Err(error)),
+            });
+            if let Some(unknown) = unknown {
+                return unknown;
             }
-            self.validation.signatures = Signatures::Known;
+            self.signatures = Signatures::Known;
         }
         Ok(true)
     }
 
-    /// Requests the signatures that are needed.
-    pub(super) async fn learn_signatures(&mut self) -> Result<()> {
-        if self.validation.signatures == Signatures::Unknown {
-            for pattern in &self.patterns {
-                self.writer.learn_signature(&pattern.table).await?;
+    /// Requests the signatures of these tables, if they are needed.
+    pub(crate) async fn learn<'a>(
+        &mut self,
+        writer: &TrajectoryWriter,
+        tables: impl Iterator<Item = &'a Arc<str>>,
+    ) -> Result<()> {
+        if self.signatures == Signatures::Unknown {
+            for table in tables {
+                writer.learn_signature(table).await?;
             }
-            self.validation.signatures = Signatures::Known;
+            self.signatures = Signatures::Known;
         }
         Ok(())
     }
 
-    /// Checks the first item of pattern `index`, and starts the comparison of its column names with the table's names.
-    pub(super) fn check_item(&mut self, index: usize, table: &Arc<str>, columns: &[Column]) -> Result<()> {
-        let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| !pattern.is_checked) else {
-            return Ok(());
-        };
-        if self.validation.signatures == Signatures::Known
-            && let Some(signature) = self.writer.known_signature(table)?
+    /// Checks an item of a table, and starts the comparison of its column names with the table's names.
+    pub(crate) fn check(
+        &self,
+        writer: &mut TrajectoryWriter,
+        table: &Arc<str>,
+        structure: Nest<()>,
+        columns: &[Column],
+    ) -> Result<()> {
+        if self.signatures == Signatures::Known
+            && let Some(signature) = writer.known_signature(table)?
         {
             signature.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())))?;
         }
-        let structure = pattern.config.pattern().map(|_| ());
-        if self.validation.check_names {
-            self.writer.agree_unless_known(table, structure)?;
+        if self.check_names {
+            writer.agree_unless_known(table, structure)?;
         } else {
-            self.writer.name_columns_with(table, || Some(structure));
+            writer.name_columns_with(table, || Some(structure));
         }
-        pattern.is_checked = true;
         Ok(())
     }
 }

@@ -107,23 +107,23 @@ impl StructuredWriterOptions {
 /// errors are the same as for a [`TrajectoryWriter`].
 #[derive(Debug)]
 pub struct StructuredWriter {
-    pub(super) writer: TrajectoryWriter,
-    pub(super) patterns: Vec<Pattern>,
+    writer: TrajectoryWriter,
+    patterns: Vec<Pattern>,
     shape: Option<StepShape>,
     values: RecentValues,
-    pub(super) validation: Validation,
+    validation: Validation,
 }
 
 /// A configuration and its progress.
 #[derive(Debug)]
-pub(super) struct Pattern {
-    pub(super) config: StructuredConfig,
-    pub(super) table: Arc<str>,
+struct Pattern {
+    config: StructuredConfig,
+    table: Arc<str>,
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
     /// Whether the pattern's first item has passed the checks that apply to all of its items.
-    pub(super) is_checked: bool,
+    is_checked: bool,
 }
 
 /// A step of an episode.
@@ -157,7 +157,7 @@ impl StructuredWriter {
             patterns: configs.into_iter().map(new).collect(),
             shape: None,
             values,
-            validation: Validation::new(options),
+            validation: Validation::new(options.validate_items, options.check_names),
         })
     }
 
@@ -202,7 +202,8 @@ impl StructuredWriter {
     }
 
     fn try_append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<bool> {
-        if !self.knows_signatures()? || !self.writer.has_room()? {
+        let tables = self.patterns.iter().map(|pattern| &pattern.table);
+        if !self.validation.knows(&self.writer, tables)? || !self.writer.has_room()? {
             return Ok(false);
         }
         self.append_part(step, partial).map(|()| true)
@@ -214,7 +215,8 @@ impl StructuredWriter {
     /// # Errors
     /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; or the writer's permanent error.
     pub async fn wait_until_ready(&mut self) -> Result<()> {
-        self.learn_signatures().await?;
+        let tables = self.patterns.iter().map(|pattern| &pattern.table);
+        self.validation.learn(&self.writer, tables).await?;
         self.writer.wait_for_room().await
     }
 
@@ -286,6 +288,16 @@ impl StructuredWriter {
             let mut columns = self.writer.recorder().columns().iter();
             columns.any(|column| column.cells().visit(at..at + 1, |_, _, _| {}).is_ok())
         })
+    }
+
+    /// Checks the first item of pattern `index`.
+    fn check_item(&mut self, index: usize, table: &Arc<str>, columns: &[Column]) -> Result<()> {
+        let Self { writer, patterns, validation, .. } = self;
+        if let Some(pattern) = patterns.get_mut(index).filter(|pattern| !pattern.is_checked) {
+            validation.check(writer, table, pattern.config.pattern().map(|_| ()), columns)?;
+            pattern.is_checked = true;
+        }
+        Ok(())
     }
 
     /// Returns the item that pattern `index` creates at this step, if its conditions hold and all its steps exist.

@@ -355,7 +355,10 @@ async fn structured_writers() {
         ];
         let mut writer = place.client.structured_writer(configs).unwrap();
         for i in 0..4_i64 {
-            assert!(writer.try_append(&dict(&[("a", leaf(i)), ("b", leaf(0_i64))])).unwrap());
+            let step = dict(&[("a", leaf(i)), ("b", leaf(0_i64))]);
+            // The first append requests the signatures.
+            writer.wait_until_ready().await.unwrap();
+            assert!(writer.try_append(&step).unwrap());
         }
         writer.end_episode(true, LONG).await.unwrap();
         writer.close().await.unwrap();
