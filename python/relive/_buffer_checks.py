@@ -38,11 +38,6 @@ def has_tensors(step: Mapping[str, Any]) -> bool:
     return any(map(is_tensor, nest.flatten(step)))
 
 
-def nesting_of(value: Any) -> Any:
-    """Returns the names in a value and, recursively, in its parts; ``None`` for a value that is not nested."""
-    return tuple((name, nesting_of(part)) for name, part in nest.children(value)) if nest.is_nested(value) else None
-
-
 def specs_of(step: Mapping[str, Any]) -> Any:
     """Returns the specs of a readable step."""
     return nest.map_structure(lambda leaf: ArraySpec(np.shape(leaf), np.asarray(leaf).dtype), step)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy.typing as npt
 
 from relive import nest
-from relive._buffer_checks import expect_like, has_tensors, nesting_of, readable, specs_of, specs_of_rows
+from relive._buffer_checks import expect_like, has_tensors, readable, specs_of, specs_of_rows
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
 from relive.errors import ClosedError, FailedPreconditionError
@@ -157,7 +157,7 @@ class BufferTable:
         self._is_flushed = False
 
     def _has_other_names(self, step: Mapping[str, Any]) -> bool:
-        return step.keys() != self._columns or (self._nesting is not None and nesting_of(step) != self._nesting)
+        return step.keys() != self._columns or (self._nesting is not None and nest.outline(step) != self._nesting)
 
     @contextlib.contextmanager
     def _checked(self, specs: Mapping[str, Any]) -> Iterator[None]:
@@ -186,7 +186,7 @@ class BufferTable:
             self._specs = specs
         self._columns, self._is_checked = self._specs.keys(), True
         if self._is_unsigned and any(map(nest.is_nested, self._specs.values())):
-            self._nesting = nesting_of(self._specs)
+            self._nesting = nest.outline(self._specs)
 
     def _bind_to_stored(self) -> None:
         """Determines the columns from the table's signature or, without one, from its oldest item."""

@@ -100,10 +100,10 @@ class DefaultCheckpointer(CheckpointerBase):
         config: str = "checkpoint",
         salvage: bool = False,
     ) -> None:
-        self.path = _path(path)
+        self.path = _path("path", path)
         self.group = group
         self.fallback_checkpoint_path = (
-            None if fallback_checkpoint_path is None else os.fspath(fallback_checkpoint_path)
+            None if fallback_checkpoint_path is None else _path("fallback_checkpoint_path", fallback_checkpoint_path)
         )
         self.format = _one_of("format", format, _FORMATS)
         self.keep = _keep(keep)
@@ -143,12 +143,12 @@ def default_checkpointer(group: str | None = None) -> CheckpointerBase:
     return TempDirCheckpointer()
 
 
-def _path(given: str | os.PathLike[str]) -> str:
+def _path(name: str, given: str | os.PathLike[str]) -> str:
     path = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(path, str):
-        raise TypeError(f"path is {given!r}, but it must be the path of a folder, or the URL of a bucket")
+        raise TypeError(f"{name} is {given!r}, but it must be the path of a folder, or the URL of a bucket")
     if not path:
-        raise ValueError("path is '', but it must be the path of a folder; '.' is the current folder")
+        raise ValueError(f"{name} is '', but it must be the path of a folder; '.' is the current folder")
     return path
 
 

@@ -147,7 +147,7 @@ class Client:
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
             or a step with column names that differ from the table's.
-          TypeError: a value of the step is not a tensor; this includes ``None``.
+          TypeError: a value of the step is not a tensor; this includes ``None``; or a priority is not a number.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
         if not priorities:
@@ -155,7 +155,7 @@ class Client:
         if not isinstance(priorities, Mapping):
             raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
         for table, priority in priorities.items():
-            if not hasattr(priority, "__float__"):
+            if not hasattr(priority, "__float__") and not hasattr(priority, "__index__"):
                 raise TypeError(f"the priority of table {table!r} is {priority!r}, but it must be a number")
         self._native.insert(data, dict(priorities), timeout, check_names=self._checks_names)
 

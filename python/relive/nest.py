@@ -64,17 +64,31 @@ def flatten(structure: Any) -> list[Any]:
     return leaves
 
 
-def flatten_like(structure: Any, other: Any, *, names: tuple[str, str] = _FIRST_AND_OTHER) -> list[Any]:
-    """Returns the leaves of ``other`` in order, like ``flatten``.
+def outline(structure: Any) -> Any:
+    """Returns the names in a structure and, recursively, in its parts, as tuples; ``None`` for a leaf.
 
-    Raises ``ValueError``, like ``assert_same_structure``, if the structures differ. All leaves of ``structure`` must be
-    ``None``.
+    >>> outline({"b": (1, 2), "a": 3})
+    (('a', None), ('b', ((0, None), (1, None))))
     """
+    return tuple((name, outline(part)) for name, part in children(structure)) if is_nested(structure) else None
+
+
+def shown(outlined: Any) -> str:
+    """Returns an ``outline`` as text for errors.
+
+    >>> shown(outline({"b": (1, 2), "a": 3}))
+    '{a, b: {0, 1}}'
+    """
+    if outlined is None:
+        return "of a single value"
+    return "{" + ", ".join(f"{name}" if inner is None else f"{name}: {shown(inner)}" for name, inner in outlined) + "}"
+
+
+def flatten_outlined(outlined: Any, structure: Any) -> list[Any] | None:
+    """Returns the leaves of ``structure`` in order, like ``flatten``, or ``None`` if its ``outline`` is not
+    ``outlined``."""
     leaves: list[Any] = []
-    if _collect_like(structure, other, leaves):
-        return leaves
-    assert_same_structure(structure, other, names=names)
-    return flatten(other)
+    return leaves if _collect_outlined(outlined, structure, leaves) else None
 
 
 def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
@@ -205,17 +219,14 @@ def _collect(structure: Any, leaves: list[Any]) -> None:
         _collect(part, leaves)
 
 
-def _collect_like(structure: Any, other: Any, leaves: list[Any]) -> bool:
-    """Adds the leaves of ``other``, and returns false if its structure may differ."""
-    if structure is None:
-        leaves.append(other)
-        return not is_nested(other)
-    if not is_nested(other) or isinstance(structure, Mapping) != isinstance(other, Mapping):
-        return False
-    parts, other_parts = children(structure), children(other)
-    return len(parts) == len(other_parts) and all(
-        name == other_name and _collect_like(part, other_part, leaves)
-        for (name, part), (other_name, other_part) in zip(parts, other_parts, strict=True)
+def _collect_outlined(outlined: Any, structure: Any, leaves: list[Any]) -> bool:
+    if outlined is None or not is_nested(structure):
+        leaves.append(structure)
+        return outlined is None and not is_nested(structure)
+    parts = children(structure)
+    return len(parts) == len(outlined) and all(
+        name == known and _collect_outlined(inner, part, leaves)
+        for (known, inner), (name, part) in zip(outlined, parts, strict=True)
     )
 
 

@@ -78,8 +78,9 @@ class StructuredWriter:
         self._writer = native
         # The client that shows whether the server is available.
         self._client = client
-        # The structure of the first step, with ``None`` in place of its leaves.
-        self._structure: Any = None
+        # The outline of the first step.
+        self._outline: Any = None
+        self._has_outline = False
         self._closed = False
 
     @classmethod
@@ -90,6 +91,7 @@ class StructuredWriter:
 
         Raises:
           ValueError: no configuration, an invalid configuration (the error names its position), or an unknown codec.
+          TypeError: ``configs`` are not configurations.
         """
         if not isinstance(configs, Iterable):
             raise TypeError(f"configs must be a list of configurations from create_config(), not {configs!r}")
@@ -116,7 +118,9 @@ class StructuredWriter:
         Raises:
           ValueError: another structure, or a leaf with a different data type or shape than before; a value that a condition
             or a priority cannot use; or an item that does not match its table's signature.
+          NotFoundError: a table of the patterns does not exist.
           TypeError: a leaf that is not a tensor.
+          DeadlineExceededError: the server did not respond within the client's timeout.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
         leaves = self._leaves_of(data)
@@ -124,13 +128,20 @@ class StructuredWriter:
             self._writer.append(leaves, bool(partial_step))
         except ValueError as error:
             raise _with_path(error, data) from None
-        if self._structure is None:
-            self._structure = nest.map_structure(lambda _: None, data)
+        if not self._has_outline:
+            self._outline, self._has_outline = nest.outline(data), True
 
     def _leaves_of(self, step: Any) -> list[Any]:
-        if self._structure is None:
+        """Returns the leaves of a step, which must have the outline of the first one."""
+        if not self._has_outline:
             return nest.flatten(step)
-        return nest.flatten_like(self._structure, step, names=("the first step", "this step"))
+        leaves = nest.flatten_outlined(self._outline, step)
+        if leaves is None:
+            raise ValueError(
+                f"the first step of this writer has the structure {nest.shown(self._outline)}, but this one has "
+                f"{nest.shown(nest.outline(step))}; all steps must have the same names, with None for missing values"
+            )
+        return leaves
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most ``block_until_num_items`` items are unconfirmed.

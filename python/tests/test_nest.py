@@ -119,12 +119,13 @@ def test_wrong_number_of_leaves(leaves: list[int]) -> None:
 
 
 def test_leaves_in_a_known_structure() -> None:
-    known = {"a": [None, None], "b": None}
-    assert nest.flatten_like(known, {"b": 3, "a": (1, 2)}) == [1, 2, 3]
-    with pytest.raises(ValueError, match=r"differ: the old one has the parts \['a', 'b'\], but it has \['a', 'c'\]"):
-        nest.flatten_like(known, {"a": (1, 2), "c": 3}, names=("the old one", "it"))
-    with pytest.raises(ValueError, match="differ at 'b': the first has the leaf None"):
-        nest.flatten_like(known, {"a": (1, 2), "b": [3]})
+    known = nest.outline({"b": 0, "a": [0, 0]})
+    assert known == (("a", ((0, None), (1, None))), ("b", None))
+    assert nest.flatten_outlined(known, {"b": 3, "a": (1, 2)}) == [1, 2, 3]
+    for other in ({"a": (1, 2), "c": 3}, {"a": (1, 2), "b": [3]}, {"a": 1, "b": 3}, {"a": (1, 2)}, 3, [1, 2, 3]):
+        assert nest.flatten_outlined(known, other) is None
+    assert nest.flatten_outlined(nest.outline(0), 5) == [5]
+    assert nest.flatten_outlined(nest.outline(0), [5]) is None
 
 
 def test_unsortable_dict_keys_are_refused() -> None:

@@ -87,7 +87,7 @@ def test_a_non_boolean_end_is_refused(end: Any) -> None:
 
 
 def test_steps_of_different_structures() -> None:
-    with pytest.raises(ValueError, match="the first step has a value of type dict, but this step has one of type list"):
+    with pytest.raises(ValueError, match=r"but this one has \{0\}; all steps must have the same names"):
         list(dataset([STEPS[0], [1.0]], end=lambda _: False))
 
 

@@ -122,7 +122,6 @@ def test_a_run_with_actors_and_evaluations() -> None:
         ({"batch_size": "x"}, TypeError, "batch_size is 'x', but it must be a whole number"),
         ({"learning_rate": float("nan")}, ValueError, "learning_rate is nan, but it must be a finite number"),
         ({"huber_loss_parameter": 0.0}, ValueError, "^huber_loss_parameter is 0, but it must be above 0"),
-        ({"checkpoint_every": 50}, ValueError, "checkpoint_every is 50, but without checkpoint_dir, there are no checkpoints"),
         ({"steps": -5}, ValueError, "steps is -5, but it must be at least 1"),
         ({"steps": 1e3}, TypeError, "steps is 1000.0, but it must be a whole number"),
         ({"evaluate_every": 0}, ValueError, "evaluate_every is 0, but it must be at least 1"),

@@ -390,11 +390,25 @@ class TestWriter:
             for client in (server.localhost_client(), relive.Client(f"localhost:{server.port}")):
                 step = structured.create_reference_step({"a": None})
                 writer = client.structured_writer([structured.create_config({"x": step["a"][-steps:]}, "typed")])
-                writer.append({"a": np.float32(1)})
-                with pytest.raises(ValueError, match="signature"):
-                    writer.append({"a": np.float32(2)})
+                for step in range(3):
+                    # Nothing of the step is stored, so that it may be corrected.
+                    with pytest.raises(ValueError, match="signature"):
+                        writer.append({"a": np.float32(step)})
+                writer.end_episode(timeout_ms=10_000)
                 writer.close()
                 assert client.server_info()["typed"].current_size == 0
+
+    def test_steps_of_classes_with_their_own_constructors(self, server: relive.Server) -> None:
+        class Made(dict[str, Any]):
+            def __init__(self, length: int) -> None:
+                super().__init__({"x": np.full(length, length)})
+
+        step = structured.create_reference_step({"x": None})
+        writer = self.writer(server, step["x"][-1])
+        for _ in range(2):
+            writer.append(Made(3))
+        writer.flush(timeout_ms=10_000)
+        assert server.localhost_client().server_info()["table"].current_size == 2
 
     def test_an_unknown_table(self, server: relive.Server) -> None:
         step = structured.create_reference_step(None)
@@ -418,10 +432,9 @@ class TestWriter:
         with pytest.raises(TypeError):
             writer.append({"refused": object()})
         writer.append(STEP)
-        with pytest.raises(ValueError, match="differ: the first step has a value of type dict, but this step has one of type list"):
+        with pytest.raises(ValueError, match=r"the structure \{a, b: \{c, d: \{0, 1\}\}\}, but this one has \{0\}; all steps must"):
             writer.append([1])
-        names = r"differ at 'b': the first step has the parts \['c', 'd'\], but this step has \['d', 'e'\]"
-        with pytest.raises(ValueError, match=names):
+        with pytest.raises(ValueError, match=r"but this one has \{a, b: \{d: \{0, 1\}, e\}\}"):
             writer.append({**STEP, "b": {"d": STEP["b"]["d"], "e": STEP["b"]["c"]}})
         writer.append(STEP)
         writer.flush(timeout_ms=10_000)

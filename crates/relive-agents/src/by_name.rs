@@ -105,7 +105,7 @@ agents! {
     "dqfd", crate::DqfdConfig, "Hester et al. 2018", "discrete", "transitions and demonstrations", "DQN from \
         demonstrations and its own experience";
     "dqn", crate::DqnConfig, "Mnih et al. 2015, van Hasselt et al. 2016", "discrete", "transitions, prioritized", "Deep Q-network: double Q-learning over several steps";
-    "impala", crate::ImpalaConfig, "Espeholt et al. 2018", "any", "none", "Actor-critic with a memory whose workers run ahead, corrected by V-trace";
+    "impala", crate::ImpalaConfig, "Espeholt et al. 2018", "any", "none", "Actor-critic whose workers run ahead, corrected by V-trace";
     "iql", crate::IqlConfig, "Kostrikov et al. 2022", "continuous", RECORDED, "Implicit Q-learning from recorded data";
     "mcts", crate::MctsConfig, "Silver et al. 2018", "discrete", "transitions", "Search in the environment or \
         in a learned model, guided by a network";

@@ -34,19 +34,19 @@ class ParallelIteratorWorker:
 
 def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[T]:
     """Distributes these items: item ``i`` goes to shard ``i`` modulo the number of shards."""
-    every, length = list(items), count("num_shards", num_shards, 1)
-    shards = [every[number::length] for number in range(length)]
+    every, parts = list(items), count("num_shards", num_shards, 1)
+    shards = [every[number::parts] for number in range(parts)]
     kind = type(every[0]).__name__ if every else "None"
-    name = f"from_items[{kind}, {len(every)}, shards={length}{', repeat=True' if repeat else ''}]"
+    name = f"from_items[{kind}, {len(every)}, shards={parts}{', repeat=True' if repeat else ''}]"
     return from_iterators(shards, repeat, name, on=on)
 
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[int]:
     """Distributes the numbers below ``n`` in contiguous ranges; the last shard takes the remainder."""
-    length = count("num_shards", num_shards, 1)
-    size = n // length
-    shards = [range(number * size, n if number + 1 == length else (number + 1) * size) for number in range(length)]
-    name = f"from_range[{n}, shards={length}{', repeat=True' if repeat else ''}]"
+    parts = count("num_shards", num_shards, 1)
+    size = n // parts
+    shards = [range(number * size, n if number + 1 == parts else (number + 1) * size) for number in range(parts)]
+    name = f"from_range[{n}, shards={parts}{', repeat=True' if repeat else ''}]"
     return from_iterators(shards, repeat, name, on=on)
 
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("relive")
 
-# The number of steps between checkpoints, by default.
-_CHECKPOINT_EVERY = 10_000
-
 On = Literal["serial", "threads", "processes", "ray"]
 
 
@@ -51,7 +48,7 @@ class RunOptions(TypedDict, total=False):
     evaluate_every: int | None
     evaluation_episodes: int
     checkpoint_dir: str | os.PathLike[str] | None
-    checkpoint_every: int | None
+    checkpoint_every: int
     loggers: Iterable[Logger]
     progress: bool | Display | Progress | None
     on_step: OnStep | None
@@ -73,7 +70,7 @@ def run(
     evaluate_every: int | None = None,
     evaluation_episodes: int = 10,
     checkpoint_dir: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = None,
+    checkpoint_every: int = 10_000,
     loggers: Iterable[Logger] = (),
     progress: bool | Display | Progress | None = None,
     on_step: OnStep | None = None,
@@ -126,7 +123,7 @@ def run(
         run resumes from a checkpoint there if it has the same environment, seed, settings and ``data``. Python
         environments, and environments of threads and processes, reset when a run resumes, and after each checkpoint of
         a run in one thread; everything else continues unchanged. ``on`` and ``actors`` may differ.
-      checkpoint_every: the number of steps between checkpoints, by default 10,000. Requires ``checkpoint_dir``.
+      checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
       progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
         requires the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
@@ -161,7 +158,7 @@ def run(
     if learner_steps is not None:
         learner_steps = count("learner_steps", learner_steps, 1)
     _expect_seconds(timeout)
-    checkpoints = _checkpoints(checkpoint_dir, checkpoint_every)
+    folder, checkpoint_every = _folder(checkpoint_dir), count("checkpoint_every", checkpoint_every, 1)
     evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
     if evaluate_every is not None:
         evaluate_every = count("evaluate_every", evaluate_every, 1)
@@ -192,7 +189,7 @@ def run(
                 data=path,
                 timeout=timeout,
                 evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
-                checkpoints=checkpoints,
+                checkpoints=None if folder is None else (folder, checkpoint_every),
                 progress=progress if callable(progress) else None,
                 reports=Reports(loggers) if loggers else None,
                 supervisor=supervisor,
@@ -263,18 +260,15 @@ def _expect_seconds(timeout: Any) -> None:
         raise TypeError(f"timeout is {timeout!r}, but it must be a number of seconds, or None")
 
 
-def _checkpoints(checkpoint_dir: Any, every: Any) -> tuple[str, int] | None:
-    """Returns the folder of the checkpoints, and the number of steps between them."""
+def _folder(checkpoint_dir: Any) -> str | None:
     if checkpoint_dir is None:
-        if every is not None:
-            raise ValueError(f"checkpoint_every is {every!r}, but without checkpoint_dir, there are no checkpoints")
         return None
     folder = os.fspath(checkpoint_dir) if isinstance(checkpoint_dir, (str, os.PathLike)) else None
     if not isinstance(folder, str):
         raise TypeError(f"checkpoint_dir is {checkpoint_dir!r}, but it must be the path of a folder, or None")
     if not folder:
         raise ValueError("checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder")
-    return folder, _CHECKPOINT_EVERY if every is None else count("checkpoint_every", every, 1)
+    return folder
 
 
 def _actors(on: Any, actors: int | None) -> int:

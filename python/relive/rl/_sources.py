@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -39,8 +40,10 @@ class Source:
         # An environment that was created to read its specs, with its key. It is used if the next environment that is
         # needed has the same key.
         self._spare: tuple[Any, Any] | None = None
-        # The bridges that may own environments that are in use. Several threads append to the list.
+        # The environments that are in use: of bridges, and of calls of `rows` in progress, which may be in several threads.
         self._bridges: list[weakref.ref[Bridge]] = []
+        self._starting: list[Any] = []
+        self._lock = threading.Lock()
 
     def specs(self, seed: int) -> tuple[Any, ...]:
         """Returns the specs of the environments, in the extension's form."""
@@ -64,6 +67,7 @@ class Source:
         owned: list[Any] = []
         try:
             self._make_parts(parts, owned, first, seeds, generation)
+            bridge = Bridge(parts, owned)
             rows = sum(part.rows for part in parts)
             if is_exact and rows != len(seeds):
                 raise ValueError(
@@ -72,9 +76,9 @@ class Source:
         except BaseException:
             for environment in owned:
                 _faults.close(environment, _faults.name_of(environment))
+            self._begun(owned)
             raise
-        bridge = Bridge(parts, owned)
-        self._bridges.append(weakref.ref(bridge))
+        self._begun(owned, bridge)
         return bridge
 
     def _make_parts(self, parts: list[Part], owned: list[Any], first: int, seeds: Sequence[int], generation: int) -> None:
@@ -86,17 +90,28 @@ class Source:
             if first or len(seeds) > parts[-1].rows:
                 _faults.number(parts[-1], first + row)
             if not self._is_given:
-                self._expect_unused(parts[-1].environment, owned)
+                self._expect_unused(parts[-1].environment)
                 owned.append(parts[-1].environment)
             row += parts[-1].rows
 
-    def _expect_unused(self, environment: Any, owned: Sequence[Any]) -> None:
-        bridges = [bridge for bridge in (reference() for reference in self._bridges) if bridge is not None]
-        if any(environment is other for other in owned) or any(bridge.owns(environment) for bridge in bridges):
-            raise ValueError(
-                f"the function returned {_faults.name_of(environment)}, which is already in use: each actor and the evaluator needs "
-                "its own environment, so the function must create one at each call"
-            )
+    def _expect_unused(self, environment: Any) -> None:
+        """Notes that an environment is in use from now on."""
+        with self._lock:
+            bridges = [bridge for bridge in (reference() for reference in self._bridges) if bridge is not None]
+            if any(environment is other for other in self._starting) or any(bridge.owns(environment) for bridge in bridges):
+                raise ValueError(
+                    f"the function returned {_faults.name_of(environment)}, which is already in use: each actor and the evaluator needs "
+                    "its own environment, so the function must create one at each call"
+                )
+            self._starting.append(environment)
+
+    def _begun(self, owned: Sequence[Any], bridge: Bridge | None = None) -> None:
+        """Notes that a bridge owns these environments from now on, or that they are closed."""
+        with self._lock:
+            self._bridges = [reference for reference in self._bridges if reference() is not None]
+            if bridge is not None:
+                self._bridges.append(weakref.ref(bridge))
+            self._starting = [other for other in self._starting if not any(other is environment for environment in owned)]
 
     def _made(self, number: int, seed: int) -> Any:
         spare, self._spare = self._spare, None

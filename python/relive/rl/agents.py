@@ -141,8 +141,8 @@ class DQfD(NamedAgent):
 
 
 class IMPALA(NamedAgent):
-    """Recurrent actor-critic with actors that do not wait for the learner, corrected by V-trace (Espeholt et al. 2018).
-    For discrete and continuous actions."""
+    """Actor-critic with actors that do not wait for the learner, corrected by V-trace (Espeholt et al. 2018). For discrete
+    and continuous actions."""
 
     _name = "impala"
 

@@ -50,7 +50,8 @@ pub struct AppoConfig {
     pub anneal: bool,
     /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// The number of units in the LSTM after the hidden layers; 0 for no LSTM.
+    /// The number of units in the LSTM after the hidden layers; 0 for no LSTM. With an LSTM, or if observations are images,
+    /// the policy and the value share all layers.
     pub lstm_units: usize,
 }
 

@@ -45,8 +45,8 @@ pub struct ImpalaConfig {
     pub anneal: bool,
     /// The sizes of the hidden layers.
     pub hidden: Vec<usize>,
-    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM. With an LSTM, the policy and the value share
-    /// all layers.
+    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM. With an LSTM, or if observations are images,
+    /// the policy and the value share all layers.
     pub lstm_units: usize,
 }
 

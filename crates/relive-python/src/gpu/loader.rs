@@ -237,6 +237,15 @@ impl GpuLoader {
     }
 }
 
+impl Drop for GpuLoader {
+    /// The thread of a loader may still be reading over the network, so waiting for its end must not hold the
+    /// interpreter.
+    fn drop(&mut self) {
+        // Without an interpreter, the fields are dropped.
+        let _ = Python::try_attach(|py| self.0.end(py));
+    }
+}
+
 impl Collecting {
     /// Starts the collection, if this needs no memory from Python.
     fn begin(&self, pinned: Pinned, steps: &[u64]) -> PendingBatch {

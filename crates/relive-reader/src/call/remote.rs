@@ -18,7 +18,7 @@ use crate::stream::StreamEnd;
 /// How much later than the server's rate limiter the client times out, so that the server's own error can arrive.
 pub(crate) const GRACE: Duration = Duration::from_secs(1);
 
-/// How long before its timeout a call tries for the last time to reach a server.
+/// How long before its timeout a call tries once more to reach a server.
 const LAST_ATTEMPT: Duration = Duration::from_millis(100);
 
 /// The longest wait. Some systems cannot represent later times.
@@ -142,8 +142,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Records that there is no stream, and the time of the next attempt. The last attempt is shortly before the call
-    /// times out. Returns whether it has timed out.
+    /// Records that there is no stream, and the time of the next attempt: after the usual wait, or earlier, shortly before
+    /// the call times out. Returns whether it has timed out.
     fn record_failure(&mut self, status: Status) -> bool {
         tracing::debug!(%status, "sample stream broke");
         let now = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The time without the end of an episode after which, and the interval at which, this is reported.
+/// The time without the end of an episode after which this is reported. The intervals between further reports double.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The progress of an evaluation.
@@ -10,13 +10,14 @@ pub(super) struct EvaluationWatch {
     /// The number of episodes that have not ended.
     left: usize,
     since: Instant,
+    patience: Duration,
     steps: u64,
 }
 
 impl EvaluationWatch {
     /// Starts an evaluation of `episodes` episodes.
     pub(super) fn begin(episodes: usize) -> EvaluationWatch {
-        EvaluationWatch { left: episodes, since: Instant::now(), steps: 0 }
+        EvaluationWatch { left: episodes, since: Instant::now(), patience: PATIENCE, steps: 0 }
     }
 
     /// Notes a step in each environment, after which the given number of episodes have not ended. Logs a warning if no
@@ -30,13 +31,13 @@ impl EvaluationWatch {
     fn note_at(&mut self, left: usize, now: Instant) -> Option<String> {
         self.steps += 1;
         if left < self.left {
-            *self = EvaluationWatch { left, since: now, steps: 0 };
+            *self = EvaluationWatch { left, since: now, patience: PATIENCE, steps: 0 };
             return None;
         }
-        if now.duration_since(self.since) < PATIENCE {
+        if now.duration_since(self.since) < self.patience {
             return None;
         }
-        self.since = now;
+        self.patience *= 2;
         let Self { steps, .. } = self;
         Some(format!(
             "an evaluation has taken {steps} steps since it began or its last episode ended, and waits for {left} more \
@@ -64,6 +65,6 @@ mod tests {
         let text = after(&mut watch, PATIENCE / 2, 1).unwrap();
         assert!(text.starts_with("an evaluation has taken 2 steps") && text.contains("for 1 more"), "{text}");
         assert_eq!(after(&mut watch, PATIENCE / 2, 1), None);
-        assert!(after(&mut watch, PATIENCE / 2, 1).is_some(), "it is reported again");
+        assert!(after(&mut watch, PATIENCE / 2, 1).is_some(), "it is reported again, after twice the time");
     }
 }

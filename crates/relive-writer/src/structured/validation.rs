@@ -1,15 +1,15 @@
-//! Checks of a pattern's items against their table. All of them have the same names, types and shapes, so only the first
-//! one is checked.
+//! Checks of patterns against their tables. All items of a pattern have the same names, types and shapes, so one check is
+//! enough.
 
 use std::sync::Arc;
 
 use relive_connection::Result;
-use relive_tensor::Nest;
+use relive_tensor::{DType, Nest, Shape};
+use smallvec::SmallVec;
 
-use crate::columns::Column;
 use crate::trajectory::TrajectoryWriter;
 
-/// The checks of a writer's items.
+/// The checks of a writer's patterns.
 #[derive(Debug)]
 pub(crate) struct Validation {
     signatures: Signatures,
@@ -67,19 +67,27 @@ impl Validation {
         Ok(())
     }
 
-    /// Checks an item of a table, and starts the comparison of its column names with the table's names.
-    pub(crate) fn check(
+    /// Checks that the table's signature allows items with columns of these types and shapes.
+    pub(crate) fn check_layout(
+        &self,
+        writer: &TrajectoryWriter,
+        table: &str,
+        columns: SmallVec<[(DType, Shape); 4]>,
+    ) -> Result<()> {
+        if self.signatures != Signatures::Known {
+            return Ok(());
+        }
+        let signature = writer.known_signature(table)?;
+        signature.map_or(Ok(()), |signature| signature.check_layout(columns.into_iter()))
+    }
+
+    /// Starts to compare the column names of items with the table's names.
+    pub(crate) fn compare_names(
         &self,
         writer: &mut TrajectoryWriter,
         table: &Arc<str>,
         structure: Nest<()>,
-        columns: &[Column],
     ) -> Result<()> {
-        if self.signatures == Signatures::Known
-            && let Some(signature) = writer.known_signature(table)?
-        {
-            signature.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())))?;
-        }
         if self.check_names {
             writer.agree_unless_known(table, structure)?;
         } else {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use relive_connection::{Error, ErrorKind, Result};
 use relive_fleet::Backend;
-use relive_tensor::{Codec, Nest, Rows, Tensor};
+use relive_tensor::{Codec, DType, Nest, Rows, Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::condition::ConditionValues;
@@ -17,7 +17,7 @@ use super::validation::Validation;
 use super::values::RecentValues;
 use crate::columns::ColumnName;
 use crate::columns::{AppendFault, AppendMismatch};
-use crate::columns::{Column, Runs, push_run};
+use crate::columns::{Column, Runs, item_shape, push_run};
 use crate::trajectory::TrajectoryWriter;
 use crate::trajectory::TrajectoryWriterOptions;
 
@@ -122,8 +122,10 @@ struct Pattern {
     steps_since_applied: i64,
     counted: Option<StepId>,
     applied: Option<StepId>,
-    /// Whether the pattern's first item has passed the checks that apply to all of its items.
+    /// Whether the types and shapes of the pattern's columns match the table's signature.
     is_checked: bool,
+    /// Whether the comparison of the pattern's names with the table's names has started.
+    is_named: bool,
 }
 
 /// A step of an episode.
@@ -150,7 +152,15 @@ impl StructuredWriter {
         let values = RecentValues::new(&configs, options.validate_items);
         let new = |config: StructuredConfig| {
             let table = Arc::from(config.table());
-            Pattern { config, table, steps_since_applied: 0, counted: None, applied: None, is_checked: false }
+            Pattern {
+                config,
+                table,
+                steps_since_applied: 0,
+                counted: None,
+                applied: None,
+                is_checked: false,
+                is_named: false,
+            }
         };
         Ok(StructuredWriter {
             writer: TrajectoryWriter::new(backend, &writer)?,
@@ -165,11 +175,11 @@ impl StructuredWriter {
     /// first. The first call also waits for the signatures of the patterns' tables.
     ///
     /// # Errors
-    /// `InvalidArgument` if the step does not match the first one, or if a priority or a condition cannot be computed;
-    /// `NotFound` for an unknown table; `Timeout` if there is no room for items within the client's timeout. After these
-    /// errors, nothing has been stored. If a single value does not match, the [`source`](std::error::Error::source) is
-    /// an [`AppendMismatch`]. Also `InvalidArgument` if an item does not match its table's signature: the step is
-    /// stored, but this item is not created. Also returns the writer's permanent error.
+    /// `InvalidArgument` if the step does not match the first one, if a priority or a condition cannot be computed, or
+    /// if the items of a pattern would not match their table's signature; `NotFound` for an unknown table; `Timeout` if
+    /// there is no room for items within the client's timeout. After these errors, nothing has been stored. If a single
+    /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also returns the
+    /// writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.wait_until_ready().await?;
         self.append_part(step, false)
@@ -226,25 +236,58 @@ impl StructuredWriter {
         let flat = self.place(step)?;
         let position = self.writer.recorder().next_position();
         let starts_step = !self.writer.step_is_open();
-        self.values.check(&flat)?;
         self.writer.append_cells(&self.stored(&flat), partial).map_err(set_twice)?;
         self.values.record(&flat, position, starts_step);
         let step = self.writer.episode_steps() - u64::from(!partial);
         self.apply(step, false)
     }
 
-    /// Returns the leaves of a step, checked against the first step, which determines the columns.
+    /// Returns the leaves of a step, after all checks. The first step that passes them determines the columns.
     fn place<'a>(&mut self, step: &'a Nest<Tensor>) -> Result<FlatStep<'a>> {
         if let Some(shape) = &self.shape {
-            return shape.flatten(step);
+            let flat = shape.flatten(step)?;
+            self.check(&flat)?;
+            return Ok(flat);
         }
         let configs = self.patterns.iter().map(|pattern| &pattern.config);
         let shape = StepShape::new(step, configs.flat_map(StructuredConfig::sources))?;
         let flat = shape.flatten(step)?;
+        self.check(&flat)?;
         let names = shape.stored().map(|(number, path)| ColumnName { number, path: path.clone() });
         self.writer.recorder_mut().add_named_columns(names)?;
         self.shape = Some(shape);
         Ok(flat)
+    }
+
+    /// Checks that conditions and priorities can use the values of a step, and compares the columns of patterns with their
+    /// tables' signatures, as soon as the types and shapes of all of a pattern's columns are known.
+    fn check(&mut self, flat: &FlatStep<'_>) -> Result<()> {
+        self.values.check(flat)?;
+        let mut checked: SmallVec<[usize; 4]> = SmallVec::new();
+        for (index, pattern) in self.patterns.iter().enumerate().filter(|(_, pattern)| !pattern.is_checked) {
+            let columns = pattern.config.nodes().map(|node| self.layout_of(node, flat));
+            let columns: Option<SmallVec<[(DType, Shape); 4]>> = columns.collect();
+            if let Some(columns) = columns {
+                self.validation.check_layout(&self.writer, &pattern.table, columns)?;
+                checked.push(index);
+            }
+        }
+        for index in checked {
+            self.patterns[index].is_checked = true;
+        }
+        Ok(())
+    }
+
+    /// Returns the type and the shape of an item's column, if they are known from this step or an earlier one.
+    fn layout_of(&self, node: &PatternNode, flat: &FlatStep<'_>) -> Option<(DType, Shape)> {
+        let column = self.shape.as_ref().and_then(|shape| shape.column(node.source()));
+        let known = column.and_then(|column| self.writer.recorder().columns().get(column)?.spec());
+        let (dtype, cell) = match known {
+            Some(spec) => (spec.dtype, spec.shape.clone()),
+            None => flat.leaf(node.source()).map(|value| (value.dtype(), value.shape().clone()))?,
+        };
+        let rows = (!node.is_squeezed()).then(|| u32::try_from(node.ages().count()).unwrap_or(u32::MAX));
+        Some((dtype, item_shape(rows, &cell)))
     }
 
     /// Returns the leaves to which patterns refer, with the numbers of their columns.
@@ -272,7 +315,7 @@ impl StructuredWriter {
             let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
                 continue;
             };
-            self.check_item(index, &table, &columns)?;
+            self.name_columns(index, &table)?;
             self.writer.push_item(table, priority, &columns)?;
             if let Some(pattern) = self.patterns.get_mut(index) {
                 pattern.applied = Some(now);
@@ -290,12 +333,12 @@ impl StructuredWriter {
         })
     }
 
-    /// Checks the first item of pattern `index`.
-    fn check_item(&mut self, index: usize, table: &Arc<str>, columns: &[Column]) -> Result<()> {
+    /// Starts to compare the column names of pattern `index` with its table's names, once.
+    fn name_columns(&mut self, index: usize, table: &Arc<str>) -> Result<()> {
         let Self { writer, patterns, validation, .. } = self;
-        if let Some(pattern) = patterns.get_mut(index).filter(|pattern| !pattern.is_checked) {
-            validation.check(writer, table, pattern.config.pattern().map(|_| ()), columns)?;
-            pattern.is_checked = true;
+        if let Some(pattern) = patterns.get_mut(index).filter(|pattern| !pattern.is_named) {
+            validation.compare_names(writer, table, pattern.config.pattern().map(|_| ()))?;
+            pattern.is_named = true;
         }
         Ok(())
     }

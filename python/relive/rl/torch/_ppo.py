@@ -69,7 +69,8 @@ class PPO:
         :func:`clipped_surrogate_loss` with the settings.
 
     Continuous actions that are drawn outside their bounds are clipped for the environment; the learner receives the
-    drawn action.
+    drawn action. Unlike in :class:`relive.rl.PPO`, actions are not scaled to their bounds, so that the distribution of
+    your own network is the distribution of the actions.
 
     Raises:
       TypeError: a setting has the wrong type.
