@@ -155,7 +155,8 @@ class Client:
         if not isinstance(priorities, Mapping):
             raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
         for table, priority in priorities.items():
-            if not hasattr(priority, "__float__") and not hasattr(priority, "__index__"):
+            is_number = hasattr(priority, "__float__") or hasattr(priority, "__index__")
+            if not is_number and not self._as_reverb:
                 raise TypeError(f"the priority of table {table!r} is {priority!r}, but it must be a number")
         self._native.insert(data, dict(priorities), timeout, check_names=self._checks_names)
 
