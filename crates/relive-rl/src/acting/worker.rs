@@ -134,11 +134,13 @@ impl RolloutWorker {
         }
         let left = |rows: &[Row]| rows.iter().map(|row| row.episodes_to_report).sum::<usize>();
         let (mut lap, mut watch) = (Lap::begin(), EvaluationWatch::begin(count));
-        while !stop.is_at_once() && left(&self.rows) > 0 {
+        let mut remaining = left(&self.rows);
+        while !stop.is_at_once() && remaining > 0 {
             self.step(&mut lap)?;
-            watch.note(left(&self.rows));
+            remaining = left(&self.rows);
+            watch.note(remaining);
         }
-        let is_complete = left(&self.rows) == 0;
+        let is_complete = remaining == 0;
         self.rows.iter_mut().for_each(|row| row.episodes_to_report = usize::MAX);
         let episodes = self.take_acted().episodes;
         Ok(is_complete.then_some(episodes))
