@@ -10,20 +10,23 @@ const LINE_BYTES: usize = 64;
 /// The number of cache lines of a payload that are prefetched. The processor prefetches the rest itself.
 const PAYLOAD_LINES: usize = 8;
 
-/// Prefetches the cache line of an address, which may be any address.
+/// Prefetches the cache line of an address, which may be any address, into the second-level cache.
+///
+/// The second level takes far more requests at a time than the first, and a line in it is read within a few cycles, which
+/// the processor hides.
 #[inline]
 pub fn prefetch<T: ?Sized>(address: *const T) {
     let address = address.cast::<u8>();
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction is a hint, which has no effect if the address is invalid.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(address.cast());
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: As above.
     unsafe {
-        std::arch::asm!("prfm pldl1keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
+        std::arch::asm!("prfm pldl2keep, [{}]", in(reg) address, options(nostack, preserves_flags, readonly));
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = address;

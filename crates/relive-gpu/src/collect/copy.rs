@@ -17,7 +17,7 @@ const PARTS_PER_THREAD: usize = 4;
 /// The number of rows for which spans are kept at a time.
 const BLOCK: usize = 64;
 /// The number of bytes that are prefetched ahead of the copy: enough for all memory requests that can be in flight, but
-/// few enough to stay in the first-level cache.
+/// few enough to stay in the cache.
 const AHEAD_BYTES: usize = 8 << 10;
 /// The largest number of bytes of a row that are prefetched; the processor itself prefetches the following ones.
 const ROW_AHEAD_BYTES: usize = 2 << 10;

@@ -1,5 +1,6 @@
 //! Weights of indices, with sums that are kept up to date.
 
+use std::sync::LazyLock;
 use std::thread;
 
 use super::bytes::{Reader, Writer};
@@ -15,6 +16,9 @@ pub const MAX_EXPONENT: f32 = 16.0;
 
 /// The minimum number of indices per thread; for fewer, another thread costs more than it saves.
 const INDICES_PER_THREAD: usize = 1 << 16;
+
+/// The number of threads that can run in parallel. It is cached, because determining it requires reading files.
+static PROCESSORS: LazyLock<usize> = LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
 /// The configuration of weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -234,7 +238,7 @@ impl Weights {
     /// Returns the number of threads for work over all indices.
     pub(crate) fn threads(&self) -> usize {
         let wanted = match self.config.threads {
-            0 => thread::available_parallelism().map_or(1, usize::from),
+            0 => *PROCESSORS,
             threads => threads,
         };
         wanted.min(self.weights.len().div_ceil(INDICES_PER_THREAD)).max(1)
