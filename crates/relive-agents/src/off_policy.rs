@@ -11,7 +11,7 @@ use relive_table::TableConfig;
 use relive_tensor::Nest;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::{check, share, whole};
+use crate::settings::{check, fraction, whole};
 
 /// The name of the table; if there are several, the prefix of their names.
 pub const TABLE: &str = "replay";
@@ -70,8 +70,13 @@ impl Default for Demonstrations {
 }
 
 impl Demonstrations {
-    pub(crate) fn validate(&self) -> Result<()> {
-        check("demonstrations.ratio", self.ratio, (0.0..1.0).contains(&self.ratio), "from 0 to below 1")?;
+    /// Checks that all settings are within their ranges, and that a batch has both demonstrations and own experience if
+    /// the ratio is positive.
+    pub(crate) fn validate(&self, batch_size: usize) -> Result<()> {
+        let name = "demonstrations.ratio";
+        check(name, self.ratio, (0.0..1.0).contains(&self.ratio), "from 0 to below 1")?;
+        let fits = self.ratio == 0.0 || (1..batch_size).contains(&self.of_batch(batch_size));
+        check(name, self.ratio, fits, "0, or so that a batch has both demonstrations and own items")?;
         whole("demonstrations.episodes", self.episodes)
     }
 
@@ -108,7 +113,7 @@ impl OffPolicy {
         check("replay_shards", self.shards, fits, expected)?;
         let most = self.max_replay_size <= MAX_REPLAY_SIZE;
         check("max_replay_size", self.max_replay_size, most, "at most 2147483647")?;
-        share("discount", self.discount)
+        fraction("discount", self.discount)
     }
 
     /// Returns the table of transitions, which is sampled uniformly. If there are several tables, returns the template
@@ -169,7 +174,7 @@ impl OffPolicy {
     }
 
     fn own_of_batch(&self, demonstrations: &Demonstrations) -> usize {
-        self.batch_size.saturating_sub(demonstrations.of_batch(self.batch_size)).max(1)
+        self.batch_size - demonstrations.of_batch(self.batch_size)
     }
 
     /// Checks that the agent's own part of a batch can be divided among the tables.

@@ -34,7 +34,7 @@ pub(crate) fn not_negative(name: &'static str, value: f32) -> Result<()> {
 }
 
 /// Checks that a setting is from 0 to 1.
-pub(crate) fn share(name: &'static str, value: f32) -> Result<()> {
+pub(crate) fn fraction(name: &'static str, value: f32) -> Result<()> {
     check(name, value, (0.0..=1.0).contains(&value), "from 0 to 1")
 }
 

@@ -4,6 +4,10 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use relive_client::ErrorKind;
+use relive_env::EnvError;
+use relive_rl::RlError;
+
 use crate::output;
 
 /// The kind of a command's failure; the number is the exit code.
@@ -91,6 +95,32 @@ impl From<relive_host::Error> for Failure {
         let kind = match error.kind() {
             Host::Tables | Host::Restore | Host::Memory | Host::Security | Host::Location => Kind::Usage,
             Host::Bind => Kind::Bind,
+            _ => Kind::Runtime,
+        };
+        Self::text(kind, error)
+    }
+}
+
+impl From<RlError> for Failure {
+    fn from(error: RlError) -> Self {
+        if let RlError::Environment(EnvError::Setting(setting)) = error.cause() {
+            let text = format!("environment: expected {}, got {}", setting.expected, setting.actual);
+            return Self::usage(text);
+        }
+        let is_usage = matches!(
+            error.cause(),
+            RlError::Setting { .. }
+                | RlError::OtherRun { .. }
+                | RlError::Unsuited { .. }
+                | RlError::NoDemonstrator
+                | RlError::Dataset { .. }
+                | RlError::Recording { .. }
+        );
+        let is_refused =
+            matches!(error.cause(), RlError::Replay(error) if error.kind() == ErrorKind::PermissionDenied);
+        let kind = match (is_usage, is_refused) {
+            (true, _) => Kind::Usage,
+            (_, true) => Kind::Refused,
             _ => Kind::Runtime,
         };
         Self::text(kind, error)

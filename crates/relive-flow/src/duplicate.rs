@@ -45,7 +45,6 @@ impl<T: Clone> Duplicated<T> {
         Puller::note(&mut own.puller);
         if let Some(tagged) = own.queue.pop_front() {
             own.waits_since = None;
-            self.wake_others(number);
             return Poll::Ready(Some(Ok(tagged)));
         }
         if self.is_over {
@@ -62,14 +61,10 @@ impl<T: Clone> Duplicated<T> {
             }
             Poll::Ready(None) => {
                 self.is_over = true;
-                self.wake_others(number);
                 Poll::Ready(None)
             }
             // The next copy that pulls continues after the error.
-            failed @ Poll::Ready(Some(Err(_))) => {
-                self.wake_others(number);
-                failed
-            }
+            failed @ Poll::Ready(Some(Err(_))) => failed,
             Poll::Pending => Poll::Pending,
         }
     }
@@ -100,7 +95,6 @@ impl<T: Clone> Duplicated<T> {
                 copy.queue.push_back(tagged.clone());
             }
         }
-        self.wake_others(number);
     }
 
     /// Waits for the copies that are behind.
@@ -126,22 +120,23 @@ impl<T: Clone> Duplicated<T> {
         let need = Need::Parts(behind.map(part).collect(), text);
         self.shared_waker.add(number, turn.waker_for(need));
     }
-
-    fn wake_others(&self, number: usize) {
-        self.shared_waker.wake_selected(|other| other != number);
-    }
 }
 
 /// A copy of the flow.
 struct Duplicate<T> {
     shared: Arc<Mutex<Duplicated<T>>>,
+    shared_waker: Arc<SharedWaker>,
     number: usize,
     node: Arc<Node>,
 }
 
 impl<T: Clone + Send> Pull<T> for Duplicate<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        self.shared.lock().poll_next(self.number, &self.node, turn)
+        let polled = self.shared.lock().poll_next(self.number, &self.node, turn);
+        if polled.is_ready() {
+            self.shared_waker.wake_selected(|other| other != self.number);
+        }
+        polled
     }
 
     fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
@@ -158,13 +153,14 @@ impl<T: Clone + Send> Pull<T> for Duplicate<T> {
 impl<T> Drop for Duplicate<T> {
     fn drop(&mut self) {
         let mut shared = self.shared.lock();
-        if let Some(own) = shared.copies.get_mut(self.number) {
+        let queue = shared.copies.get_mut(self.number).map(|own| {
             own.is_dropped = true;
-            own.queue.clear();
-        }
-        let shared_waker = Arc::clone(&shared.shared_waker);
+            std::mem::take(&mut own.queue)
+        });
         drop(shared);
-        shared_waker.wake_selected(|_| true);
+        self.shared_waker.wake_selected(|_| true);
+        // The destructors of the user's items run without the lock.
+        drop(queue);
     }
 }
 
@@ -226,9 +222,12 @@ impl<T: Clone + Send + 'static> Duplicated<T> {
     }
 
     fn copy(shared: &Arc<Mutex<Duplicated<T>>>, (number, of): (usize, usize), metrics: Metrics) -> Flow<T> {
-        let input = Arc::clone(&shared.lock().input);
+        let (input, shared_waker) = {
+            let shared = shared.lock();
+            (Arc::clone(&shared.input), Arc::clone(&shared.shared_waker))
+        };
         let node = Node::queue(format!("copy {number} of {of}"), vec![input]);
-        let copy = Duplicate { shared: Arc::clone(shared), number, node: Arc::clone(&node) };
+        let copy = Duplicate { shared: Arc::clone(shared), shared_waker, number, node: Arc::clone(&node) };
         Flow::new(copy, node, metrics)
     }
 }

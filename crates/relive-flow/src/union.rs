@@ -83,8 +83,6 @@ struct Union<T> {
     at: usize,
     /// The number of items that this flow may still yield, or `None` if its turn has not started.
     left: Option<RemainingTurn>,
-    /// The number of consecutive flows without an item.
-    idle: usize,
     /// Whether some flows have not been pulled yet.
     is_first_round: bool,
 }
@@ -148,7 +146,8 @@ impl<T> Union<T> {
 
 impl<T> Pull<T> for Union<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        self.idle = 0;
+        // The number of consecutive flows without an item.
+        let mut idle = 0;
         loop {
             let left = match self.left {
                 Some(left) => left,
@@ -177,9 +176,9 @@ impl<T> Pull<T> for Union<T> {
                     return Poll::Pending;
                 }
                 Poll::Pending => {
-                    self.idle += 1;
+                    idle += 1;
                     self.end_turn();
-                    if self.idle >= self.children.len() {
+                    if idle >= self.children.len() {
                         return Poll::Pending;
                     }
                 }
@@ -248,8 +247,7 @@ impl<T: Send + 'static> Flow<T> {
         });
         let children = children.collect();
         let seed = if let Order::Weighted { seed, .. } = order { seed } else { 0 };
-        let union =
-            Union { children, order, seed, drawn: 0, at: 0, left: None, idle: 0, is_first_round: true };
+        let union = Union { children, order, seed, drawn: 0, at: 0, left: None, is_first_round: true };
         Flow::new(union, node, metrics).with_sources(sources)
     }
 }

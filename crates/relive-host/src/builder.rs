@@ -201,8 +201,10 @@ impl ServerBuilder {
         Ok(Server::new(engine, folders, http, options.monitor(monitor)))
     }
 
-    /// # Errors
     /// Checks the settings, before anything is loaded.
+    ///
+    /// # Errors
+    /// There is no table, or a setting is out of range.
     fn check(&self) -> Result<()> {
         if self.tables.is_empty() && !self.checkpoints.other_tables {
             return Err(BuildError::NoTables.into());

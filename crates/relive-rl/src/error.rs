@@ -211,6 +211,15 @@ pub enum RlError {
         #[source]
         error: std::io::Error,
     },
+    /// The system starts no further thread, for example because the process has reached a limit.
+    #[error("cannot start the thread {name}: {error}")]
+    Thread {
+        /// The name of the thread.
+        name: &'static str,
+        /// The cause.
+        #[source]
+        error: std::io::Error,
+    },
     /// Code outside Rust failed, such as a policy or a learner in Python; the caller keeps the exception.
     #[error("{0}")]
     Foreign(String),

@@ -23,6 +23,7 @@ mod seeds;
 mod state;
 mod stop;
 mod tables;
+mod threads;
 mod times;
 
 pub use acting::{Acted, Episode, Features, Rollout};

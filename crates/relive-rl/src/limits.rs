@@ -29,3 +29,9 @@ pub const MAX_NODES: usize = 4_096;
 
 /// The maximum number of workers of one node, which are processes of one machine.
 pub const MAX_NODE_WORKERS: u32 = 4_096;
+
+/// The time between two checks for newer weights.
+pub(crate) const PUBLISH_EVERY: Duration = Duration::from_millis(10);
+
+/// The pause after publishing weights, as a multiple of the time that publishing took.
+pub(crate) const PUBLISHING_PAUSE: u32 = 10;

@@ -1,5 +1,7 @@
 //! Derives the seeds of a run's parts from the seed of the run.
 
+use std::hash::{BuildHasher, RandomState};
+
 use relive_env::bsuite::BsuiteId;
 use relive_random::Key;
 
@@ -49,6 +51,11 @@ pub(crate) fn environment_seed(environment: &str, seed: u64, user: EnvironmentUs
         EnvironmentUser::Demonstrator => key.child("environment of the demonstrator"),
     };
     key.stream().bits() & u64::from(u32::MAX)
+}
+
+/// Returns a number that no run repeats, from the random numbers of the operating system.
+pub(crate) fn unrepeatable() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 #[cfg(test)]

@@ -180,7 +180,7 @@ impl ActorCriticLearner {
             for part in cells.chunks(size) {
                 let (found, of_values) = self.differentiate(part, left)?;
                 self.step(left, found.loss + of_values)?;
-                sums.add(found, of_values);
+                sums.add(found, of_values, part.len());
                 if self.settings.target_kl.is_some_and(|bound| found.divergence > 1.5 * bound) {
                     break 'epochs;
                 }
@@ -217,7 +217,7 @@ impl ActorCriticLearner {
         let cells = std::mem::take(&mut self.experience.learnable);
         let (found, of_values) = self.differentiate(&cells, 1.0)?;
         let mut sums = MetricSums::default();
-        sums.add(found, of_values);
+        sums.add(found, of_values, cells.len());
         let (numbers, loss) = (self.minibatch.gradient.clone(), found.loss + of_values);
         Ok(Gradient { numbers, loss, cells: cells.len() as u64, sums, acted: rollout.acted })
     }
@@ -254,8 +254,8 @@ impl Learner for ActorCriticLearner {
         let sums = self.epochs(left)?;
         self.observe(&rollout);
         self.env_steps += cells;
-        let samples = cells * self.settings.epochs as u64;
-        Ok(Learnt { steps: sums.minibatches, samples, metrics: sums.metrics(), ..Learnt::default() })
+        let (steps, samples) = (sums.minibatches, sums.cells);
+        Ok(Learnt { steps, samples, metrics: sums.metrics(), ..Learnt::default() })
     }
 
     fn weights(&self) -> Result<Weights> {

@@ -54,7 +54,7 @@ impl PolicyLoss<'_> {
         by_logits: &mut [f32],
     ) -> PolicyMetrics {
         let (mut found, width) = (PolicyMetrics::default(), logits.len() / actions.len().max(1));
-        let share = share(actions.len());
+        let share = per_row(actions.len());
         let rows = logits.chunks_exact(width).zip(by_logits.chunks_exact_mut(width));
         for (index, ((logits, gradient), action)) in rows.zip(actions).enumerate() {
             // The gradient buffer initially contains the probabilities.
@@ -85,7 +85,7 @@ impl PolicyLoss<'_> {
         by_log_std: &mut [f32],
     ) -> PolicyMetrics {
         let (mut found, width) = (PolicyMetrics::default(), log_std.len());
-        let share = share(self.old.len());
+        let share = per_row(self.old.len());
         let entropy: f32 = log_std.iter().map(|log_std| log_std + 0.5 + HALF_LOG_TWO_PI).sum();
         let rows = means.chunks_exact(width).zip(by_means.chunks_exact_mut(width));
         for (index, ((means, gradient), actions)) in rows.zip(actions.chunks_exact(width)).enumerate() {
@@ -122,7 +122,7 @@ impl PolicyMetrics {
 
 /// Computes `cost · mean((V − return)²)`, and its gradient.
 pub(crate) fn value_loss(values: &[f32], returns: &[f32], cost: f32, by_values: &mut [f32]) -> f32 {
-    let share = cost * share(values.len());
+    let share = cost * per_row(values.len());
     let mut loss = 0.0;
     for ((value, of_return), place) in values.iter().zip(returns).zip(by_values) {
         let error = value - of_return;
@@ -133,7 +133,7 @@ pub(crate) fn value_loss(values: &[f32], returns: &[f32], cost: f32, by_values: 
 }
 
 #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
-fn share(count: usize) -> f32 {
+fn per_row(count: usize) -> f32 {
     1.0 / count.max(1) as f32
 }
 

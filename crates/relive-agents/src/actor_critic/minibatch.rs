@@ -23,6 +23,8 @@ pub(crate) struct MetricSums {
     policy: PolicyMetrics,
     value_loss: f32,
     pub(crate) minibatches: u64,
+    /// The sum of the cells of all minibatches.
+    pub(crate) cells: u64,
 }
 
 impl Minibatch {
@@ -45,13 +47,14 @@ impl Minibatch {
 }
 
 impl MetricSums {
-    pub(crate) fn add(&mut self, found: PolicyMetrics, of_values: f32) {
+    pub(crate) fn add(&mut self, found: PolicyMetrics, of_values: f32, cells: usize) {
         self.policy.loss += found.loss;
         self.policy.entropy += found.entropy;
         self.policy.divergence += found.divergence;
         self.policy.clipped += found.clipped;
         self.value_loss += of_values;
         self.minibatches += 1;
+        self.cells += cells as u64;
     }
 
     /// Visits all fields, to send the minibatch from a worker to the learner.
@@ -60,6 +63,7 @@ impl MetricSums {
         [loss, entropy, divergence, clipped].into_iter().for_each(|number| state.field(number));
         state.field(&mut self.value_loss);
         state.field(&mut self.minibatches);
+        state.field(&mut self.cells);
     }
 
     #[expect(clippy::cast_precision_loss, reason = "minibatches of a rollout")]

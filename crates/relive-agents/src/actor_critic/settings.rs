@@ -3,7 +3,7 @@
 use relive_nn::{Adam, RmsProp};
 use relive_rl::Result;
 
-use crate::settings::{check, layers, not_negative, positive, share, whole};
+use crate::settings::{check, fraction, layers, not_negative, positive, whole};
 
 /// The settings for learning a policy and a value function from rollouts.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,8 +81,8 @@ impl Settings {
         whole("epochs", self.epochs)?;
         whole("minibatch_size", self.minibatch_size.unwrap_or(1))?;
         layers(&self.hidden)?;
-        share("discount", self.discount)?;
-        share("gae_lambda", self.gae_lambda)?;
+        fraction("discount", self.discount)?;
+        fraction("gae_lambda", self.gae_lambda)?;
         self.clip.map_or(Ok(()), |clip| positive("clip", clip))?;
         not_negative("value_cost", self.value_cost)?;
         not_negative("entropy_cost", self.entropy_cost)?;

@@ -5,7 +5,7 @@ use relive_nn::{Key, Network, Params, Scratch};
 use relive_rl::{ActStep, Policy, PolicyContext, Purpose, Result, Saveable, Weights};
 
 use super::noise::Noise;
-use super::{Normalizer, Plan, Role, Spaces, TanhNormal};
+use super::{Layers, Normalizer, Role, Spaces, TanhNormal};
 use crate::streams::Streams;
 use crate::weights;
 
@@ -36,7 +36,7 @@ pub(crate) struct ContinuousPolicy {
 }
 
 impl ContinuousPolicy {
-    /// Creates a policy with the network that `plan` describes, which has one or more outputs for each dimension of an
+    /// Creates a policy with the network that `layers` describes, which has one or more outputs for each dimension of an
     /// action. The first loaded weights replace the initial ones. `drawing` is called with the number of dimensions.
     /// `correlation` is the autocorrelation of the exploration noise over time.
     ///
@@ -44,14 +44,14 @@ impl ContinuousPolicy {
     /// Agents of this kind do not support the spaces, or the network cannot be built.
     pub(crate) fn create(
         context: &PolicyContext<'_>,
-        plan: Plan<'_>,
+        layers: Layers<'_>,
         (outputs, role): (usize, Role),
         drawing: impl FnOnce(usize) -> Drawing,
         (normalizes, correlation): (bool, f32),
     ) -> Result<Box<dyn Policy>> {
         let spaces = Spaces::of(context.spec)?;
         let (rows, dimensions) = (context.keys.len(), spaces.dimensions());
-        let (network, params) = plan.policy(&spaces, outputs * dimensions, role, Key::from_seed(0))?;
+        let (network, params) = layers.policy(&spaces, outputs * dimensions, role, Key::from_seed(0))?;
         Ok(Box::new(ContinuousPolicy {
             normalizer: normalizes.then(|| Normalizer::new(spaces.width())),
             noise: Noise::new(Streams::new(context.keys), rows, dimensions, correlation),

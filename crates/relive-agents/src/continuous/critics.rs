@@ -3,7 +3,7 @@
 use relive_nn::{Key, Layout, Network, Params, Scratch, Stream};
 use relive_rl::Result;
 
-use super::{Plan, Returns, Role, Spaces};
+use super::{Layers, Returns, Role, Spaces};
 
 /// Critics that read observations concatenated with actions, all in one set of parameters.
 #[derive(Debug)]
@@ -30,14 +30,14 @@ impl Critics {
     /// The networks cannot be built.
     pub(crate) fn new(
         spaces: &Spaces,
-        plan: Plan<'_>,
+        layers: Layers<'_>,
         (count, returns, role): (usize, Returns, Role),
         key: Key,
     ) -> Result<(Critics, Params)> {
         let mut layout = Layout::new();
         let inputs = spaces.width() + spaces.dimensions();
         let critic = |number| {
-            plan.network(&mut layout, &format!("critic_{number}"), (inputs, returns.outputs()), role)
+            layers.network(&mut layout, &format!("critic_{number}"), (inputs, returns.outputs()), role)
         };
         let networks = (1..=count).map(critic).collect::<Result<_>>()?;
         Ok((Critics { networks, returns }, layout.init(key.child("critics"))))

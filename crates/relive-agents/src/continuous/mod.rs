@@ -18,7 +18,7 @@ mod trained;
 pub(crate) use acting::{ContinuousPolicy, Drawing};
 pub(crate) use critics::{ActionGradients, ActionValues, CriticReduction, Critics, subset};
 pub(crate) use learner::{Improve, StepMetrics, TransitionLearner, checked, learnt};
-pub(crate) use networks::{Body, Plan, Role};
+pub(crate) use networks::{Body, Layers, Role};
 pub(crate) use noise::draw;
 pub(crate) use normalizer::Normalizer;
 pub(crate) use returns::{Returns, SampledOutputs, categorical};

@@ -29,14 +29,14 @@ pub(crate) enum Role {
     Action,
 }
 
-/// The architecture of an agent's networks.
+/// The layers of an agent's networks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct Layers<'a> {
     pub(crate) body: Body,
     pub(crate) hidden: &'a [usize],
 }
 
-impl Plan<'_> {
+impl Layers<'_> {
     /// Adds a network to a layout.
     ///
     /// # Errors

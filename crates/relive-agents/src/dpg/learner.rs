@@ -60,9 +60,9 @@ impl DpgStep {
     pub(super) fn new(settings: &Settings, spec: &EnvironmentSpec, key: Key) -> Result<DpgStep> {
         let spaces = Spaces::of(spec)?;
         let dimensions = spaces.dimensions();
-        let policy = settings.policy_plan().policy(&spaces, dimensions, Role::Action, key)?;
+        let policy = settings.policy_layers().policy(&spaces, dimensions, Role::Action, key)?;
         let shape = (settings.critics, settings.returns, Role::Linear);
-        let critics = Critics::new(&spaces, settings.critic_plan(), shape, key)?;
+        let critics = Critics::new(&spaces, settings.critic_layers(), shape, key)?;
         let bound = settings.max_gradient_norm;
         let policy = Trained::new(policy, settings.policy_learning_rate).bounded(bound);
         let critics = Trained::new(critics, settings.critic_learning_rate).bounded(bound);

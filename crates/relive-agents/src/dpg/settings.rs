@@ -2,9 +2,9 @@
 
 use relive_rl::{Policy, PolicyContext, Result};
 
-use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, TargetUpdate};
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Layers, Returns, Role, TargetUpdate};
 use crate::off_policy::OffPolicy;
-use crate::settings::{check, correlation, layers, not_negative, positive, share};
+use crate::settings::{check, correlation, fraction, layers, not_negative, positive};
 
 /// The settings of an agent with a deterministic policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,7 +67,7 @@ impl Settings {
             TargetUpdate::Copy { period } => {
                 check("target_update_period", period, period >= 1, "at least 1")?;
             }
-            TargetUpdate::Move { tau } => share("tau", tau)?,
+            TargetUpdate::Move { tau } => fraction("tau", tau)?,
         }
         let rule = &self.policy;
         check("policy_period", rule.period, rule.period >= 1, "at least 1")?;
@@ -82,17 +82,17 @@ impl Settings {
         layers(&self.critic_hidden)
     }
 
-    pub(super) fn policy_plan(&self) -> Plan<'_> {
-        Plan { body: Body::LayerNorm, hidden: &self.hidden }
+    pub(super) fn policy_layers(&self) -> Layers<'_> {
+        Layers { body: Body::LayerNorm, hidden: &self.hidden }
     }
 
-    pub(super) fn critic_plan(&self) -> Plan<'_> {
-        Plan { body: Body::LayerNorm, hidden: &self.critic_hidden }
+    pub(super) fn critic_layers(&self) -> Layers<'_> {
+        Layers { body: Body::LayerNorm, hidden: &self.critic_hidden }
     }
 
     pub(crate) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         let drawing = |_| Drawing::Noisy { stddev: self.noise };
         let exploration = (self.normalize_observations, self.noise_correlation);
-        ContinuousPolicy::create(context, self.policy_plan(), (1, Role::Action), drawing, exploration)
+        ContinuousPolicy::create(context, self.policy_layers(), (1, Role::Action), drawing, exploration)
     }
 }

@@ -4,7 +4,7 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{check, distribution, layers, positive, share};
+use crate::settings::{check, distribution, fraction, layers, positive};
 
 /// The meaning of the network's outputs, and their targets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,10 +176,10 @@ impl DqnConfig {
     /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         self.off_policy().validate()?;
+        self.demonstrations.validate(self.batch_size)?;
         self.off_policy().validate_shares(&self.demonstrations)?;
-        share("importance_exponent", self.importance_exponent)?;
+        fraction("importance_exponent", self.importance_exponent)?;
         check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;
-        self.demonstrations.validate()?;
         let alpha = self.epsilon_alpha;
         check("epsilon_alpha", alpha, alpha >= 0.0 && alpha.is_finite(), "at least 0")?;
         let exponent = self.priority_exponent;

@@ -166,11 +166,11 @@ impl Learner for VTraceLearner {
             if !(norm.is_finite() && loss.is_finite()) {
                 return Err(RlError::Diverged { step: self.optimizer.steps(), loss });
             }
-            sums.add(found, of_values);
+            sums.add(found, of_values, cells);
         }
-        let (cells, epochs) = (cells as u64, self.settings.epochs as u64);
-        self.env_steps += cells;
-        Ok(Learnt { steps: epochs, samples: epochs * cells, metrics: sums.metrics(), priorities: Vec::new() })
+        self.env_steps += cells as u64;
+        let (steps, samples) = (sums.minibatches, sums.cells);
+        Ok(Learnt { steps, samples, metrics: sums.metrics(), priorities: Vec::new() })
     }
 
     fn weights(&self) -> Result<Weights> {

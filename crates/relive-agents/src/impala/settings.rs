@@ -3,7 +3,7 @@
 use relive_nn::Adam;
 use relive_rl::Result;
 
-use crate::settings::{check, layers, not_negative, positive, share, whole};
+use crate::settings::{check, fraction, layers, not_negative, positive, whole};
 
 /// The common settings of IMPALA and APPO.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,8 +46,8 @@ impl Settings {
         check("sequence_length", steps, (1..=MAX_STEPS).contains(&steps), "from 1 to 65536")?;
         whole("batch_size", self.batch_size)?;
         whole("epochs", self.epochs)?;
-        share("discount", self.discount)?;
-        share("trace_decay", self.trace_decay)?;
+        fraction("discount", self.discount)?;
+        fraction("trace_decay", self.trace_decay)?;
         self.clip.map_or(Ok(()), |clip| positive("clip", clip))?;
         not_negative("value_cost", self.value_cost)?;
         not_negative("entropy_cost", self.entropy_cost)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::search::Rules;
 use crate::off_policy::OffPolicy;
-use crate::settings::{bsuite_family, check, layers, positive, share};
+use crate::settings::{bsuite_family, check, fraction, layers, positive};
 
 /// The maximum number of simulations per step; each simulation creates a node for every action.
 const MAX_SIMULATIONS: usize = 1 << 16;
@@ -133,7 +133,7 @@ impl MctsConfig {
         let count = self.num_simulations;
         check("num_simulations", count, simulations.contains(&count), "from 1 to 65536")?;
         positive("exploration", self.exploration)?;
-        share("noise_share", self.noise_share)?;
+        fraction("noise_share", self.noise_share)?;
         positive("noise_alpha", self.noise_alpha)?;
         positive("learning_rate", self.learning_rate)?;
         self.max_gradient_norm.map_or(Ok(()), |norm| positive("max_gradient_norm", norm))?;

@@ -73,9 +73,9 @@ impl MpoStep {
     pub(super) fn new(settings: &Settings, spec: &EnvironmentSpec, key: Key) -> Result<MpoStep> {
         let spaces = Spaces::of(spec)?;
         let dimensions = spaces.dimensions();
-        let policy = settings.policy_plan().policy(&spaces, 2 * dimensions, Role::NearZero, key)?;
+        let policy = settings.policy_layers().policy(&spaces, 2 * dimensions, Role::NearZero, key)?;
         let shape = (1, settings.returns, Role::NearZero);
-        let critics = Critics::new(&spaces, settings.critic_plan(), shape, key)?;
+        let critics = Critics::new(&spaces, settings.critic_layers(), shape, key)?;
         let mut layout = Layout::new();
         MpoDuals::new(&mut layout, "duals", dimensions);
         let bound = Some(settings.max_gradient_norm);

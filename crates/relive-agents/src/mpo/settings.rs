@@ -4,7 +4,7 @@ use relive_nn::heads::NormalHead;
 use relive_nn::losses::Mpo;
 use relive_rl::{Policy, PolicyContext, Result};
 
-use crate::continuous::{Body, ContinuousPolicy, Drawing, Plan, Returns, Role, TargetUpdate};
+use crate::continuous::{Body, ContinuousPolicy, Drawing, Layers, Returns, Role, TargetUpdate};
 use crate::off_policy::OffPolicy;
 use crate::settings::{check, correlation, layers, positive};
 
@@ -64,12 +64,12 @@ impl Settings {
         NormalHead { init_scale: self.initial_stddev, ..NormalHead::new(dimensions) }
     }
 
-    pub(super) fn policy_plan(&self) -> Plan<'_> {
-        Plan { body: Body::LayerNorm, hidden: &self.hidden }
+    pub(super) fn policy_layers(&self) -> Layers<'_> {
+        Layers { body: Body::LayerNorm, hidden: &self.hidden }
     }
 
-    pub(super) fn critic_plan(&self) -> Plan<'_> {
-        Plan { body: Body::LayerNorm, hidden: &self.critic_hidden }
+    pub(super) fn critic_layers(&self) -> Layers<'_> {
+        Layers { body: Body::LayerNorm, hidden: &self.critic_hidden }
     }
 
     pub(super) fn target_updates(&self) -> [TargetUpdate; 2] {
@@ -79,6 +79,6 @@ impl Settings {
     pub(super) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         let drawing = |dimensions| Drawing::Normal(self.head(dimensions));
         let exploration = (self.normalize_observations, self.noise_correlation);
-        ContinuousPolicy::create(context, self.policy_plan(), (2, Role::NearZero), drawing, exploration)
+        ContinuousPolicy::create(context, self.policy_layers(), (2, Role::NearZero), drawing, exploration)
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
-use crate::continuous::{Body, Plan};
+use crate::continuous::{Body, Layers};
 
 /// The settings of behavioral cloning, for one discrete action or for actions that are one bounded float32 array: the
 /// policy is fitted to recorded actions with −ln π(a). The agent does not act: a run takes learner steps on the
@@ -34,8 +34,8 @@ impl BcConfig {
         BcConfig::default()
     }
 
-    pub(super) fn plan(&self) -> Plan<'_> {
-        Plan { body: Body::Relu, hidden: &self.hidden }
+    pub(super) fn layers(&self) -> Layers<'_> {
+        Layers { body: Body::Relu, hidden: &self.hidden }
     }
 
     pub(super) fn recorded(&self) -> Recorded {

@@ -42,7 +42,7 @@ impl Agent for BcConfig {
         }
         let drawing = |dimensions| Drawing::Normal(head(dimensions));
         let exploration = (self.normalize_observations, 0.0);
-        ContinuousPolicy::create(context, self.plan(), (2, Role::Linear), drawing, exploration)
+        ContinuousPolicy::create(context, self.layers(), (2, Role::Linear), drawing, exploration)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {

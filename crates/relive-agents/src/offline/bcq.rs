@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
 use crate::actions::Discrete;
-use crate::continuous::{Body, Plan, Role};
+use crate::continuous::{Body, Layers, Role};
 
 /// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"),
 /// for one discrete action. The agent does not act: a run takes learner steps on the contents of its table.
@@ -75,10 +75,10 @@ impl Networks {
     /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn of(config: &BcqConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
         let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
-        let plan = Plan { body: Body::Relu, hidden: &config.hidden };
+        let layers = Layers { body: Body::Relu, hidden: &config.hidden };
         let (mut layout, shape) = (Layout::new(), (features.width(), actions.count));
-        let values = plan.network(&mut layout, "values", shape, Role::Linear)?;
-        let imitation = plan.network(&mut layout, "imitation", shape, Role::Linear)?;
+        let values = layers.network(&mut layout, "values", shape, Role::Linear)?;
+        let imitation = layers.network(&mut layout, "imitation", shape, Role::Linear)?;
         Ok((Networks { features, actions, values, imitation }, layout.init(key.child("bcq"))))
     }
 }

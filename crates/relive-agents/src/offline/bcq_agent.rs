@@ -11,7 +11,7 @@ use relive_tensor::Nest;
 use super::bcq::{BcqConfig, Networks, constrain};
 use super::bcq_learner::BcqLearner;
 use crate::EpsilonGreedy;
-use crate::settings::{layers, positive, share};
+use crate::settings::{fraction, layers, positive};
 use crate::weights;
 
 impl Agent for BcqConfig {
@@ -27,8 +27,8 @@ impl Agent for BcqConfig {
         self.recorded().validate()?;
         layers(&self.hidden)?;
         positive("learning_rate", self.learning_rate)?;
-        share("tau", self.tau)?;
-        share("threshold", self.threshold)
+        fraction("tau", self.tau)?;
+        fraction("threshold", self.threshold)
     }
 
     fn tables(&self) -> Result<Vec<TableConfig>> {

@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
 use crate::continuous::{
-    ActionGradients, ActionValues, Body, ContinuousPolicy, CriticReduction, Critics, Drawing, Improve, Plan,
-    Returns, Role, Spaces, StepMetrics, TanhNormal, TargetUpdate, Trained, checked, draw, join, join_many,
+    ActionGradients, ActionValues, Body, ContinuousPolicy, CriticReduction, Critics, Drawing, Improve,
+    Layers, Returns, Role, Spaces, StepMetrics, TanhNormal, TargetUpdate, Trained, checked, draw, join,
+    join_many,
 };
 use crate::saved::Saved;
-use crate::settings::{check, layers, not_negative, positive, share};
+use crate::settings::{check, fraction, layers, not_negative, positive};
 use crate::together;
 
 /// The maximum number of actions of each kind that are sampled in a state.
@@ -93,8 +94,8 @@ impl CqlConfig {
         }
     }
 
-    fn networks(&self) -> Plan<'_> {
-        Plan { body: Body::Relu, hidden: &self.hidden }
+    fn networks(&self) -> Layers<'_> {
+        Layers { body: Body::Relu, hidden: &self.hidden }
     }
 
     fn recorded(&self) -> Recorded {
@@ -116,7 +117,7 @@ impl Agent for CqlConfig {
         layers(&self.hidden)?;
         positive("policy_learning_rate", self.policy_learning_rate)?;
         positive("critic_learning_rate", self.critic_learning_rate)?;
-        share("tau", self.tau)?;
+        fraction("tau", self.tau)?;
         not_negative("temperature", self.temperature)?;
         not_negative("conservatism", self.conservatism)?;
         check("samples", self.samples, (1..=MAX_SAMPLES).contains(&self.samples), "from 1 to 1024")

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::regression::{Regression, head};
 use super::replay::Recorded;
 use crate::continuous::{
-    ActionValues, Body, ContinuousPolicy, Critics, Drawing, Improve, Plan, Returns, Role, Spaces,
+    ActionValues, Body, ContinuousPolicy, Critics, Drawing, Improve, Layers, Returns, Role, Spaces,
     StepMetrics, TargetUpdate, Trained, checked, draw, join, join_many,
 };
 use crate::saved::Saved;
@@ -83,8 +83,8 @@ impl CrrConfig {
         }
     }
 
-    fn networks(&self) -> Plan<'_> {
-        Plan { body: Body::Relu, hidden: &self.hidden }
+    fn networks(&self) -> Layers<'_> {
+        Layers { body: Body::Relu, hidden: &self.hidden }
     }
 
     fn recorded(&self) -> Recorded {

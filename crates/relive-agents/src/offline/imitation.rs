@@ -9,7 +9,7 @@ use relive_rl::{Features, Learner, Learnt, Result, Saveable, Weights};
 use super::bc::BcConfig;
 use super::regression::{Regression, head};
 use crate::actions::Discrete;
-use crate::continuous::{Body, Improve, Plan, Role, Spaces, StepMetrics, Trained, checked, learnt};
+use crate::continuous::{Body, Improve, Layers, Role, Spaces, StepMetrics, Trained, checked, learnt};
 use crate::saved::{self, Saved};
 use crate::settings::fits;
 use crate::{together, weights};
@@ -26,7 +26,7 @@ pub(super) struct NumbersStep {
 impl NumbersStep {
     pub(super) fn new(config: &BcConfig, spec: &EnvironmentSpec, key: Key) -> Result<NumbersStep> {
         let spaces = Spaces::of(spec)?;
-        let policy = config.plan().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, key)?;
+        let policy = config.layers().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, key)?;
         Ok(NumbersStep {
             dimensions: spaces.dimensions(),
             policy: Trained::new(policy, config.learning_rate),
@@ -73,9 +73,9 @@ pub(super) fn logits(
     let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
     fits(features.width(), &config.hidden, actions.count)?;
     let mut layout = Layout::new();
-    let plan = Plan { body: Body::Relu, hidden: &config.hidden };
+    let layers = Layers { body: Body::Relu, hidden: &config.hidden };
     let shape = (features.width(), actions.count);
-    let network = plan.network(&mut layout, "policy", shape, Role::Linear)?;
+    let network = layers.network(&mut layout, "policy", shape, Role::Linear)?;
     Ok((features, actions, network, layout.init(key.child("policy"))))
 }
 

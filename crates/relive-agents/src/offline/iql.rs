@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 use super::regression::{Regression, head};
 use super::replay::Recorded;
 use crate::continuous::{
-    ActionValues, Body, ContinuousPolicy, Critics, Drawing, Improve, Plan, Returns, Role, Spaces,
+    ActionValues, Body, ContinuousPolicy, Critics, Drawing, Improve, Layers, Returns, Role, Spaces,
     StepMetrics, TargetUpdate, Trained, checked, join,
 };
 use crate::saved::Saved;
-use crate::settings::{check, layers, positive, share};
+use crate::settings::{check, fraction, layers, positive};
 
 /// The settings of IQL (Kostrikov et al. 2022), for actions that are one bounded float32 array. The defaults are the
 /// paper's for locomotion. The agent does not act: a run takes learner steps on the contents of its table.
@@ -88,8 +88,8 @@ impl IqlConfig {
         }
     }
 
-    fn networks(&self) -> Plan<'_> {
-        Plan { body: Body::Relu, hidden: &self.hidden }
+    fn networks(&self) -> Layers<'_> {
+        Layers { body: Body::Relu, hidden: &self.hidden }
     }
 
     fn head(&self, dimensions: usize) -> NormalHead {
@@ -118,7 +118,7 @@ impl Agent for IqlConfig {
         self.recorded().validate()?;
         layers(&self.hidden)?;
         positive("learning_rate", self.learning_rate)?;
-        share("tau", self.tau)?;
+        fraction("tau", self.tau)?;
         let is_expectile = self.expectile > 0.0 && self.expectile < 1.0;
         check("expectile", self.expectile, is_expectile, "above 0 and less than 1")?;
         positive("inverse_temperature", self.inverse_temperature)?;

@@ -4,7 +4,7 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{bsuite_family, check, layers, not_negative, positive, share, whole};
+use crate::settings::{bsuite_family, check, fraction, layers, not_negative, positive, whole};
 
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
 /// rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
@@ -141,9 +141,9 @@ impl R2d2Config {
         whole("replay_period", self.replay_period)?;
         let rows = self.rows();
         check("the rows of a sequence", rows, rows <= MAX_ROWS, "at most 65536")?;
-        self.demonstrations.validate()?;
-        share("importance_exponent", self.importance_exponent)?;
-        share("max_priority_weight", self.max_priority_weight)?;
+        self.demonstrations.validate(self.batch_size)?;
+        fraction("importance_exponent", self.importance_exponent)?;
+        fraction("max_priority_weight", self.max_priority_weight)?;
         check("epsilon", self.epsilon, (0.0..=1.0).contains(&self.epsilon), "from 0 to 1")?;
         let alpha = self.epsilon_alpha;
         check("epsilon_alpha", alpha, alpha >= 0.0 && alpha.is_finite(), "at least 0")?;

@@ -76,7 +76,7 @@ impl R2d2Learner {
                 let learned = Learned { config, batch, actions, sequence };
                 let errors = learned.errors([outputs, values], *weight, by);
                 let squares: f32 = errors.iter().map(|error| error * error).sum();
-                found.loss += 0.5 * weight * squares / mean_of(sequences);
+                found.loss += 0.5 * weight * squares / divisor(sequences);
                 found.priorities.push(sequence_priority(&errors, config.max_priority_weight));
             }
             found
@@ -121,7 +121,7 @@ impl Learned<'_> {
         for (time, target) in places.zip(targets) {
             let place = row(time) * count + actions[row(time)];
             let error = target - online[place];
-            by[place] = -weight * error / mean_of(batch.batch);
+            by[place] = -weight * error / divisor(batch.batch);
             errors.push(error);
         }
         errors
@@ -129,7 +129,7 @@ impl Learned<'_> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "sequences of a batch")]
-fn mean_of(sequences: usize) -> f32 {
+fn divisor(sequences: usize) -> f32 {
     sequences.max(1) as f32
 }
 

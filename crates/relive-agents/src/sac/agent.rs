@@ -8,7 +8,7 @@ use relive_table::TableConfig;
 use super::config::SacConfig;
 use super::learner::SacStep;
 use crate::continuous::{ContinuousPolicy, Drawing, Role, TransitionLearner};
-use crate::settings::{check, correlation, layers, positive, share, whole};
+use crate::settings::{check, correlation, fraction, layers, positive, whole};
 
 /// The maximum number of critics; REDQ uses ten.
 const MAX_CRITICS: usize = 100;
@@ -25,7 +25,7 @@ impl Agent for SacConfig {
     fn validate(&self) -> Result<()> {
         self.off_policy().validate()?;
         layers(&self.hidden)?;
-        share("tau", self.tau)?;
+        fraction("tau", self.tau)?;
         positive("learning_rate", self.learning_rate)?;
         positive("initial_temperature", self.initial_temperature)?;
         whole("critics_of_target", self.critics_of_target)?;
@@ -45,7 +45,7 @@ impl Agent for SacConfig {
         let exploration = (self.normalize_observations, self.noise_correlation);
         ContinuousPolicy::create(
             context,
-            self.plan(),
+            self.layers(),
             (2, Role::Linear),
             |_| Drawing::TanhNormal,
             exploration,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::continuous::{Body, Plan};
+use crate::continuous::{Body, Layers};
 use crate::off_policy::OffPolicy;
 
 /// The settings of SAC (Haarnoja et al. 2018b), for actions that are one bounded float32 array. The defaults are taken
@@ -100,8 +100,8 @@ impl SacConfig {
     }
 
     /// Returns the architecture of the agent's networks.
-    pub(super) fn plan(&self) -> Plan<'_> {
-        Plan { body: Body::Relu, hidden: &self.hidden }
+    pub(super) fn layers(&self) -> Layers<'_> {
+        Layers { body: Body::Relu, hidden: &self.hidden }
     }
 
     /// Returns the settings of the replay table and of the adders that fill it.

@@ -39,9 +39,9 @@ pub(super) struct SacStep {
 impl SacStep {
     pub(super) fn new(config: &SacConfig, spec: &EnvironmentSpec, key: Key) -> Result<SacStep> {
         let (spaces, rate) = (Spaces::of(spec)?, config.learning_rate);
-        let policy = config.plan().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, key)?;
+        let policy = config.layers().policy(&spaces, 2 * spaces.dimensions(), Role::Linear, key)?;
         let shape = (config.critics, Returns::Value, Role::Linear);
-        let critics = Trained::new(Critics::new(&spaces, config.plan(), shape, key)?, rate);
+        let critics = Trained::new(Critics::new(&spaces, config.layers(), shape, key)?, rate);
         let mut layout = Layout::new();
         layout.add("log_temperature", &[1], Init::Constant(config.initial_temperature.ln()));
         #[expect(clippy::cast_precision_loss, reason = "numbers of an action")]

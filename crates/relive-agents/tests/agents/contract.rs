@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use relive_agents::{A2cConfig, A3cConfig, ImpalaConfig, SacConfig};
+use relive_agents::{A2cConfig, A3cConfig, ImpalaConfig, PpoConfig, SacConfig};
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Progress};
 use relive_rl::run::{Checkpoints, RunOptions};
 use relive_rl::{Agent, Policy, PolicyContext, Result};
 
-use crate::common::{all, numbers, on_policy, options, run, small_sac};
+use crate::common::{all, numbers, on_policy, options, run, small_ppo, small_sac};
 
 /// The number of steps of a short run.
 const STEPS: u64 = 400;
@@ -51,6 +51,15 @@ fn one_thread_never_waits_for_itself() {
         let summary = run(&agent, &options("Pendulum-v1", 1_000, 1)).unwrap().0.summary;
         assert!((summary.samples_per_insert / ratio - 1.0).abs() < 0.2, "{summary:?}");
     }
+}
+
+#[test]
+fn samples_that_an_early_stop_leaves_out_are_not_counted() {
+    let ppo = PpoConfig { epochs: 10, target_kl: Some(1e-9), minibatch_size: 1_000, ..small_ppo() };
+    let agent: Arc<dyn Agent> = Arc::new(ppo);
+    let summary = run(&agent, &options("CartPole-v1", STEPS, 1)).unwrap().0.summary;
+    // The first step of a rollout does not change the policy that it is compared with.
+    assert!((1.5..2.1).contains(&summary.samples_per_insert), "{summary:?}");
 }
 
 #[test]

@@ -131,6 +131,19 @@ fn dqfd_solves_deep_sea_with_demonstrations() {
 }
 
 #[test]
+fn a_share_that_leaves_a_batch_without_demonstrations_or_without_own_items_is_refused() {
+    // A batch has 16 items.
+    for ratio in [0.001, 0.999] {
+        let demonstrations = Demonstrations { ratio, ..Demonstrations::default() };
+        let refused = DqfdConfig(DqnConfig { demonstrations, ..small_dqn() });
+        let agent: Arc<dyn Agent> = Arc::new(refused);
+        let error = run(&agent, &options("deep_sea/0", 100, 1)).unwrap_err().to_string();
+        let expected = "but it must be 0, or so that a batch has both demonstrations and own items";
+        assert_eq!(error, format!("demonstrations.ratio is {ratio}, {expected}"));
+    }
+}
+
+#[test]
 fn a_run_with_demonstrations_resumes_where_it_stopped() {
     let demonstrations = Demonstrations { ratio: 0.25, ..Demonstrations::default() };
     let agent: Arc<dyn Agent> = Arc::new(DqfdConfig(DqnConfig { demonstrations, ..small_dqn() }));

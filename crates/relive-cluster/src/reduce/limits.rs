@@ -31,6 +31,12 @@ pub(super) const QUIET: Duration = Duration::from_secs(5);
 /// The number of heartbeats that a member sends within the allowed silence.
 pub(super) const HEARTBEATS_PER_SILENCE: u32 = 8;
 
+/// The minimum silence: heartbeats are at least a millisecond apart.
+pub(super) const MIN_SILENCE: Duration = Duration::from_millis(HEARTBEATS_PER_SILENCE as u64);
+
+/// The maximum of each timeout, so that no deadline overflows.
+pub(super) const MAX_TIMEOUT: Duration = Duration::from_hours(24 * 365);
+
 /// The maximum size of a read, chosen so that the bytes are still in the processor's cache when they are added.
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
 

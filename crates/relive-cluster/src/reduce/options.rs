@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::RingError;
-use super::limits::{MAX_RANKS, MAX_TEXT_BYTES};
+use super::limits::{MAX_RANKS, MAX_TEXT_BYTES, MAX_TIMEOUT, MIN_SILENCE};
 
 /// The common options of a ring's members. `ranks`, `job` and `token` must be the same for all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub struct RingOptions {
     pub meeting: Duration,
     /// How long a call waits for live members.
     pub timeout: Duration,
-    /// The time after which a member that sends nothing counts as lost. If its process ends, this is detected
-    /// immediately.
+    /// The time after which a member that sends nothing counts as lost, at least 8 ms. If its process ends, this is
+    /// detected immediately.
     pub silence: Duration,
 }
 
@@ -62,10 +62,15 @@ impl RingOptions {
                 );
             }
         }
-        for (name, time) in [("meeting", self.meeting), ("timeout", self.timeout), ("silence", self.silence)]
-        {
-            if time.is_zero() {
-                return refused(name, "0 s".to_owned(), "longer".to_owned());
+        let times = [
+            ("meeting", self.meeting, Duration::from_nanos(1)),
+            ("timeout", self.timeout, Duration::from_nanos(1)),
+            ("silence", self.silence, MIN_SILENCE),
+        ];
+        for (name, time, least) in times {
+            if time < least || time > MAX_TIMEOUT {
+                let expected = format!("from {least:?} to {} days", MAX_TIMEOUT.as_secs() / 86_400);
+                return refused(name, format!("{time:?}"), expected);
             }
         }
         Ok(())

@@ -213,6 +213,15 @@ fn strangers_are_refused_with_the_reason_and_the_meeting_continues() {
 }
 
 #[test]
+fn times_that_no_member_could_keep_are_refused() {
+    let refused = |options: RingOptions| Meeting::open("127.0.0.1:0", options).unwrap_err().to_string();
+    let brief = refused(RingOptions { silence: Duration::from_millis(5), ..options(2) });
+    assert!(brief.contains("silence") && brief.contains("from 8ms to 365 days"), "{brief}");
+    let endless = refused(RingOptions { meeting: Duration::MAX, ..options(2) });
+    assert!(endless.contains("meeting") && endless.contains("from 1ns to 365 days"), "{endless}");
+}
+
+#[test]
 fn an_incomplete_meeting_times_out() {
     let soon = RingOptions { meeting: Duration::from_millis(50), ..options(3) };
     let meeting = Meeting::open("127.0.0.1:0", soon.clone()).unwrap();

@@ -25,7 +25,8 @@ impl<T> Batch<T> {
     }
 
     fn emit(&mut self) -> Polled<Vec<T>> {
-        let item = std::mem::replace(&mut self.collected, Vec::with_capacity(self.size));
+        let next = Vec::with_capacity(self.collected.len());
+        let item = std::mem::replace(&mut self.collected, next);
         Poll::Ready(Some(Ok(Tagged { item, source: self.source })))
     }
 }
@@ -103,7 +104,7 @@ impl<T: Send + 'static> Flow<T> {
         self.then_unless(fault, format!("batch({size})"), |upstream| Batch {
             upstream,
             size,
-            collected: Vec::with_capacity(size),
+            collected: Vec::new(),
             source: None,
             is_over: false,
         })

@@ -54,7 +54,7 @@ impl<T: Send + 'static> Flow<T> {
         self.then_unless(fault, format!("shuffle({buffer})"), |upstream| Shuffle {
             upstream,
             size: buffer,
-            buffer: Vec::with_capacity(buffer),
+            buffer: Vec::new(),
             rng: Xoshiro256PlusPlus::seed_from_u64(seed),
             is_over: false,
         })

@@ -70,7 +70,7 @@ impl<T: Clone + Send + 'static> Flow<T> {
             upstream,
             size,
             step,
-            open: VecDeque::with_capacity(size),
+            open: VecDeque::new(),
             left_out: 0,
         })
     }

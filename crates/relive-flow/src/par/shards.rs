@@ -10,7 +10,7 @@ use crate::checkpoint::Checkpoint;
 use crate::metrics::Metrics;
 use crate::node::ShardNodes;
 use crate::pull::TakeOrder;
-use crate::{Flow, Result};
+use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// The shards of an operator, which start with the first pull.
 pub(super) struct Shards<T> {
@@ -25,6 +25,8 @@ pub(super) struct Shards<T> {
     pub(super) runners: Vec<Runner<T>>,
     /// The indices of the runners' shards.
     places: Vec<usize>,
+    /// Why a shard could not be started. Its items are lost, so no other items are returned either.
+    failure: Option<String>,
 }
 
 impl<T: Send + 'static> Shards<T> {
@@ -41,14 +43,17 @@ impl<T: Send + 'static> Shards<T> {
         });
         let waiting = shards.collect();
         let (runners, places) = (Vec::new(), Vec::new());
-        Self { executor, around, on_failure, nodes, metrics, waiting, runners, places }
+        Self { executor, around, on_failure, nodes, metrics, waiting, runners, places, failure: None }
     }
 
     /// Starts the shards if necessary, sets how they are pulled, and requests this many items from each.
     pub(super) fn start(&mut self, ahead: usize, take_order: TakeOrder) -> Result<()> {
+        if let Some(failure) = &self.failure {
+            return Err(FlowError::new(ErrorKind::Operator, failure.clone()));
+        }
         for shard in std::mem::take(&mut self.waiting) {
-            let mut runner =
-                Runner::start(&self.executor, self.around.clone(), shard.take_order(take_order))?;
+            let started = Runner::start(&self.executor, self.around.clone(), shard.take_order(take_order));
+            let mut runner = started.inspect_err(|error| self.failure = Some(error.to_string()))?;
             runner.ask(ahead);
             self.places.push(self.runners.len());
             self.runners.push(runner);

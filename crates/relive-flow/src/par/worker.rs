@@ -24,6 +24,8 @@ struct Handover<T> {
     state: Mutex<HandoverState<T>>,
     /// Notified when items are requested or the thread should stop.
     changed: Condvar,
+    /// Whether the thread is to end. `Relaxed` suffices: whoever sets it then takes the lock of `state` or wakes the
+    /// thread, and the thread checks it again after each of the two.
     stops: AtomicBool,
     /// The identity of the thread, for threads that are waiting for it.
     worker: Arc<Puller>,

@@ -125,3 +125,14 @@ proptest! {
         prop_assert_eq!(here, rounds.collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn sizes_beyond_all_memory_need_only_the_memory_of_the_items() {
+    let five = || Flow::from_iter("numbers", 0..5);
+    let mut shuffled: Vec<i32> = five().shuffle(usize::MAX, 1).into_iter().collect::<Result<_, _>>().unwrap();
+    shuffled.sort_unstable();
+    assert_eq!(shuffled, [0, 1, 2, 3, 4]);
+    let batches: Vec<Vec<i32>> = five().batch(usize::MAX).into_iter().collect::<Result<_, _>>().unwrap();
+    assert_eq!(batches, [[0, 1, 2, 3, 4]]);
+    assert!(five().window(usize::MAX, 1).next().is_none());
+}

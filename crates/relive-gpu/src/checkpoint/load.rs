@@ -1,4 +1,5 @@
 //! Loads a store from a folder.
+#![expect(unsafe_code, reason = "steps are copied by address; the block says why it is sound")]
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -175,7 +176,9 @@ impl Checkpoint {
             let bytes = &extent[begin..begin + narrow(row.length * step_bytes)];
             // The store is new, so its rows are free. Other processes can find the store only by its name, and they see
             // all rows as free.
-            segment::write(store.inner.segment.row(column, row.row).0, bytes);
+            let start = store.inner.segment.row(column, row.row).0;
+            // SAFETY: the bytes are steps of one trajectory, so they fit in the row, which nothing else accesses.
+            unsafe { segment::write(start, bytes) };
         }
     }
 

@@ -7,6 +7,13 @@ use rustix::io::Errno;
 use rustix::thread::futex;
 use rustix::time::{ClockId, clock_gettime};
 
+/// Returns the end of a wait that begins now. A deadline that cannot be represented is replaced by one that is never
+/// reached.
+pub(crate) fn deadline(patience: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(u64::from(u32::MAX)))
+}
+
 /// Waits while `word` is `value`, at most until `deadline`. May return early, so callers must check the word again.
 pub(crate) fn wait(word: &AtomicU32, value: u32, deadline: Instant) {
     let left = deadline.saturating_duration_since(Instant::now());

@@ -304,14 +304,20 @@ impl Segment {
     }
 }
 
-/// Writes to a row that the caller owns exclusively, at an address from [`Segment::row`] with room for the bytes.
-pub(crate) fn write(start: *mut u8, bytes: &[u8]) {
+/// Writes to a row that the caller owns exclusively.
+///
+/// # Safety
+/// `start` is an address from [`Segment::row`] with room for the bytes, and nothing else accesses them.
+pub(crate) unsafe fn write(start: *mut u8, bytes: &[u8]) {
     // SAFETY: the caller guarantees that the bytes are within a mapped row that nothing else accesses.
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
 }
 
-/// Reads from a row that nothing writes to, at an address from [`Segment::row`].
-pub(crate) fn read(start: *const u8, bytes: &mut [u8]) {
+/// Reads from a row that nothing writes to.
+///
+/// # Safety
+/// `start` is an address from [`Segment::row`], followed by as many bytes of the row, and nothing writes to them.
+pub(crate) unsafe fn read(start: *const u8, bytes: &mut [u8]) {
     // SAFETY: the caller guarantees that the bytes are within a mapped row that nothing writes to.
     unsafe { std::ptr::copy_nonoverlapping(start, bytes.as_mut_ptr(), bytes.len()) };
 }

@@ -29,8 +29,9 @@ const STALL_PATIENCE: Duration = Duration::from_secs(60);
 const PIECES: usize = 1024;
 /// The number of rows that are pinned at once, before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
-/// The maximum number of rows that one connection may have pinned. Their list takes 72 MiB.
-const MAX_PINNED: usize = 1 << 20;
+/// The maximum number of pins of one connection: one for each row of each lease, and one for each lease. Their lists
+/// take at most about 190 MiB.
+const MAX_PINS: usize = 1 << 20;
 
 /// The reason why a connection ends.
 enum End {
@@ -59,15 +60,17 @@ impl From<ReadError> for End {
 struct ClientPins<'a> {
     reader: &'a Reader,
     leases: HashMap<u64, Pinned>,
-    /// Pinned rows by index, and the number of leases of each.
+    /// Pinned rows by index, and the number of pins of each.
     rows: HashMap<u64, (PinnedRow, usize)>,
+    /// The number of pins of all leases; see [`MAX_PINS`].
+    pins: usize,
 }
 
 /// Serves a connection until it ends, then releases its pins.
 pub(super) async fn session(socket: Socket, token: Option<&str>, reader: &Reader) {
     let mut frames = Frames::new(socket);
     frames.limit_heads(MAX_HEAD_BYTES);
-    let mut pins = ClientPins { reader, leases: HashMap::new(), rows: HashMap::new() };
+    let mut pins = ClientPins { reader, leases: HashMap::new(), rows: HashMap::new(), pins: 0 };
     let end = match timeout(GREETING_PATIENCE, greet(&mut frames, token, reader)).await {
         Err(_) => return,
         Ok(Ok(())) => serve(&mut frames, &mut pins).await,
@@ -188,11 +191,12 @@ impl ClientPins<'_> {
     async fn pin(&mut self, head: &[u8], body: &[u8]) -> Result<Vec<PinnedRowInfo>> {
         let head = PinHead::decode(head, "the request")?;
         let indices = u64s(body, "the request")?;
-        if self.rows.len() + indices.len() > MAX_PINNED {
+        let more = indices.len() + 1;
+        if self.pins + more > MAX_PINS {
             return Err(Error::invalid(format!(
-                "{} trajectories in addition to {} that the connection has pinned; the limit is {MAX_PINNED}; drop batches and loaders",
+                "{} trajectories in addition to the connection's {} pins; the limit is {MAX_PINS}; drop batches and loaders",
                 indices.len(),
-                self.rows.len()
+                self.pins
             )));
         }
         if self.leases.contains_key(&head.lease) {
@@ -207,6 +211,7 @@ impl ClientPins<'_> {
             }
             tokio::task::yield_now().await;
         }
+        self.pins += pinned.rows().len() + 1;
         self.leases.insert(head.lease, pinned);
         Ok(rows_info)
     }
@@ -219,8 +224,10 @@ impl ClientPins<'_> {
         rows_info: &mut Vec<PinnedRowInfo>,
     ) -> Result<()> {
         let (now, missing) = self.reader.pin_all(indices, is_sample)?;
+        let first = pinned.rows().len();
+        pinned.append(now)?;
         let mut missing = missing.into_iter().peekable();
-        let mut rows = now.rows().iter();
+        let mut rows = pinned.rows()[first..].iter();
         for position in 0..indices.len() {
             let is_missing = missing.next_if_eq(&position).is_some();
             let Some(&row) = (if is_missing { None } else { rows.next() }) else {
@@ -231,7 +238,7 @@ impl ClientPins<'_> {
             rows_info.push(PinnedRowInfo { generation, length, inserted, sampled, weight });
             self.rows.entry(row.index).or_insert((row, 0)).1 += 1;
         }
-        pinned.append(now)
+        Ok(())
     }
 
     /// Makes rows unreadable once they are no longer pinned.
@@ -252,6 +259,7 @@ impl ClientPins<'_> {
             return Err(Error::corrupt("a release of other than one lease"));
         };
         if let Some(pinned) = self.leases.remove(&lease) {
+            self.pins -= pinned.rows().len() + 1;
             self.forget(&pinned);
         }
         Ok(())

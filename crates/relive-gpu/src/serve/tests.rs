@@ -271,8 +271,11 @@ fn foreign_clients_are_refused() {
         [frame(13, &[0; 16], &refused), frame(15, &read, &[0_u64, 1, 0].map(u64::to_le_bytes).concat())]
             .concat();
     assert!(answer(&open(&[unpinned.clone(), end.clone()].concat())).contains("index 999 is beyond"));
+    // The same rows count again for each lease.
+    let half = |lease: u64| frame(13, &[lease, 0].map(u64::to_le_bytes).concat(), &vec![0; 8 * 600_000]);
     for (request, text) in [
         (unpinned, "which the connection has not pinned"),
+        ([half(1), half(2)].concat(), "600000 trajectories in addition to the connection's 600001 pins"),
         (frame(15, &windows, &[0; 24].repeat(400)), "1080000 pieces; the limit of a request is 1048576"),
         (frame(13, &[0; 3], &[]), "ends at byte 3"),
         (frame(13, &[0; 16], &[0; 7]), "has 7 bytes, not 0"),

@@ -115,8 +115,7 @@ impl Inner {
     /// Takes a row; waits for one if necessary.
     pub(crate) fn allocate_within(&self, patience: Duration) -> Result<Place> {
         let begin = Instant::now();
-        let deadline =
-            begin.checked_add(patience).unwrap_or(begin + Duration::from_secs(u64::from(u32::MAX)));
+        let deadline = futex::deadline(patience);
         let (releases, waiting) = self.segment.releases();
         let mut waited = false;
         loop {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::bytes::{narrow, wide};
+use crate::bytes::narrow;
 use crate::error::{Error, Result};
 use crate::kill::kill_point;
 use crate::memory::claims::{self, LEFT};
@@ -123,7 +123,7 @@ impl Writer {
                 self.slot, self.steps
             )));
         }
-        let deadline = deadline(patience);
+        let deadline = futex::deadline(patience);
         loop {
             self.wait_until(deadline, patience)?;
             if self.has_row {
@@ -140,7 +140,7 @@ impl Writer {
     /// # Errors
     /// Same as [`acquire`](Self::acquire).
     pub fn wait(&mut self, patience: Duration) -> Result<()> {
-        self.wait_until(deadline(patience), patience)
+        self.wait_until(futex::deadline(patience), patience)
     }
 
     fn wait_until(&mut self, deadline: Instant, patience: Duration) -> Result<()> {
@@ -302,10 +302,4 @@ impl Drop for Writer {
         doorbell.fetch_add(1, Ordering::SeqCst);
         futex::wake(doorbell);
     }
-}
-
-/// A deadline that cannot be represented is replaced by one that is never reached.
-pub(super) fn deadline(patience: Duration) -> Instant {
-    let now = Instant::now();
-    now.checked_add(patience).unwrap_or_else(|| now + Duration::from_secs(wide(1 << 31)))
 }

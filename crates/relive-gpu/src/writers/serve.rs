@@ -1,14 +1,14 @@
 //! The controller's side of writers: their requests, and how they are handled.
+#![expect(unsafe_code, reason = "steps are copied by address; each block says why it is sound")]
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::client::deadline;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::claims::{self, LEFT, NOBODY};
-use crate::memory::futex;
+use crate::memory::{futex, segment};
 use crate::metrics::Metrics;
 use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
 use relive_gpu_protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
@@ -168,7 +168,7 @@ impl Store {
     /// `patience`.
     #[must_use]
     pub fn wait_for_writers(&self, patience: Duration) -> bool {
-        let deadline = deadline(patience);
+        let deadline = futex::deadline(patience);
         let (doorbell, waiting) = self.inner.segment.doorbell();
         waiting.store(1, Ordering::SeqCst);
         let seen = doorbell.load(Ordering::SeqCst);
@@ -223,7 +223,8 @@ impl Store {
     /// The request or column does not exist, or the length differs from the length of one step of the column.
     pub fn answer(&self, slot: usize, column: usize, bytes: &[u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
-            crate::memory::segment::write(start, &bytes[..count]);
+            // SAFETY: `start` is a step of the writer's row with `count` bytes, and the writer waits for its turn.
+            unsafe { segment::write(start, &bytes[..count]) };
             self.inner.segment.slots()[slot].note_answered(column);
         })
     }
@@ -234,7 +235,8 @@ impl Store {
     /// Same as [`answer`](Self::answer).
     pub fn observe(&self, slot: usize, column: usize, bytes: &mut [u8]) -> Result<()> {
         self.with_step(slot, column, bytes.len(), |start, count| {
-            crate::memory::segment::read(start, &mut bytes[..count]);
+            // SAFETY: As above.
+            unsafe { segment::read(start, &mut bytes[..count]) };
         })
     }
 

@@ -383,13 +383,13 @@ impl Work {
 
     /// Pins given trajectories, at given steps.
     fn given(&self, py: Python<'_>, indices: Vec<u64>, steps: &[i64]) -> PyResult<(Drawn, Pinned)> {
-        let reader = &self.draws.reader;
-        let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
         if steps.len() != indices.len() {
             let text =
                 format!("got {} steps for {} trajectories; pass one for each", steps.len(), indices.len());
             return Err(invalid(py, text));
         }
+        let reader = &self.draws.reader;
+        let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
         let ones = vec![1.0; indices.len()];
         let at = |(&step, row): (&i64, &relive_gpu::PinnedRow)| u64::try_from(step).unwrap_or(row.length);
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();

@@ -55,6 +55,15 @@ impl Acted {
             first.times.add(part, since.elapsed());
         }
     }
+
+    /// Adds a later report of the same worker.
+    pub(crate) fn merge(&mut self, later: Acted) {
+        let Acted { worker: _, env_steps, episodes, version, times } = later;
+        self.env_steps += env_steps;
+        self.episodes.extend(episodes);
+        self.version = version;
+        self.times.merge(&times);
+    }
 }
 
 /// An episode that has ended.
@@ -165,5 +174,25 @@ impl Rollout {
     /// Returns the cells that a learner can use, in order.
     pub fn learnable(&self) -> impl Iterator<Item = usize> {
         self.answers.iter().enumerate().filter(|(_, answer)| !answer.first()).map(|(cell, _)| cell)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_later_report_is_added_to_an_earlier_one() {
+        let report = |version| {
+            let mut times = Times::default();
+            times.add(Part::Step, Duration::from_millis(2));
+            let episode =
+                Episode { length: 3, episode_return: 1.0, duration: Duration::ZERO, ended_at: version };
+            Acted { worker: 1, env_steps: 3, episodes: vec![episode], version: Some(version), times }
+        };
+        let mut sum = report(1);
+        sum.merge(report(2));
+        assert_eq!((sum.env_steps, sum.episodes.len(), sum.version), (6, 2, Some(2)));
+        assert_eq!(sum.times.of(Part::Step), Duration::from_millis(4));
     }
 }

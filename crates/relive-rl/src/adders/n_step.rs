@@ -30,7 +30,7 @@ pub(crate) struct NStepWindow {
 
 impl NStepWindow {
     pub(crate) fn new(n: usize, additional_discount: f32) -> Self {
-        Self { n, additional_discount, steps: VecDeque::with_capacity(n) }
+        Self { n, additional_discount, steps: VecDeque::new() }
     }
 
     /// Adds a step, and returns the n-step return of the window that ends with it.

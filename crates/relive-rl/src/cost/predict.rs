@@ -3,13 +3,8 @@
 use serde::Serialize;
 
 use super::Costs;
+use crate::limits::{PUBLISH_EVERY, PUBLISHING_PAUSE};
 use crate::{Result, RlError};
-
-/// The maximum rate at which versions are published: the driver checks for new weights a hundred times a second.
-const MAX_PUBLISHED_PER_S: f64 = 100.0;
-
-/// The publishing thread's maximum share of time, because it pauses ten times as long as it works.
-const PUBLISHING_SHARE: f64 = 1.0 / 11.0;
 
 /// The number of bisection steps in the search for the rate, which is far more than a float64 has binary digits.
 const HALVINGS: u32 = 200;
@@ -184,13 +179,15 @@ impl Model<'_> {
 
     /// Returns the number of versions published per second.
     fn published(&self, rate: f64) -> f64 {
-        let most = PUBLISHING_SHARE / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
+        // The publishing thread pauses after each version, and checks for new weights at intervals.
+        let share = 1.0 / f64::from(1 + PUBLISHING_PAUSE);
+        let most = share / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
         let of_learner = match self.costs.round {
             // One version per round: workers fetch no others.
             Some(_) => rate / self.round(),
             None => rate * self.costs.learner_steps,
         };
-        of_learner.min(MAX_PUBLISHED_PER_S).min(most)
+        of_learner.min(1.0 / PUBLISH_EVERY.as_secs_f64()).min(most)
     }
 
     /// Returns the number of steps per round. Each environment takes as many steps in a round as in the measurement.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -22,7 +22,7 @@ use crate::remote::Layouts;
 use crate::run::{Begun, Processes, Report, RunOptions, Stop, Trained, Watch, train};
 use crate::tables::weights as published;
 use crate::watching::host_name;
-use crate::{Agent, Result, RlError, Weights};
+use crate::{Agent, Result, RlError, Weights, threads};
 
 /// The maximum time until the learner's first step.
 const BEGINS_WITHIN: Duration = Duration::from_secs(120);
@@ -147,7 +147,7 @@ impl Probe<'_> {
                 worked.map(drop)
             };
             // Without a worker the run waits until it is stopped.
-            *place.lock() = Builder::new().name("relive-probe".to_owned()).spawn(act).ok();
+            *place.lock() = threads::spawn("relive-probe", act).ok();
         })
     }
 }
@@ -199,8 +199,7 @@ impl TimeLimit {
                 stop.stop();
             }
         };
-        let thread = Builder::new().name("relive-alarm".to_owned()).spawn(wait);
-        thread.map_err(|error| RlError::file("the thread of an alarm".as_ref(), error))?;
+        threads::spawn("relive-alarm", wait)?;
         Ok(TimeLimit { _ends: ends })
     }
 }

@@ -27,7 +27,7 @@ impl Logger for JsonLinesLogger {
         // Numbers that JSON cannot represent become null.
         let values = report.values().into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
         let line = Value::Object(values.collect::<Map<_, _>>()).to_string();
-        self.0.line(report.label(), String::new, &line)
+        self.0.of(report.label())?.line(&line)
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -1,9 +1,10 @@
 //! The contract of a logger.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -131,7 +132,47 @@ impl Logger for Loggers {
 pub(super) struct Files {
     folder: PathBuf,
     suffix: &'static str,
-    files: BTreeMap<&'static str, (PathBuf, BufWriter<File>)>,
+    files: BTreeMap<&'static str, LabelFile>,
+}
+
+/// The file of a label.
+#[derive(Debug)]
+pub(super) struct LabelFile {
+    path: PathBuf,
+    file: BufWriter<File>,
+    is_new: bool,
+}
+
+impl LabelFile {
+    /// Opens a file. Its content is kept.
+    fn open(path: PathBuf) -> Result<LabelFile> {
+        let opened = OpenOptions::new().create(true).append(true).open(&path);
+        let file = opened.map_err(|error| RlError::file(&path, error))?;
+        let is_new = file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        Ok(LabelFile { path, file: BufWriter::new(file), is_new })
+    }
+
+    /// Returns the first line, which is `header` if the file has none yet.
+    pub(super) fn header(&mut self, header: impl FnOnce() -> String) -> Result<String> {
+        if std::mem::take(&mut self.is_new) {
+            let header = header();
+            return self.line(&header).map(|()| header);
+        }
+        self.flush()?;
+        let opened = File::open(&self.path).map_err(|error| RlError::file(&self.path, error))?;
+        let mut first = String::new();
+        BufReader::new(opened).read_line(&mut first).map_err(|error| RlError::file(&self.path, error))?;
+        Ok(first.trim_end().to_owned())
+    }
+
+    /// Appends a line.
+    pub(super) fn line(&mut self, line: &str) -> Result<()> {
+        writeln!(self.file, "{line}").map_err(|error| RlError::file(&self.path, error))
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.file.flush().map_err(|error| RlError::file(&self.path, error))
+    }
 }
 
 impl Files {
@@ -140,30 +181,18 @@ impl Files {
         Ok(Files { folder: folder.to_owned(), suffix, files: BTreeMap::new() })
     }
 
-    /// Appends a line, after a header if the file is new.
-    pub(super) fn line(
-        &mut self,
-        label: &'static str,
-        header: impl FnOnce() -> String,
-        line: &str,
-    ) -> Result<()> {
-        let (path, file) = match self.files.entry(label) {
-            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::btree_map::Entry::Vacant(entry) => {
-                let path = self.folder.join(format!("{label}.{}", self.suffix));
-                let mut file = open(&path)?;
-                if file.get_ref().metadata().is_ok_and(|metadata| metadata.len() == 0) {
-                    file.write_all(header().as_bytes()).map_err(|error| RlError::file(&path, error))?;
-                }
-                entry.insert((path, file))
+    /// Returns the file of a label.
+    pub(super) fn of(&mut self, label: &'static str) -> Result<&mut LabelFile> {
+        Ok(match self.files.entry(label) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                entry.insert(LabelFile::open(self.folder.join(format!("{label}.{}", self.suffix)))?)
             }
-        };
-        writeln!(file, "{line}").map_err(|error| RlError::file(path, error))
+        })
     }
 
     pub(super) fn flush(&mut self) -> Result<()> {
-        let mut files = self.files.values_mut();
-        files.try_for_each(|(path, file)| file.flush().map_err(|error| RlError::file(path, error)))
+        self.files.values_mut().try_for_each(LabelFile::flush)
     }
 
     pub(super) fn kind(&self) -> &'static str {
@@ -185,9 +214,4 @@ impl Files {
         let label = name.strip_suffix(self.suffix).and_then(|name| name.strip_suffix('.'));
         label.is_some_and(|label| LABELS.contains(&label))
     }
-}
-
-fn open(path: &Path) -> Result<BufWriter<File>> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    Ok(BufWriter::new(file.map_err(|error| RlError::file(path, error))?))
 }

@@ -18,7 +18,7 @@ use crate::tables::item::is_loss;
 use crate::tables::job::{self, Job};
 use crate::tables::silence::{WatchTarget, watched};
 use crate::tables::weights;
-use crate::{Result, RlError};
+use crate::{Result, RlError, seeds};
 
 /// The time between two checks on the run.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -124,8 +124,7 @@ pub fn host(node: &Node<'_>, workers: &mut dyn NodeWorkers) -> Result<Hosted> {
 
 /// Returns a random id, never 0.
 fn random_id() -> u64 {
-    use std::hash::BuildHasher;
-    std::collections::hash_map::RandomState::new().hash_one(std::process::id()).max(1)
+    seeds::unrepeatable().max(1)
 }
 
 struct Hosting<'a, 'w> {

@@ -2,7 +2,7 @@
 //! other nodes.
 
 use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 use super::boxes::{Connect, FAN_OUT, node_weight_tables};
 use super::list::Source;
 use crate::tables::weights::{self, Packed, Stamp};
-use crate::{Result, RlError};
+use crate::{Result, RlError, threads};
 
 /// How long one wait for weights lasts before the node checks its source of weights again.
 const SLICE: Duration = Duration::from_millis(250);
@@ -65,9 +65,7 @@ impl Relay {
             from: None,
             lost: None,
         };
-        let thread = Builder::new().name("relive-node-weights".to_owned()).spawn(move || taking.work());
-        let thread =
-            thread.map_err(|error| RlError::file("the thread of a node's weights".as_ref(), error))?;
+        let thread = threads::spawn("relive-node-weights", move || taking.work())?;
         Ok(Relay { shared, thread: Some(thread) })
     }
 
@@ -178,12 +176,12 @@ impl Fetcher {
     /// Takes the weights from the run's server if this node has lagged behind for too long, or if its source of weights
     /// fails.
     fn catch_up(&mut self, source: &Source, failed: Option<RlError>) {
-        let (is_behind, is_late) = {
-            let state = self.shared.state.lock();
-            (state.held < state.newest, state.behind_since.is_some_and(|since| since.elapsed() >= LATE))
-        };
         // A box that was never read stays empty, so a node without weights must fetch its first weights itself.
-        let has_none = self.shared.state.lock().held.is_none();
+        let (is_behind, is_late, has_none) = {
+            let state = self.shared.state.lock();
+            let is_late = state.behind_since.is_some_and(|since| since.elapsed() >= LATE);
+            (state.held < state.newest, is_late, state.held.is_none())
+        };
         if !is_behind || !(is_late || has_none || failed.is_some() || source.reader.is_none()) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 use crate::contracts::WeightStore;
 use crate::nodes::worker_weight_table;
 use crate::tables::weights::{self, Packed, Stamp};
-use crate::{Result, RlError};
+use crate::{Result, threads};
 
 /// How long one wait at a box lasts before the worker checks whether to continue.
 const SLICE: Duration = Duration::from_millis(250);
@@ -114,9 +114,7 @@ impl WeightSource {
                 }
             }
         };
-        let thread = Builder::new().name("relive-rl-weights".to_owned()).spawn(work);
-        let thread =
-            thread.map_err(|error| RlError::file("the thread of a worker's weights".as_ref(), error))?;
+        let thread = threads::spawn("relive-rl-weights", work)?;
         Ok(Some(WeightFeed { shared, thread: Some(thread) }))
     }
 

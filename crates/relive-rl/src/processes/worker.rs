@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -23,7 +22,7 @@ use crate::tables::orders::Orders;
 use crate::tables::results::{FromWorker, Results, WorkerEvent};
 use crate::tables::silence::{WatchTarget, watched};
 use crate::watching::{LogLines, LogWriter, Origin};
-use crate::{Acted, Result, RlError};
+use crate::{Acted, Result, RlError, threads};
 
 /// The time between two checks on the job, for newer weights and for the end of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -212,8 +211,7 @@ impl WorkSession {
             // There is no receiver if the thread was abandoned.
             let _ = sender.send(session.serve(&agent, &make));
         };
-        let thread = Builder::new().name("relive-rl-worker".to_owned()).spawn(work);
-        thread.map_err(|error| RlError::file("the thread of a worker".as_ref(), error))?;
+        threads::spawn("relive-rl-worker", work)?;
         let mut ends_at = None;
         loop {
             match result.recv_timeout(LOOK_EVERY) {
@@ -393,11 +391,7 @@ impl ActedSum {
     fn add(&mut self, acted: Vec<Acted>) {
         for more in acted {
             match self.0.iter_mut().find(|known| known.worker == more.worker) {
-                Some(known) => {
-                    known.env_steps += more.env_steps;
-                    known.version = more.version;
-                    known.episodes.extend(more.episodes);
-                }
+                Some(known) => known.merge(more),
                 None => self.0.push(more),
             }
         }

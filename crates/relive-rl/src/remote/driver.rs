@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 
 use crate::contracts::WeightStore;
 use crate::identity::Identity;
-use crate::limits::NODE_GONE;
+use crate::limits::{NODE_GONE, PUBLISH_EVERY, PUBLISHING_PAUSE};
 use crate::nodes::Registry;
 use crate::stop::Stop;
 use crate::tables::job::{self, JobProgress};
@@ -20,11 +20,7 @@ use crate::tables::orders::{self, Order};
 use crate::tables::results::{FromWorker, Reader, WorkerEvent};
 use crate::tables::weights::{Packed, Stamp};
 use crate::watching::WorkerStats;
-use crate::{Result, RlError};
-
-/// The time between two checks for newer weights. After publishing, the pause is ten times the time that publishing
-/// took.
-const PUBLISH_EVERY: Duration = Duration::from_millis(10);
+use crate::{Result, RlError, threads};
 
 /// How long a pull waits for a result before it yields to others.
 const SLICE: Duration = Duration::from_millis(20);
@@ -267,12 +263,11 @@ impl Driver {
                     *driver.failed.lock() = Some(error);
                     break;
                 }
-                pause = PUBLISH_EVERY.max(since.elapsed() * 10);
+                pause = PUBLISH_EVERY.max(since.elapsed() * PUBLISHING_PAUSE);
             }
             lease
         };
-        let thread = Builder::new().name("relive-rl-publish".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| RlError::file("a thread that publishes".as_ref(), error))?;
+        let thread = threads::spawn("relive-rl-publish", work)?;
         Ok(Publishing { driver: Arc::clone(self), thread: Some(thread), is_own })
     }
 }

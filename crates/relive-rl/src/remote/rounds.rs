@@ -195,15 +195,15 @@ mod tests {
         };
         let lost = order().unwrap();
         assert_eq!(order(), None, "it was given once");
+        // From here on, the clock does not repeat the order.
+        rounds.begun.as_mut().unwrap().ordered += Duration::from_hours(1);
         let joined =
             FromWorker { worker: 0, is_on_node: true, event: WorkerEvent::Joined { is_replacement: true } };
         Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
-        let since = Instant::now();
         // A single wait may be too short.
         while driver.members.lock().is_empty() {
             assert!(rounds.poll().unwrap().is_none());
         }
         assert_eq!(order(), Some(lost));
-        assert!(since.elapsed() < ORDER_AGAIN_AFTER, "it was not the clock");
     }
 }

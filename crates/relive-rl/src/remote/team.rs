@@ -1,7 +1,5 @@
 //! The group of a run's learners, as formed by learner 0.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -15,7 +13,7 @@ use crate::contracts::Peers;
 use crate::identity::Identity;
 use crate::stop::Stop;
 use crate::tables::learners::Joining;
-use crate::{Result, state};
+use crate::{Result, seeds, state};
 
 /// How long the other learners may take to join: each is a new process, which may load a large library.
 const MEETING: Duration = Duration::from_mins(5);
@@ -52,7 +50,7 @@ impl Team {
         layouts: impl FnOnce() -> Result<Layouts>,
     ) -> Result<Option<Arc<Team>>> {
         let Some(count) = learners.filter(|count| *count > 1) else { return Ok(None) };
-        let token = format!("{:016x}{:016x}", random(), random());
+        let token = format!("{:016x}{:016x}", seeds::unrepeatable(), seeds::unrepeatable());
         let meeting = Meeting::open("127.0.0.1:0", options(count, identity, &token))?;
         let (meeting_at, workers) = (meeting.address().to_string(), actors as u64);
         let joining = Joining { count, meeting: meeting_at, token, workers, env_steps };
@@ -171,9 +169,4 @@ fn unless_stopped(stop: &Stop) -> impl Fn() -> std::result::Result<(), String> +
         true => Err("the run was stopped".to_owned()),
         false => Ok(()),
     }
-}
-
-/// Returns a random number, derived from the keys of a `RandomState`, which the system provides.
-fn random() -> u64 {
-    RandomState::new().hash_one(Instant::now())
 }

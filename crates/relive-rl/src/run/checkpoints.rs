@@ -29,7 +29,8 @@ const WHAT: &str = "the folder of checkpoints";
 pub struct Checkpoints {
     /// A local folder, created if necessary. A bucket's URL is rejected.
     pub folder: PathBuf,
-    /// The number of environment steps between two checkpoints, rounded up to the end of a rollout.
+    /// The number of environment steps between two checkpoints, rounded up to the end of a rollout. If the run learns
+    /// from recorded data, the number of learner steps.
     pub every: u64,
 }
 

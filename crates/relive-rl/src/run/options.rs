@@ -126,7 +126,8 @@ impl fmt::Debug for Watch {
 /// When to evaluate the agent. During an evaluation, it acts without exploring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evaluation {
-    /// The number of environment steps between two evaluations; another evaluation follows at the end of the run.
+    /// The number of environment steps between two evaluations, or of learner steps if the run learns from recorded
+    /// data. Another evaluation follows at the end of the run.
     pub every: u64,
     /// The number of episodes per evaluation.
     pub episodes: u64,

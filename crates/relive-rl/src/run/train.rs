@@ -38,8 +38,10 @@ pub fn train(
     let trained = match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
         Some(server) => on_server::train(server, agent, options, make, &mut handle_report),
         None => train_here(agent, options, make, &mut handle_report),
-    }?;
-    loggers.flush().map(|()| trained)
+    };
+    let flushed = loggers.flush();
+    let trained = trained?;
+    flushed.map(|()| trained)
 }
 
 /// Checks that an agent can be trained with the given options, to the extent that this is possible before the first

@@ -1,8 +1,6 @@
 //! A lease that ensures a single driver per run: the only item of a table identifies the learner, which renews the item
 //! while it is alive.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::time::{Duration, Instant};
 
 use relive_client::blocking::Client;
@@ -12,7 +10,7 @@ use relive_table::TableConfig;
 use super::item::is_timeout;
 use crate::limits::LEARNER_SILENCE;
 use crate::stop::Stop;
-use crate::{Result, RlError};
+use crate::{Result, RlError, seeds};
 
 /// The table of the lease.
 pub(crate) const TABLE: &str = "learner";
@@ -39,7 +37,7 @@ const TIMEOUT: Duration = Duration::from_millis(200);
 /// How long the server may take to answer.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Identifies a learner. Of two learners, the one with the greater mark continues: the one that started later, or
+/// Identifies a learner. Of two learners, the one with the greater term continues: the one that started later, or
 /// either learner if both started at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Term {
@@ -50,8 +48,9 @@ struct Term {
 /// The content of the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DriverHeartbeat {
-    mark: Term,
-    heartbeat_interval: u64,
+    term: Term,
+    /// The number of heartbeats before this one.
+    count: u64,
     /// Whether the learner has ended normally.
     pub(crate) has_ended: bool,
 }
@@ -59,8 +58,8 @@ pub(crate) struct DriverHeartbeat {
 #[cfg(test)]
 impl DriverHeartbeat {
     /// Returns a heartbeat with a distinct number.
-    pub(crate) fn of_test(heartbeat_interval: u64) -> DriverHeartbeat {
-        DriverHeartbeat { mark: Term { generation: 1, id: 1 }, heartbeat_interval, has_ended: false }
+    pub(crate) fn of_test(count: u64) -> DriverHeartbeat {
+        DriverHeartbeat { term: Term { generation: 1, id: 1 }, count, has_ended: false }
     }
 }
 
@@ -100,10 +99,9 @@ impl Lease {
     }
 
     fn begin(client: &Client, times: LeaseTimes, before: Option<DriverHeartbeat>) -> Result<Lease> {
-        let generation = before.map_or(0, |heartbeat| heartbeat.mark.generation).saturating_add(1);
-        let id = RandomState::new().hash_one(std::process::id());
-        let heartbeat =
-            DriverHeartbeat { mark: Term { generation, id }, heartbeat_interval: 0, has_ended: false };
+        let generation = before.map_or(0, |heartbeat| heartbeat.term.generation).saturating_add(1);
+        let id = seeds::unrepeatable();
+        let heartbeat = DriverHeartbeat { term: Term { generation, id }, count: 0, has_ended: false };
         write(client, heartbeat)?;
         Ok(Lease { client: client.clone(), times, heartbeat, renewed: Instant::now(), has_left: false })
     }
@@ -118,10 +116,10 @@ impl Lease {
             return Ok(());
         }
         // An older heartbeat was restored with a checkpoint of the server.
-        if read(&self.client)?.is_some_and(|heartbeat| heartbeat.mark > self.heartbeat.mark) {
+        if read(&self.client)?.is_some_and(|heartbeat| heartbeat.term > self.heartbeat.term) {
             return Err(RlError::OtherLearner);
         }
-        self.heartbeat.heartbeat_interval += 1;
+        self.heartbeat.count += 1;
         match write(&self.client, self.heartbeat) {
             // A server that does not answer is unavailable to all learners; other code waits for it.
             Err(RlError::Replay(error)) if is_timeout(&error) => return Ok(()),
@@ -143,7 +141,7 @@ impl Lease {
         if std::mem::replace(&mut self.has_left, true) {
             return Ok(());
         }
-        if read(&self.client)?.is_some_and(|heartbeat| heartbeat.mark > self.heartbeat.mark) {
+        if read(&self.client)?.is_some_and(|heartbeat| heartbeat.term > self.heartbeat.term) {
             return Ok(());
         }
         write(&self.client, DriverHeartbeat { has_ended: true, ..self.heartbeat })
@@ -178,8 +176,8 @@ fn expect_silence(client: &Client, first: DriverHeartbeat, times: LeaseTimes, st
 }
 
 fn write(client: &Client, heartbeat: DriverHeartbeat) -> Result<()> {
-    let DriverHeartbeat { mark: Term { generation, id }, heartbeat_interval, has_ended } = heartbeat;
-    let fields = [generation, id, heartbeat_interval, u64::from(has_ended)];
+    let DriverHeartbeat { term: Term { generation, id }, count, has_ended } = heartbeat;
+    let fields = [generation, id, count, u64::from(has_ended)];
     let values = Tensor::from_slice(&fields, [4]).map_err(|error| RlError::state(WHAT, error))?;
     let step = Nest::dict([("sign", Nest::Leaf(values))]);
     Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
@@ -195,13 +193,9 @@ pub(crate) fn read(client: &Client) -> Result<Option<DriverHeartbeat>> {
     let columns = sample.columns()?;
     let values = columns.first().map(Tensor::to_vec::<u64>).transpose();
     match values.map_err(|error| RlError::state(WHAT, error))?.as_deref() {
-        Some([generation, id, heartbeat_interval, has_ended]) => {
-            let mark = Term { generation: *generation, id: *id };
-            Ok(Some(DriverHeartbeat {
-                mark,
-                heartbeat_interval: *heartbeat_interval,
-                has_ended: *has_ended == 1,
-            }))
+        Some([generation, id, count, has_ended]) => {
+            let term = Term { generation: *generation, id: *id };
+            Ok(Some(DriverHeartbeat { term, count: *count, has_ended: *has_ended == 1 }))
         }
         _ => Err(RlError::state(WHAT, "it is not four numbers; drop the table `learner`")),
     }
@@ -267,11 +261,8 @@ mod tests {
     fn of_two_simultaneous_drivers_one_keeps_the_lease() {
         let client = client();
         let [mut one, mut two] = [(); 2].map(|()| {
-            let heartbeat = DriverHeartbeat {
-                mark: Term { generation: 1, id: 0 },
-                heartbeat_interval: 0,
-                has_ended: false,
-            };
+            let heartbeat =
+                DriverHeartbeat { term: Term { generation: 1, id: 0 }, count: 0, has_ended: false };
             Lease {
                 client: client.clone(),
                 times: QUICK,
@@ -280,7 +271,7 @@ mod tests {
                 has_left: false,
             }
         });
-        (one.heartbeat.mark.id, two.heartbeat.mark.id) = (5, 9);
+        (one.heartbeat.term.id, two.heartbeat.term.id) = (5, 9);
         write(&client, two.heartbeat).unwrap();
         write(&client, one.heartbeat).unwrap();
         assert!(two.renew().is_ok());

@@ -31,8 +31,8 @@ fn name(worker: usize) -> String {
     format!("orders/{worker}")
 }
 
-/// Sends an order to several workers concurrently. A worker that receives an order twice performs the round twice; the
-/// driver ignores the second result.
+/// Sends an order to several workers concurrently. A worker that receives an order again skips it: it has performed the
+/// round, and its result is in the table of results.
 pub(crate) fn give(
     client: &Client,
     workers: &[usize],

@@ -1,7 +1,6 @@
 //! Logs the reason why a process of a run is waiting: a silent server or driver.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use relive_client::ServerInfo;
@@ -9,7 +8,7 @@ use relive_client::blocking::Client;
 
 use super::lease::{self, DriverHeartbeat};
 use crate::limits::LEARNER_SILENCE;
-use crate::{Result, RlError};
+use crate::{Result, threads};
 
 /// The time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -38,9 +37,7 @@ pub(crate) fn watched<T>(
     let (_until_return, ended) = channel::<()>();
     let client = client.clone();
     // Nobody waits for this thread: a server that is gone would delay the end of the work by the timeout.
-    let thread =
-        Builder::new().name("relive-rl-watch".to_owned()).spawn(move || watch(&client, target, &ended));
-    thread.map_err(|error| RlError::file("a thread that watches the server".as_ref(), error))?;
+    threads::spawn("relive-rl-watch", move || watch(&client, target, &ended))?;
     work()
 }
 

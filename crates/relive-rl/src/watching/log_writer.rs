@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use relive_client::Nest;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::LogLines;
 use super::log_lines::Page;
 use crate::tables::item;
-use crate::{Result, RlError};
+use crate::{Result, threads};
 
 /// The prefix of these tables' names.
 pub(super) const PREFIX: &str = "logs/";
@@ -123,8 +123,7 @@ impl LogWriter {
             let page = own.next_within(Duration::ZERO, &ends);
             write(&client, (origin, &host), page, LAST_TIMEOUT);
         };
-        let thread = Builder::new().name("relive-rl-logs".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| RlError::file("a thread that writes logs".as_ref(), error))?;
+        let thread = threads::spawn("relive-rl-logs", work)?;
         Ok(LogWriter { lines: lines.clone(), has_ended, thread: Some(thread), thread_end })
     }
 }

@@ -1,14 +1,12 @@
 //! Orders a run to stop, through its server.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::time::Duration;
 
 use relive_client::blocking::Client;
 use relive_client::{ErrorKind, Nest, Tensor};
 use relive_table::TableConfig;
 
-use crate::Result;
+use crate::{Result, seeds};
 
 /// The table with the newest order as its only item.
 const TABLE: &str = "stop";
@@ -44,7 +42,7 @@ impl StopOrders {
     /// Creates the reader of orders to this driver, and assigns the driver a unique id.
     pub(crate) fn new(client: &Client) -> StopOrders {
         // The id must be exact as a float64, the type with which JavaScript and other languages read it from JSON.
-        let id = RandomState::new().hash_one(std::process::id()) >> 11;
+        let id = seeds::unrepeatable() >> 11;
         StopOrders { client: client.clone(), id, inserts: 0 }
     }
 

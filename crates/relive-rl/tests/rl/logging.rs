@@ -65,6 +65,26 @@ fn reports_are_in_all_files_and_appended_when_a_run_is_resumed() {
 }
 
 #[test]
+fn each_value_is_in_its_column_even_if_reports_differ() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = |metrics| match learner() {
+        Report::Learner(report) => Report::Learner(LearnerReport { metrics, ..report }),
+        other => other,
+    };
+    for metrics in [vec![("loss", 1.0), ("entropy", 2.0)], vec![("lag", 3.0), ("entropy", 4.0)]] {
+        // The second logger reads the header of the first.
+        let mut logger = CsvLogger::new(folder.path()).unwrap();
+        logger.write(&report(metrics.clone())).unwrap();
+        logger.write(&report(metrics)).unwrap();
+        logger.flush().unwrap();
+    }
+    let text = std::fs::read_to_string(folder.path().join("learner.csv")).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows[0], "learner_steps,env_steps,learner_walltime_s,seconds,loss,entropy");
+    assert_eq!(rows[1..], ["2,18,0.1,0.5,1,2", "2,18,0.1,0.5,1,2", "2,18,0.1,0.5,,4", "2,18,0.1,0.5,,4"]);
+}
+
+#[test]
 fn the_terminal_logger_limits_its_rate() {
     let shared = Shared::default();
     let mut terminal = TerminalLogger::new(shared.clone(), Duration::from_secs(3_600));

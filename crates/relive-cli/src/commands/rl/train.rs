@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use relive_agents::about;
-use relive_client::ErrorKind;
-use relive_env::{EnvError, Environment, ReferenceScores};
+use relive_env::{Environment, ReferenceScores};
 use relive_rl::logging::Loggers;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::run::{Checkpoints, Evaluation, Graph, Report, RunOptions, Stop, train};
@@ -365,30 +364,4 @@ fn reference_scores(text: &str) -> std::result::Result<ReferenceScores, String> 
     let (random, expert) = text.split_once(',').ok_or(expected)?;
     let numbers = random.trim().parse().ok().zip(expert.trim().parse().ok()).ok_or(expected)?;
     ReferenceScores::new(numbers.0, numbers.1).map_err(|_| expected.to_owned())
-}
-
-impl From<RlError> for Failure {
-    fn from(error: RlError) -> Self {
-        if let RlError::Environment(EnvError::Setting(setting)) = error.cause() {
-            let text = format!("environment: expected {}, got {}", setting.expected, setting.actual);
-            return Self::usage(text);
-        }
-        let is_usage = matches!(
-            error.cause(),
-            RlError::Setting { .. }
-                | RlError::OtherRun { .. }
-                | RlError::Unsuited { .. }
-                | RlError::NoDemonstrator
-                | RlError::Dataset { .. }
-                | RlError::Recording { .. }
-        );
-        let is_refused =
-            matches!(error.cause(), RlError::Replay(error) if error.kind() == ErrorKind::PermissionDenied);
-        let kind = match (is_usage, is_refused) {
-            (true, _) => Kind::Usage,
-            (_, true) => Kind::Refused,
-            _ => Kind::Runtime,
-        };
-        Self::text(kind, error)
-    }
 }
