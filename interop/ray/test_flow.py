@@ -108,13 +108,13 @@ def test_actors_end_with_their_stream(cluster):
         assert time.monotonic() < until, "the places of the shards are free again"
 
 
-def test_shards_wait_to_be_scheduled_and_report_it(cluster, capfd, monkeypatch):
+def test_shards_wait_to_be_scheduled_and_report_it(cluster, caplog, monkeypatch):
     cluster, _ = cluster
-    monkeypatch.setattr("relive.flow._ray._PLACE_SECONDS", 0.5)
+    monkeypatch.setattr("relive.ray._PLACE_SECONDS", 0.5)
     stream = flow.from_actors([Node()], on=relive.ray.Workers(resources={"simulator": 1})).gather_sync()
     with pytest.raises(TimeoutError):
         stream.next(timeout=3)
-    assert "the actor of shard 0 is waiting for Ray to schedule it; free in the cluster" in capfd.readouterr().err
+    assert "the actor of shard 0 is waiting for Ray to schedule it; free in the cluster" in caplog.text
     cluster.add_node(num_cpus=1, resources={"simulator": 1}, object_store_memory=80 << 20)
     assert stream.next(timeout=60)[1] == 0
 

@@ -42,7 +42,7 @@ def test_ray_is_not_called_while_nodes_act(cluster, monkeypatch):
     assert len(calls) == 2 and started[0] == started[-1], calls
 
 
-def test_a_killed_machine_loses_only_its_node(cluster, tmp_path, capfd):
+def test_a_killed_machine_loses_only_its_node(cluster, tmp_path, caplog):
     cluster, nodes = cluster
     cluster.add_node(num_cpus=1, object_store_memory=STORE)
     killed = []
@@ -60,7 +60,7 @@ def test_a_killed_machine_loses_only_its_node(cluster, tmp_path, capfd):
     on = relive.ray.Workers(workers_per_node=1)
     result = rl.run(DQN(), env, steps=5_000, on=on, actors=2, timeout=110, on_batch=kill)
     assert result.env_steps > 0 and is_over(), result
-    assert "node " in capfd.readouterr().err
+    assert "node " in caplog.text
 
 
 def test_an_exception_in_a_worker_of_a_node_is_raised_by_the_run(cluster, tmp_path):

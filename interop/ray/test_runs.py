@@ -50,7 +50,7 @@ def test_ray_is_not_called_during_a_run(cluster, monkeypatch):
     assert started[0] == started[-1], "calls of Ray between the first batch and the last"
 
 
-def test_a_killed_node_loses_only_its_workers(cluster, tmp_path, capfd):
+def test_a_killed_node_loses_only_its_workers(cluster, tmp_path, caplog):
     cluster, nodes = cluster
     spare = cluster.add_node(num_cpus=1, object_store_memory=STORE)
     left = {node.node_id: node for node in (*nodes, spare)}
@@ -66,7 +66,7 @@ def test_a_killed_node_loses_only_its_workers(cluster, tmp_path, capfd):
     result = rl.run(DQN(), env, steps=5_000, on="ray", actors=2, on_batch=kill, timeout=110)
     killing[0].join()
     assert result.is_complete
-    assert "restarting it" in capfd.readouterr().err
+    assert "restarting it" in caplog.text
     assert len(nodes_of(tmp_path)) == 3, "a worker acts on the node that was free"
 
 
@@ -76,14 +76,14 @@ def test_an_exception_in_a_worker_is_raised_with_its_traceback(cluster, tmp_path
     assert "in step" in "".join(traceback.format_exception(caught.value))
 
 
-def test_workers_that_cannot_be_scheduled_report_it(cluster, capfd, monkeypatch):
+def test_workers_that_cannot_be_scheduled_report_it(cluster, caplog, monkeypatch):
     monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
     result = rl.run(DQN(), "catch/0", steps=300, on=relive.ray.Workers(num_cpus=3), actors=1, timeout=4)
     assert not result.is_complete
-    assert "worker 0 is waiting for Ray to schedule {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in capfd.readouterr().err
+    assert "worker 0 is waiting for Ray to schedule {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in caplog.text
 
 
-def test_a_waiting_worker_starts_on_an_added_node(cluster, capfd, monkeypatch):
+def test_a_waiting_worker_starts_on_an_added_node(cluster, caplog, monkeypatch):
     cluster, _ = cluster
     monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
     results = []
@@ -91,7 +91,7 @@ def test_a_waiting_worker_starts_on_an_added_node(cluster, capfd, monkeypatch):
     # Nodes are added by the main thread, as Ray requires.
     run = threading.Thread(target=lambda: results.append(rl.run(DQN(), "catch/0", steps=300, on=on, actors=1, timeout=100)))
     run.start()
-    wait_until(lambda: "is waiting for Ray to schedule" in capfd.readouterr().err)
+    wait_until(lambda: "is waiting for Ray to schedule" in caplog.text)
     cluster.add_node(num_cpus=3, object_store_memory=STORE)
     run.join(120)
     assert results[0].is_complete

@@ -113,16 +113,15 @@ class SampleDataset:
         Args:
           server_address: as for the constructor, like all arguments that are not listed here.
           get_signature_timeout_secs: seconds to wait for the server; ``None`` waits indefinitely.
-          get_signature_timeout_ms: the same timeout in milliseconds, as Acme passes it.
+          get_signature_timeout_ms: the same timeout in milliseconds, as Acme passes it. With 0 or a negative number,
+            there is no limit.
 
         Raises:
           ValueError: the table does not exist, or has no signature.
           DeadlineExceededError: the server did not respond in time.
         """
-        if get_signature_timeout_secs is None and get_signature_timeout_ms is not None:
-            get_signature_timeout_secs = get_signature_timeout_ms / 1000
         client = _client(server_address)
-        signature = _required_signature(client, table, get_signature_timeout_secs)
+        signature = _required_signature(client, table, signature_timeout(get_signature_timeout_secs, get_signature_timeout_ms))
         return cls(
             server_address,
             table,
@@ -235,6 +234,14 @@ def lists_to_tuples(structure: Any) -> Any:
 def _check_positive(name: str, value: int) -> None:
     if value != -1 and value < 1:
         raise ValueError(f"{name} ({value}) must be a positive integer or -1")
+
+
+def signature_timeout(seconds: float | None, milliseconds: int | None) -> float | None:
+    """Returns the number of seconds to wait for a table's signature; ``None``: no limit. Milliseconds that are not
+    positive are no limit."""
+    if seconds is not None or milliseconds is None or milliseconds <= 0:
+        return seconds
+    return milliseconds / 1000
 
 
 def _client(server: str | Sequence[str] | Client) -> Client:

@@ -70,6 +70,8 @@ class NStep:
                 f"next_observation, since other columns come from a window's first step; the columns of this step are {sorted(step)}"
             )
         rewards = np.asarray(step["reward"])
+        if not rewards.ndim:
+            raise ValueError("reward must have one number for each environment, but it is a single number; add() is for a single environment")
         if not self._steps:
             self._ages = np.zeros(len(rewards), np.int64)
         if rewards.shape != self._ages.shape:

@@ -27,6 +27,13 @@ def count(name: str, value: Any, least: int = 0) -> int:
     return found
 
 
+def any_number(name: str, value: Any) -> float:
+    """Returns a number, which may be infinite or NaN. Strings are not accepted, even if they contain a number."""
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
+
+
 def number(name: str, value: Any, least: float = -math.inf) -> float:
     """Returns a finite number that is at least ``least``. Strings are not accepted, even if they contain a number."""
     try:

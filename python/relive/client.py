@@ -14,6 +14,7 @@ from relive._structures import Structure, packed, timesteps
 from relive.batches import BatchIterator
 from relive.changes import Changed, LoggedChange, _limiter_rules, _with_all_rules
 from relive.checkpoints import CheckpointStatus
+from relive.errors import NotFoundError
 from relive.replay_sample import ItemInfo, ReplaySample, SampleInfo
 from relive.reverb_types import TableInfo
 from relive.security import ClientTls
@@ -274,14 +275,19 @@ class Client:
           timeout: the number of seconds to wait for each item.
 
         Raises:
-          RuntimeError: the table does not exist.
+          NotFoundError: the table does not exist.
           ValueError: ``num_samples`` below 1; columns with different lengths together with ``emit_timesteps``.
           DeadlineExceededError: no item arrived within ``timeout`` seconds.
+
+        The arguments are also checked at the first ``next()``, not by this call.
         """
         if whole("num_samples", num_samples) < 1:
             raise ValueError(f"max_samples ({num_samples}) must be at least 1: num_samples is the number of items")
         structure = self._structure(table, timeout, required=True) if unpack_as_table_signature else None
+        is_renewed = False
         for info, columns in self._native.samples(table, num_samples, _MAX_SAMPLES_AHEAD, timeout):
+            if structure is not None and not is_renewed and len(columns) != structure.num_leaves:
+                structure, is_renewed = self._renewed_structure(table, timeout), True
             sample_info = SampleInfo(*info)
             if emit_timesteps:
                 yield timesteps(sample_info, columns, structure)
@@ -317,11 +323,12 @@ class Client:
           max_batches: the number of batches after which the iterator ends; by default it never ends.
           pad: whether to pad items that differ in length with zeros to the longest item of the batch; the original
             lengths are in ``batch.lengths``. Without ``pad``, different lengths are an error.
-          out: arrays that receive every batch, in the structure of the items; ``batch.data`` is then this same nest.
-            They have the shapes and data types of a batch's columns, are C-contiguous and writable, and share no
-            memory; with ``pad`` they may have room for more steps. ``None`` in place of an array allocates a new array
-            for that column; columns of strings require this. The interpreter lock is released while they are written
-            to, so other threads must not access them until the next batch is returned.
+          out: arrays that receive every batch, in the structure of the items; ``batch.data`` is then this same nest,
+            unless it contains ``None``: then it is a nest of the same structure with the same arrays. The arrays have
+            the shapes and data types of a batch's columns, are C-contiguous and writable, and share no memory; with
+            ``pad`` they may have room for more steps. ``None`` in place of an array allocates a new array for that
+            column; columns of strings require this. The interpreter lock is released while they are written to, so
+            other threads must not access them until the next batch is returned.
 
         Raises:
           ValueError: a number that is out of range, or arrays of ``out`` that are not writable; the error names the
@@ -354,6 +361,9 @@ class Client:
         """Returns the items with these keys, and ``None`` in place of unknown keys. This does not count as sampling."""
         structure = self._structure(table, timeout)
         found = self._native.get_items(table, keys, timeout)
+        counts = {len(item[1]) for item in found if item is not None}
+        if structure is not None and counts - {structure.num_leaves}:
+            structure = self._renewed_structure(table, timeout)
         return [
             None if item is None else ReplaySample(SampleInfo(*item[0]), packed(structure, item[1]))
             for item in found
@@ -485,6 +495,8 @@ class Client:
           NotImplementedError: the server is not a Relive server.
         """
         self._native.add_table(table.internal_table, timeout)
+        # Another client may have dropped a table of this name.
+        self._structures.pop(table.name, None)
 
     def drop_table(self, table: str, *, timeout: float | None = None) -> None:
         """Drops ``table`` with all its items. Calls that wait for it fail. The last table cannot be dropped.
@@ -569,13 +581,18 @@ class Client:
         if known is None:
             infos = self.server_info(timeout)
             if table not in infos and required:
-                raise ValueError(
+                raise NotFoundError(
                     f"the server at {self._server_address} has no table {table!r}; its tables are {sorted(infos)}"
                 )
             known = self._structure_of(infos[table], timeout) if table in infos else None
             if known is not None:
                 self._structures[table] = known
         return known
+
+    def _renewed_structure(self, table: str, timeout: float | None) -> Structure | None:
+        """Queries the structure again, since another client may have replaced the table."""
+        self._structures.pop(table, None)
+        return self._structure(table, timeout)
 
     def _structure_of(self, info: TableInfo, timeout: float | None) -> Structure | None:
         signature = info.structure

@@ -9,6 +9,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 
+from relive._numbers import any_number
+
 Spec = tuple[str] | tuple[str, float]
 """The name of a selector and its parameter, if any."""
 
@@ -96,7 +98,7 @@ class PrioritizedSelector(ItemSelector):
     priority_exponent: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "priority_exponent", _number("priority_exponent", self.priority_exponent))
+        object.__setattr__(self, "priority_exponent", any_number("priority_exponent", self.priority_exponent))
 
     @property
     def _spec(self) -> Spec:
@@ -175,9 +177,3 @@ def from_spec(spec: Spec) -> ItemSelector:
     if name not in _PLAIN:
         raise ValueError(f"unknown selector {name!r}; the selectors are {sorted([*_PLAIN, 'prioritized'])}")
     return _PLAIN[name]()
-
-
-def _number(name: str, value: float) -> float:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    return float(value)

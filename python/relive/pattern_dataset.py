@@ -109,7 +109,7 @@ class _Items:
         self._table = Table.queue(self._name, _ITEMS_PER_CONFIG * len(configs))
         self._taken = 0
         self._stack = contextlib.ExitStack()
-        server = self._stack.enter_context(Server([self._table], host="127.0.0.1"))
+        server = self._stack.enter_context(Server([self._table], listen=False))
         client: Client = server.localhost_client()
         self._writer = self._stack.enter_context(contextlib.closing(client.structured_writer(configs)))
         self._sampler = self._stack.enter_context(

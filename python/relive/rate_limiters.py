@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import logging
 import math
+import numbers
 import operator
 import sys
 from typing import Any
+
+from relive._numbers import any_number
 
 _log = logging.getLogger("relive")
 
@@ -143,8 +146,8 @@ class Stack(Queue):
 
 
 def _bounds(error_buffer: Any, centre: float) -> tuple[float, float]:
-    if isinstance(error_buffer, (int, float)):
-        return centre - error_buffer, centre + error_buffer
+    if isinstance(error_buffer, numbers.Real):
+        return centre - float(error_buffer), centre + float(error_buffer)
     try:
         min_diff, max_diff = error_buffer
     except TypeError as error:
@@ -181,11 +184,10 @@ def _check_min_size(min_size_to_sample: int) -> None:
 
 
 def _number(name: str, value: float) -> float:
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if math.isnan(value):
+    found = any_number(name, value)
+    if math.isnan(found):
         raise ValueError(f"{name} must not be NaN")
-    return float(value)
+    return found
 
 
 def _whole(name: str, value: int) -> int:

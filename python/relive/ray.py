@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import logging
 import os
 import pathlib
 import pickle
 import secrets
 import socket
-import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
@@ -35,6 +35,7 @@ from relive._remote import RemoteError, end_with_parent, raised, describe_error
 from relive.client import Client
 from relive.rl._local_workers import Processes
 from relive.rl._workers import Supervisor, work
+from relive.security import ClientTls, ServerTls
 from relive.server import Server
 from relive.tables import Table
 
@@ -195,12 +196,19 @@ class Replay:
       client: a client of the server, for tasks and actors, with the server's token.
     """
 
-    def __init__(self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, tables: Iterable[Table], *, host: str | None = None, port: int | None = None, tls: ServerTls | None = None,
+        client_tls: ClientTls | None = None, **options: Any,
+    ) -> None:
+        if unused := sorted({"token", "token_file"} & options.keys()):
+            raise ValueError(f"replay() creates its own token, which replay.client has; omit {unused[0]}=")
+        if (tls is None) != (client_tls is None):
+            raise ValueError("give tls= and client_tls= together: the server and its clients must either all use TLS, or none of them")
         address = str(ipaddress.ip_address(host)) if host is not None else str(imported().util.get_node_ip_address())
         token = secrets.token_hex(32)
-        self.server = Server(tables, port, host=address, token=token, **options)
+        self.server = Server(tables, port, host=address, token=token, tls=tls, **options)
         where = f"[{address}]" if ":" in address else address
-        self.client = Client(f"{where}:{self.server.port}", token=token)
+        self.client = Client(f"{where}:{self.server.port}", token=token, tls=client_tls)
 
     def stop(self) -> None:
         """Stops the server. Later calls by its clients fail, or wait until they time out."""
@@ -213,31 +221,37 @@ class Replay:
         self.stop()
 
 
-def replay(tables: Iterable[Table], *, host: str | None = None, port: int | None = None, **options: Any) -> Replay:
+def replay(
+    tables: Iterable[Table], *, host: str | None = None, port: int | None = None, tls: ServerTls | None = None,
+    client_tls: ClientTls | None = None, **options: Any,
+) -> Replay:
     """Serves tables from this machine to a Ray program.
 
     Args:
       tables: as for :class:`relive.Server`.
       host: the IP address at which the cluster reaches this machine; by default the address that Ray uses for it.
       port: the port to listen on; by default a free port.
-      **options: further options of :class:`relive.Server`, such as ``max_bytes`` or ``checkpointer``.
+      tls, client_tls: the certificates of the server, and the TLS options of ``replay.client``; by default, connections
+        are not encrypted.
+      **options: further options of :class:`relive.Server`, such as ``max_bytes`` or ``checkpointer``, except for the
+        token, which is created for each server.
 
     Raises:
       ImportError: Ray is not installed.
-      ValueError: ``host`` is not an IP address.
+      ValueError: ``host`` is not an IP address; only one of ``tls`` and ``client_tls``; or a token.
     """
-    return Replay(tables, host=host, port=port, **options)
+    return Replay(tables, host=host, port=port, tls=tls, client_tls=client_tls, **options)
 
 
 class _Worker:
     """A Ray actor that is, or will become, a worker or a node."""
 
     def __init__(self, ray: Any, of: tuple[Any, Future[str], Future[RemoteError | None]], description: tuple[str, dict[str, Any]]) -> None:
-        self._ray, (self._name, self._needs) = ray, description
-        self._host, self._placed, self._ended = of
+        self._ray, (self._name, needs) = ray, description
+        self._host, placed, self._ended = of
         self.begun = 0.0
-        self._next_log_at = time.monotonic() + _PLACE_SECONDS
-        self._placed.add_done_callback(self._begin)
+        self._placement = Placement(ray, self._name, needs, placed)
+        placed.add_done_callback(self._begin)
 
     def _begin(self, placed: Future[str]) -> None:
         if placed.exception() is None:
@@ -245,17 +259,10 @@ class _Worker:
 
     def ended(self) -> str | None:
         if not self._ended.done():
-            self._log_wait()
+            self._placement.log_wait()
             return None
         error = self._ended.exception()
         return "" if error is None else f"{type(error).__name__}: {first_line(error)}"
-
-    def _log_wait(self) -> None:
-        if self._placed.done() or time.monotonic() < self._next_log_at:
-            return
-        self._next_log_at = time.monotonic() + _PLACE_SECONDS
-        print(f"relive: {self._name} is waiting for Ray to schedule {self._needs}; free in the cluster: "
-              f"{free_in(self._ray)}", file=sys.stderr)
 
     def raise_failure(self, seconds: float = 0.0) -> None:
         """Raises the actor's error. The loss of a Ray actor or its machine is not an error, since the actor can be
@@ -277,12 +284,39 @@ class _Worker:
         self._ray.kill(self._host)
 
 
-class _Host:
-    """A worker in the process of a Ray actor."""
+class Placed:
+    """The base class of Ray actors."""
 
     def node(self) -> str:
-        """Returns the address of its machine."""
+        """Returns the address of the actor's machine, as soon as Ray has placed the actor."""
         return str(imported().util.get_node_ip_address())
+
+
+class Placement:
+    """Reports at intervals that Ray has not placed an actor yet.
+
+    Args:
+      ray: the package ``ray``.
+      name, needs: the actor, and what Ray is to schedule, in messages.
+      placed: the result of the actor's method :meth:`Placed.node`.
+    """
+
+    def __init__(self, ray: Any, name: str, needs: Any, placed: Future[str]) -> None:
+        self._ray, self._name, self._needs, self._placed = ray, name, needs, placed
+        self._next_log_at = time.monotonic() + _PLACE_SECONDS
+
+    def log_wait(self) -> None:
+        """Logs that the actor is waiting, if it is time."""
+        if self._placed.done() or time.monotonic() < self._next_log_at:
+            return
+        self._next_log_at = time.monotonic() + _PLACE_SECONDS
+        logging.getLogger("relive").warning(
+            "%s is waiting for Ray to schedule %s; free in the cluster: %s", self._name, self._needs, free_in(self._ray)
+        )
+
+
+class _Host(Placed):
+    """A worker in the process of a Ray actor."""
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, number: int, token: str | None) -> RemoteError | None:
         """Works until the run is over, and returns the worker's error, if any."""
@@ -293,12 +327,8 @@ class _Host:
         return None
 
 
-class _Node:
+class _Node(Placed):
     """A node in the process of a Ray actor; its workers are separate processes."""
-
-    def node(self) -> str:
-        """Returns the address of its machine."""
-        return str(imported().util.get_node_ip_address())
 
     def work(self, agent_and_environment: tuple[Any, Any], address: str, actors: int, token: str | None) -> RemoteError | None:
         """Runs the given number of workers until the run is over, and returns a worker's error, if any."""

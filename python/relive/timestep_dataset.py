@@ -28,7 +28,8 @@ class TimestepDataset(_datasets.SampleDataset):
                 f"an item of table {self._table!r} cannot be split into steps, because its columns have "
                 f"{[len(column) for column in columns]} of them; use a TrajectoryDataset"
             )
-        for step in zip(*columns, strict=True):
-            row = list(step)
+        for step in range(lengths.pop()):
+            # With the ellipsis, even a scalar is returned as an array.
+            row = [column[step, ...] for column in columns]
             check(row)
             yield ReplaySample(info, self._pack(row))

@@ -118,7 +118,8 @@ class ReplayDataset(IterableDataset[Batch]):
 def to_torch(
     batch: Any, *, device: torch.device | str | None = None, pin_memory: bool | None = None
 ) -> Any:
-    """Converts a batch, or any nest of numpy arrays, to tensors that share the memory of the arrays.
+    """Converts a batch, or any nest of numpy arrays, to tensors that share the memory of the arrays. Arrays
+    with a negative stride or another byte order than this machine's are copied.
 
     The arguments are the same as for :class:`ReplayDataset`. In a :class:`relive.Batch`, the keys stay a numpy array.
     """
@@ -139,6 +140,9 @@ def _tensor(leaf: Any) -> Any:
     """Returns the leaf as a tensor over the same memory, or the leaf itself if no tensor type matches."""
     if not isinstance(leaf, np.ndarray):
         return leaf
+    if not leaf.dtype.isnative or min(leaf.strides, default=0) < 0:
+        # Tensors have neither another byte order nor negative strides.
+        leaf = leaf.astype(leaf.dtype.newbyteorder("="), order="C")
     try:
         return torch.from_numpy(leaf)
     except TypeError:

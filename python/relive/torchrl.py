@@ -49,7 +49,8 @@ class Storage(TensorStorage):
       seed: the seed of the random choices.
 
     Raises:
-      ValueError: a number that is out of range.
+      ValueError: a number that is out of range. With ``prioritized``, :meth:`set` also raises it for columns named
+        ``weights`` or ``keys``.
     """
 
     def __init__(
@@ -69,8 +70,11 @@ class Storage(TensorStorage):
         self.replay.beta = beta
         batch = self.replay.sample(batch_size, to="torch")
         count = len(nest.flatten(batch)[0])
-        weights = batch.pop("weights", torch.ones(count))
-        keys = batch.pop("keys", np.zeros(count, np.uint64))
+        if self.prioritized is None:
+            # Columns named "weights" or "keys" are the user's own.
+            weights, keys = torch.ones(count), np.zeros(count, np.uint64)
+        else:
+            weights, keys = batch.pop("weights"), batch.pop("keys")
         index = torch.from_numpy(keys.view(np.int64))
         self._drawn = index, TensorDict(batch, [count])
         return index, weights

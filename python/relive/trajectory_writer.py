@@ -220,10 +220,13 @@ class TrajectoryWriter:
           UnavailableError: items are unconfirmed and their server does not respond; the message lists their number per
             table.
           FailedPreconditionError: items are unconfirmed for another reason, such as a rate limiter; :meth:`flush` waits
-            for them. As with dm-reverb, writers of ``reverb.Client`` drop items with only a warning in the log.
+            for them. While another error is being raised or handled, and as with dm-reverb for writers of
+            ``reverb.Client``, dropped items only cause a warning in the log.
         """
-        # An error that is already being raised is more important than its consequence, which is logged.
-        is_failing = sys.exc_info()[0] is not None
+        # An error that is already being raised is more important than its consequence. The end of an iteration is not an
+        # error.
+        error = sys.exc_info()[1]
+        is_failing = error is not None and not isinstance(error, (StopIteration, StopAsyncIteration))
         self._writer.close(report_loss=self._reports_loss and not is_failing)
 
     def __enter__(self) -> TrajectoryWriter:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from relive import rl
 from relive.rl import recorded
 
@@ -116,3 +117,21 @@ def test_a_resumed_example_gives_identical_results(name: str, data: dict[str, pa
 
     one = policy("whole", whole)
     assert one == policy("parts", part, whole) and one == policy("again", whole)
+
+
+def test_a_minibatch_of_one_step_has_an_advantage() -> None:
+    ppo = example("ppo")
+    made = ppo.Learner(ppo.PPO(width=8), rl.make_environment_spec(rl.make("CartPole-v1")), 1)
+    one = {"observations": torch.zeros(1, 4), "drawn": torch.zeros(1), **{name: torch.zeros(1) for name in ("log_prob", "advantages", "returns")}}
+    assert np.isfinite(made.minibatch(**one))
+
+
+def test_the_latents_of_the_world_model_are_mixed_only_once() -> None:
+    module = example("world_model")
+    made = module.Learner(module.Dreamer(width=8), rl.make_environment_spec(rl.make("catch/0")), 1)
+    logits = torch.zeros(1, made.module.groups**2)
+    logits[:, :: made.module.groups] = 100.0
+    expected, found = made.module.latents(-logits), made.module.latents(logits)
+    distance = torch.distributions.kl_divergence(found, expected)
+    assert distance > 1.0
+    torch.testing.assert_close(made.balanced(expected, found), 0.6 * distance)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import relive
-from relive import errors
+from relive import _datasets, errors
 from relive.specs import ArraySpec
 
 SIGNATURE = {"a": ArraySpec((None, 3), "float32"), "b": [ArraySpec((), "int32")]}
@@ -224,6 +224,13 @@ class TestComparison:
         assert "no signature of table 'plain'" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("seconds", "milliseconds", "timeout"), [(None, None, None), (3, 500, 3), (None, 500, 0.5), (None, 0, None), (None, -1, None)]
+)
+def test_the_time_to_wait_for_a_signature(seconds: Any, milliseconds: Any, timeout: Any) -> None:
+    assert _datasets.signature_timeout(seconds, milliseconds) == timeout
+
+
 class TestTimesteps:
     def test_steps(self, server: relive.Server) -> None:
         write(server, "steps", [{"x": np.arange(6.0).reshape(3, 2), "y": np.arange(3)}] * 2)
@@ -235,6 +242,11 @@ class TestTimesteps:
         assert steps[1].data["x"].tolist() == [2.0, 3.0]
         assert steps[0].info == steps[2].info
         assert steps[0].info.key != steps[3].info.key
+
+    def test_texts_are_arrays(self, server: relive.Server) -> None:
+        write(server, "plain", [[np.array([b"a", b"bc"], object), np.arange(2)]])
+        steps = dataset(server, "plain", [np.object_, np.int64], [(), ()], relive.TimestepDataset)
+        assert [[column.item() for column in step.data] for step in steps] == [[b"a", 0], [b"bc", 1]]
 
     def test_squeezed_columns_are_one_step(self, server: relive.Server) -> None:
         write(server, "plain", [[Squeezed.of([1, 2]), np.arange(1)]])

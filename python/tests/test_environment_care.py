@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import Any
 
+import dm_env
 import gymnasium
 import numpy as np
 import pytest
@@ -74,11 +75,26 @@ def test_an_environment_may_be_used_again(tmp_path: pathlib.Path) -> None:
     assert rl.run(Agent(TRANSITIONS), lambda: one, steps=100, checkpoint_dir=tmp_path, checkpoint_every=20).env_steps >= 100
 
 
+class Unusable(Episodes):
+    """Has actions that no agent supports."""
+
+    action_space = spaces.Text(3)
+
+
+def test_environments_that_cannot_be_used_are_closed() -> None:
+    agent = Agent(rl.Rollouts(steps=5, environments=2))
+    for unusable in (lambda: rl.run(agent, [Episodes, Unusable], steps=100), lambda: rl.evaluate(lambda _: 0, Unusable)):
+        with pytest.raises(TypeError, match="Text"):
+            unusable()
+        assert Episodes.open == 0
+
+
 def test_evaluations_close_what_they_made() -> None:
     assert rl.evaluate(lambda _: 0, Episodes, episodes=2).mean_return == 10.0
     assert (Episodes.made, Episodes.open) == (1, 0)
     with pytest.raises(ZeroDivisionError):
         rl.evaluate(lambda _: 1 // 0, lambda seed: Episodes())
+    assert Episodes.open == 0
     given = Episodes()
     rl.evaluate(lambda _: 0, given)
     assert Episodes.open == 1, "the given environment stays open"
@@ -185,6 +201,31 @@ def test_observations_that_a_conversion_would_change_are_refused(seen: Any, numb
     text = rf"Numbers.reset.. returned an invalid result: .* numbers such as {number} cannot be converted to uint8"
     with pytest.raises(TypeError, match=text):
         rl.run(Agent(TRANSITIONS), lambda seed: Numbers(IMAGE, seen), steps=10)
+
+
+class Counts(dm_env.Environment):
+    """Shows whole numbers of another type than its spec's."""
+
+    def __init__(self, seen: Any) -> None:
+        self.seen = np.array(seen, np.int64)
+
+    def reset(self) -> dm_env.TimeStep:
+        return dm_env.restart(self.seen)
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        return dm_env.transition(1.0, self.seen)
+
+    def observation_spec(self) -> Any:
+        return dm_env.specs.Array((2,), np.uint8)
+
+    def action_spec(self) -> Any:
+        return dm_env.specs.DiscreteArray(3)
+
+
+def test_whole_numbers_of_dm_env_must_fit_the_spec() -> None:
+    rl.run(Agent(TRANSITIONS), lambda seed: Counts([7, 255]), steps=10)
+    with pytest.raises(TypeError, match=r"Counts.reset.. returned an invalid result: observation: int64 numbers such as 300 cannot be converted to uint8"):
+        rl.run(Agent(TRANSITIONS), lambda seed: Counts([300, -1]), steps=10)
 
 
 def test_whole_numbers_of_another_type_are_converted() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -78,6 +79,9 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
         (lambda made: gpu.Store({"\udc80": "float32"}, capacity=1, max_steps=1), r"the name of a column is '\\udc80', which UTF-8 cannot encode"),
         (lambda made: gpu.Store({"x": "float32"}, capacity=1, max_steps=1, name="/x"), "name is '/x'; it must be a name without slashes"),
         (lambda made: gpu.attach("/x"), "name is '/x'; it must be a name without slashes"),
+        (lambda made: gpu.attach("x", rank=-1), "rank is -1; it must be 0 to"),
+        (lambda made: gpu.attach_writer("x", rank=1.5), "rank is 1.5, but it must be a whole number"),
+        (lambda made: gpu.Store.of_dataset({"observations": X, "terminals": X}, weight=-1, capacity=1 << 40), "weight is -1"),
         (lambda made: gpu.Store.load("nowhere", name="/x"), "name is '/x'; it must be a name without slashes"),
         (lambda made: gpu.Store.load("nowhere", readers=0), "readers is 0; it must be 1 to 1024"),
         (lambda made: made.loader(2, {1: gpu.Window()}), "the name of a window is 1; it must be a string"),
@@ -85,6 +89,7 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
         (lambda made: made.collect([0], {"x": gpu.Window(value=1e39)}), r"the padding value 1e\+39 of window 'x' is too large for float32"),
         (lambda made: made.loader(1, {"x": gpu.Window(value=7e4, dtype="float16")}), r"the padding value 70000.0 of window 'x' is too large for float16"),
         (lambda made: made.update_weights([[0]], [1.0]), r"indices has the shape \(1, 1\); it must be one-dimensional"),
+        (lambda made: made.update_weights([0], [[1.0]]), r"weights has the shape \(1, 1\); it must be one-dimensional"),
         (lambda made: gpu.Window(0.5), "offset is 0.5, but it must be a whole number"),
         (lambda made: gpu.Window(dtype="float8"), "dtype is 'float8'; it must be 'float16', 'bfloat16'"),
         (lambda made: gpu.Weighted(float("nan")), "alpha of Weighted is nan; it must be a finite number between 0 and 16"),
@@ -96,6 +101,15 @@ def test_out_of_range_numbers_are_refused_in_data_sets_and_steps() -> None:
 def test_invalid_arguments_are_refused(call: Callable[[gpu.Store], object], text: str) -> None:
     with store() as made, pytest.raises(errors.InvalidArgumentError, match=text):
         call(made)
+
+
+def test_a_store_whose_data_set_does_not_fit_leaves_its_name_free() -> None:
+    name = f"unfit-{os.getpid()}"
+    data = {"observations": np.zeros(2), "terminals": np.ones(2)}
+    with pytest.raises(errors.InvalidArgumentError, match="the data set has 2 episodes, but there is room for only 1") as caught:
+        gpu.Store.of_dataset(data, capacity=1, name=name)
+    with gpu.Store({"x": "float32"}, capacity=1, max_steps=1, name=name):
+        del caught
 
 
 @pytest.mark.parametrize("given", [[True], np.array([False, True]), [0.0], ["0"]])

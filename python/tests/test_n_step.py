@@ -72,6 +72,11 @@ def test_a_single_environment_has_windows_too() -> None:
     assert found == [(0, 1.75, 3, 0.125), (1, 1.75, 4, 0.125), (2, 1.75, 5, 0.0), (3, 1.5, 5, 0.0), (4, 1.0, 5, 0.0)]
 
 
+def test_the_steps_of_many_environments_need_a_reward_for_each() -> None:
+    with pytest.raises(ValueError, match=r"reward must have one number for each environment, but it is a single number; add\(\) is for"):
+        ReplayBuffer(10, n_step=2, discount=0.9).add_batch(reward=1.0, next_observation=np.zeros(2), terminated=np.zeros(2, bool))
+
+
 def test_windows_have_rows_of_one_type() -> None:
     buffer = ReplayBuffer(100, n_step=3, discount=0.5)
     buffer.add(observation=np.zeros(3, np.float32), reward=1, next_value=1, done=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +74,18 @@ def test_tables_can_be_added_and_dropped(client: relive.Client) -> None:
     assert sorted(client.server_info()) == ["queue", "replay"]
     with pytest.raises(ValueError, match="new was not found"):
         client.drop_table("new")
+
+
+def test_a_table_that_another_client_replaces_has_its_new_structure(client: relive.Client) -> None:
+    signatures: list[Any] = [{"x": relive.ArraySpec((), np.float32)}, {name: relive.ArraySpec((), np.float32) for name in "yz"}]
+    for signature in signatures:
+        other = pickle.loads(pickle.dumps(client))
+        other.add_table(uniform_table("new", signature=signature))
+        other.insert({name: np.float32(1) for name in signature}, {"new": 1.0})
+        (sample,) = client.sample("new", emit_timesteps=False, unpack_as_table_signature=True)
+        (found,) = client.get_items("new", [sample.info.key])
+        assert found is not None and sample.data.keys() == found.data.keys() == signature.keys()
+        other.drop_table("new")
 
 
 def test_a_table_that_is_added_again_has_its_names(client: relive.Client) -> None:

@@ -369,6 +369,26 @@ def test_loggers_get_episodes_evaluations_and_learner_metrics(tmp_path: pathlib.
     assert len(rows) == 1 + sum(line["label"] == "actor" for line in lines)
 
 
+class Closed:
+    """A logger that knows whether it is closed."""
+
+    is_closed = False
+
+    def write(self, label: str, values: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("wrong", [{"on": "processes"}, {"seed": -1}, {"steps": 0}, {"progress": "bars"}], ids=str)
+def test_loggers_are_closed_if_a_run_cannot_start(wrong: Any) -> None:
+    logger = Closed()
+    with pytest.raises((TypeError, ValueError)):
+        rl.run(Agent(TRANSITIONS), lambda seed: Catch(), loggers=[logger], **{"steps": 10, **wrong})
+    assert logger.is_closed
+
+
 @pytest.mark.parametrize("wrong", ["runs", 3, None, ["runs"], loggers.JSONL])
 def test_values_that_are_no_loggers_are_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"loggers must be a list of loggers, such as \[loggers.JSONL\(path\)\], but got"):

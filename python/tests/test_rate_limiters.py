@@ -23,6 +23,8 @@ def numbers(limiter: RateLimiter) -> tuple[float, int, float, float]:
     [
         (MinSize(3), (1.0, 3, -MOST, MOST)),
         (SampleToInsertRatio(2, 2, 4), (2.0, 2, 0.0, 8.0)),
+        (SampleToInsertRatio(2, 2, np.float32(4)), (2.0, 2, 0.0, 8.0)),  # type: ignore[arg-type]
+        (SampleToInsertRatio(2, 2, np.int64(4)), (2.0, 2, 0.0, 8.0)),  # type: ignore[arg-type]
         (SampleToInsertRatio(2.5, 2, (0, 10.0)), (2.5, 2, 0.0, 10.0)),
         (SampleToInsertRatio(2.5, 2, [0, 10]), (2.5, 2, 0.0, 10.0)),  # type: ignore[arg-type]
         (Queue(4), (1.0, 1, 0.0, 4.0)),

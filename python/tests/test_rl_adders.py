@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -179,6 +180,19 @@ def test_an_abandoned_episode_ends_no_sequence() -> None:
             play(adder, 0, 9, until=3)
             play(adder, 1, 2)
             assert place.sequences() == [rows(0, 9)[:2], rows(1, 2)[:2], rows(1, 2)[2:]]
+
+
+def test_an_abandoned_episode_keeps_its_items() -> None:
+    with Place() as place:
+        configs = adders.create_sequence_config(adders.create_step_spec(SPEC), 1, 1, "priority_table")
+        adder = adders.StructuredAdder(relive.Client(place.client.server_address, transport="tcp"), configs)
+        place.client.pause_table("priority_table", samples=False)
+        play(adder, 0, 9, until=3)
+        resetting = threading.Thread(target=adder.reset)
+        resetting.start()
+        place.client.resume_table("priority_table")
+        resetting.join()
+        assert len(place.sequences()) == 3
 
 
 def test_priorities_are_computed_for_each_table() -> None:

@@ -118,6 +118,11 @@ def test_invalid_recordings_are_not_saved(tmp_path: pathlib.Path) -> None:
     empty = recorded.Episode(np.zeros((1, 2)), np.zeros((0,)), np.zeros(0, np.float32), np.zeros(0, np.float32))
     with pytest.raises(ValueError, match="episode 0 has no steps"):
         recorded.save(tmp_path / "empty", [empty])
+    with pytest.raises(ValueError, match="observation"):
+        recorded.save(tmp_path / "mixed", [episode, *episodes("CartPole-v1", 1, lambda _: 1)])
+    for folder in ("short", "mixed"):
+        recorded.save(tmp_path / folder, [episode])
+        assert len(recorded.load(tmp_path / folder)) == 1
     recorded.save(tmp_path / "once", [episode])
     with pytest.raises(FileExistsError, match="is not empty"):
         recorded.save(tmp_path / "once", [episode])

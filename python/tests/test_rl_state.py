@@ -24,6 +24,14 @@ def test_states_round_trip() -> None:
     assert found == state
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2"])
+def test_small_floats_keep_their_type(name: str) -> None:
+    dtype = np.dtype(getattr(pytest.importorskip("ml_dtypes"), name))
+    for array in (np.arange(6).reshape(2, 3).astype(dtype), np.array(0.5, dtype)):
+        found = _state.decode(_state.encode({"a": array}))["a"]
+        assert found.dtype == dtype and np.array_equal(found, array)
+
+
 def test_unserializable_states_are_refused_with_their_path() -> None:
     with pytest.raises(TypeError, match=r"state\['a'\]\[1\] is <function"):
         _state.encode({"a": [1, len.__class__ and (lambda: None)]})

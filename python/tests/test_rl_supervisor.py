@@ -129,14 +129,15 @@ def test_workers_that_have_detected_the_end_of_the_run_are_not_replaced(silents:
     assert (silents.started, supervisor.restarts) == (3, 0)
 
 
-def test_workers_are_not_restarted_while_this_process_exits(silents: Any, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_workers_are_not_restarted_while_this_process_exits(silents: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     supervisor = supervisor_of(silents, 1)
     silents.how = "signal 15"
     supervisor.check()
-    assert silents.started == 2 and "restarting it" in capsys.readouterr().err
+    assert silents.started == 2 and "restarting it" in caplog.text
+    caplog.clear()
     monkeypatch.setattr(util, "is_exiting", lambda: True)
     supervisor.check()
-    assert silents.started == 2 and not capsys.readouterr().err
+    assert silents.started == 2 and not caplog.text
 
 
 def in_processes(seed: int) -> Any:

@@ -53,7 +53,7 @@ def test_the_structure_is_the_signature_s(connect: Connect) -> None:
     assert set(sample.data) == {"x"} and isinstance(sample.data["x"], tuple)
     (flat,) = client.sample("table", emit_timesteps=False)
     assert flat.data == [1, 2.0]
-    with pytest.raises(ValueError, match="nowhere"):
+    with pytest.raises(relive.errors.NotFoundError, match="nowhere"):
         next(client.sample("nowhere", unpack_as_table_signature=True))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from conftest import PATIENCE_S
 
-import relive
+import relive.ray
 from relive.errors import CancelledError, DeadlineExceededError, PermissionDeniedError, UnavailableError
 
 CERTIFICATES = Path(__file__).parent / "certificates"
@@ -115,6 +115,15 @@ def test_a_client_is_pickled_with_what_it_shows(guarded: relive.Server) -> None:
     client = relive.Client(f"localhost:{guarded.port}", transport="tcp", token="token-of-the-boss", tls=TRUSTING)
     assert "table" in pickle.loads(pickle.dumps(client)).server_info()
     assert "token" not in repr(client)
+
+
+def test_replay_for_ray_uses_tls_on_both_sides() -> None:
+    with relive.ray.replay([table()], host="127.0.0.1", tls=SERVER, client_tls=TRUSTING) as replay:
+        assert "table" in pickle.loads(pickle.dumps(replay.client)).server_info()
+    refused: Any
+    for refused, text in (({"tls": SERVER}, "give tls= and client_tls= together"), ({"token": "mine"}, r"creates its own token.*; omit token=")):
+        with pytest.raises(ValueError, match=text):
+            relive.ray.replay([table()], host="127.0.0.1", **refused)
 
 
 def test_clients_within_the_process_need_no_token(guarded: relive.Server) -> None:

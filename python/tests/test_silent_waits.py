@@ -178,6 +178,15 @@ def test_closing_a_writer_does_not_hide_another_error(away: relive.Client) -> No
             writer.close()
 
 
+def test_items_lost_at_the_end_of_an_iteration_are_reported(away: relive.Client) -> None:
+    writer = unconfirmed(away)
+    with pytest.raises((errors.UnavailableError, errors.FailedPreconditionError), match="3 items not confirmed"):
+        try:
+            next(iter(()))
+        except StopIteration:
+            writer.close()
+
+
 def test_a_program_that_exits_with_unconfirmed_items_warns_on_stderr() -> None:
     program = """
 import numpy as np, relive

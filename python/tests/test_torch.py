@@ -102,6 +102,12 @@ def test_small_floats_share_the_memory_of_the_array(dtype: str) -> None:
     assert tensor.to(torch.float32).tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
+def test_reversed_and_foreign_arrays_are_copied() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    for given in (array[:, ::-1], array.astype(">f8"), array.astype(ml_dtypes.bfloat16)[::-1]):
+        assert to_torch(given).tolist() == given.astype(np.float64).tolist()
+
+
 def test_dtypes_unsupported_by_pytorch_stay_numpy() -> None:
     array = np.zeros(3, ml_dtypes.int4)
     assert to_torch({"a": [array]})["a"][0] is array

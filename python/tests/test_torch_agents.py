@@ -16,6 +16,9 @@ from torch.distributions import Categorical, Independent, Normal
 from relive import rl
 from relive.rl import torch as rlt
 from relive.rl.torch._given import Observations
+from relive.rl.torch._random import Stream
+from relive.rl.torch._sac import _Squashed
+from relive.specs import BoundedArraySpec
 
 PPO: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "minibatch_size": 32, "epochs": 2, "hidden": (16,)}
 SAC: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (16,)}
@@ -94,8 +97,18 @@ def test_ppo_learns_to_choose() -> None:
 
 def test_sac_learns_to_swing_up() -> None:
     agent = rlt.SAC(learning_rate=2e-3, hidden=(64, 64), batch_size=64, samples_per_insert=64.0)
-    result = agent.train("Pendulum-v1", steps=4_000, seed=1, evaluate_every=4_000, evaluation_episodes=5)
+    result = agent.train("Pendulum-v1", steps=5_000, seed=1, evaluate_every=5_000, evaluation_episodes=5)
     assert result.evaluation.returns.mean() > -400
+
+
+def test_the_entropy_of_sac_does_not_depend_on_the_units_of_actions() -> None:
+    network, log_probs = Narrow(), []
+    for bound in (0.1, 2.0):
+        spec = rl.make_environment_spec(rl.make("Pendulum-v1"))._replace(actions=BoundedArraySpec((1,), np.float32, -bound, bound))
+        actions, log_prob = _Squashed(network, spec)(torch.zeros(4, 3), Stream(1))
+        assert actions.abs().max() <= bound
+        log_probs.append(log_prob)
+    assert torch.equal(*log_probs)
 
 
 def test_the_loss_of_ppo_is_clipped() -> None:

@@ -91,6 +91,20 @@ def test_what_exists_is_changed_in_place() -> None:
     assert restored(Pair(torch.ones(2), 3), Pair(None, 0))._fields == ("mean", "count")
 
 
+def test_states_share_no_memory_with_the_values() -> None:
+    learner, other = Grown(), Grown()
+    learner.value = [np.zeros(2), torch.zeros(2)]
+    state = learner.state()
+    for part in learner.value:
+        part += 1
+    other.restore(state)
+    for part in other.value:
+        part += 2
+    third = Grown()
+    third.restore(state)
+    assert [part.tolist() for part in third.value] == [[0, 0], [0, 0]]
+
+
 def test_a_parameter_of_another_shape_is_refused() -> None:
     # Another parameter in its place would not be the optimizer's.
     with pytest.raises(ValueError, match=r"the saved Grown.value is a tensor of the type torch.float32 and the shape \(3,\), but this one has "

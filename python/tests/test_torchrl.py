@@ -87,6 +87,15 @@ def test_without_priorities_all_weights_are_equal() -> None:
     assert batches["priority_weight"].eq(1).all()
 
 
+def test_without_priorities_columns_may_be_named_weights_and_keys() -> None:
+    one = buffer()
+    one.extend(TensorDict({"weights": torch.full((4,), 3.0), "keys": torch.full((4,), 5)}, [4]))
+    batch = one.sample()
+    assert batch["weights"].eq(3).all() and batch["keys"].eq(5).all() and batch["priority_weight"].eq(1).all()
+    with pytest.raises(ValueError, match="'weights' and 'keys' are extra columns of a prioritized buffer; rename your columns"):
+        buffer(prioritized=1.0).extend(TensorDict({"weights": torch.ones(4)}, [4]))
+
+
 def test_a_plain_buffer_returns_keys_in_its_info() -> None:
     one = ReplayBuffer(storage=Storage(100, prioritized=1.0, seed=1), sampler=Sampler(), batch_size=8)
     one.extend(steps(3))

@@ -417,6 +417,47 @@ def test_actions_and_observations_have_the_parts_of_their_spaces() -> None:
     envs.close()
 
 
+def test_large_messages_go_both_ways(counters: Any) -> None:
+    text, large = "x" * 1_000_000, np.arange(131_072.0)
+    assert counters.call("named", text, end="") == tuple(text + name for name in counters.get_attr("name"))
+    counters.set_attr("large", large)
+    assert all(np.array_equal(found, large) for found in counters.get_attr("large"))
+
+
+def test_a_worker_that_is_killed_while_a_large_message_waits_is_reported() -> None:
+    envs = ProcessVectorEnv([lambda: Bad("hang")], workers=1)
+    envs.reset()
+    (worker,) = envs._workers
+    os.kill(worker._process.pid or 0, signal.SIGSTOP)
+    killer = threading.Timer(0.2, worker._process.kill)
+    killer.start()
+    with pytest.raises(RuntimeError, match="worker 0, with environment 0, ended with signal 9"):
+        envs.set_attr("what", "x" * 1_000_000)
+    envs.close()
+
+
+def test_an_interrupted_large_call_does_not_disturb_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = ProcessVectorEnv([functools.partial(Counter, "a")], workers=1)
+    envs.reset()
+    (worker,) = envs._workers
+    with monkeypatch.context() as patch:
+        patch.setattr(worker, "wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            envs.call("named", "x" * 1_000_000, end="")
+    assert envs.call("named", "y" * 1_000_000, end="") == ("y" * 1_000_000 + "a",)
+    envs.close()
+
+
+def test_a_forked_copy_leaves_the_workers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = ProcessVectorEnv([functools.partial(Counter, "a")], workers=1)
+    envs.reset()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "getpid", lambda: -1)
+        envs.close_extras()
+    assert envs.call("render") == ("a at 0",)
+    envs.close()
+
+
 class Partial(Parts):
     """Soon returns an observation with another name, if it is not the first environment."""
 

@@ -53,7 +53,8 @@ def test_the_time_to_create_environments_is_not_counted() -> None:
     envs = ProcessVectorEnv([Parts], timeout=20.0)
     (worker,) = envs._workers
     begun = time.monotonic()
-    assert worker._deadline(begun, 20.0) == begun + relive.rl.vector._START_SECONDS
+    for timeout in (20.0, None):
+        assert worker._deadline(begun, timeout) == begun + relive.rl.vector._START_SECONDS
     envs.reset(seed=1)
     ready_at = float(envs._memory.ready_at[0])
     assert begun < ready_at < time.monotonic()
@@ -68,11 +69,12 @@ def never(here: int) -> Any:
     return Parts()
 
 
-def test_the_creation_of_environments_has_its_own_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("timeout", [1000.0, None])
+def test_the_creation_of_environments_has_its_own_limit(timeout: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
     here = os.getpid()
     monkeypatch.setattr(relive.rl.vector, "_START_SECONDS", 0.5)
     monkeypatch.setattr(relive.rl.vector, "_GRACE_SECONDS", 0.1)
-    envs = ProcessVectorEnv([lambda: never(here)], timeout=1000.0)
+    envs = ProcessVectorEnv([lambda: never(here)], timeout=timeout)
     with pytest.raises(TimeoutError, match=r"worker 0, with environment 0, did not create its environments within 0 s"):
         envs.reset()
     envs.close()

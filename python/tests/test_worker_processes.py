@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from test_own_agents import TRANSITIONS, Agent, RandomPolicy
 
+import relive.flow
 import relive.ray
 from relive import rl
 
@@ -94,11 +95,11 @@ def test_an_exception_in_a_worker_is_raised_with_its_traceback() -> None:
     assert "in act" in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_killed_worker_is_restarted_with_other_seeds(tmp_path: Any, monkeypatch: Any, capfd: Any) -> None:
+def test_a_killed_worker_is_restarted_with_other_seeds(tmp_path: Any, monkeypatch: Any, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setenv("KILLED_ONCE", str(tmp_path / "marker"))
     result = rl.run(Agent(TRANSITIONS), KilledOnce, steps=400, on="processes", actors=1)
     assert result.is_complete and result.env_steps >= 400
-    assert "ended with signal 9: restarting it" in capfd.readouterr().err
+    assert "worker 0 ended with signal 9: restarting it" in caplog.text
     seed, seed_after_restart = (tmp_path / "marker").read_text().split()
     assert seed == "1" and seed_after_restart != seed
 
@@ -150,6 +151,12 @@ def test_a_run_on_ray_requires_ray(monkeypatch: Any) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match="on='ray' requires Ray: pip install ray"):
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100, on="ray", actors=1)
+
+
+def test_shards_of_a_flow_are_not_grouped_into_nodes() -> None:
+    for workers in (relive.ray.Workers(workers_per_node=4), relive.ray.Workers(workers_per_node=4, strategy="PACK")):
+        with pytest.raises(ValueError, match="workers_per_node is 4, but each shard is its own Ray actor"):
+            relive.flow.from_items([1], on=workers)
 
 
 def test_invalid_execution_places_are_refused() -> None:

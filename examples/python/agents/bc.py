@@ -1,7 +1,7 @@
 """Behavioral cloning of recorded episodes in PyTorch, for discrete and continuous actions.
 
-    python bc.py CartPole-v1 --steps 2000 # of an expert, which is trained first python bc.py CartPole-v1 --data FOLDER
-    # as `relive rl record` has recorded them
+    python bc.py CartPole-v1 --steps 2000   # of an expert, which is trained first
+    python bc.py CartPole-v1 --data FOLDER  # as `relive rl record` has recorded them
 
 Three lines convert a Minari dataset to such a folder:
 

@@ -96,7 +96,8 @@ class Learner(rlt.Learner):
     def minibatch(
         self, *, observations: Any, drawn: Any, log_prob: Any, advantages: Any, returns: Any, **_: Any
     ) -> float:
-        advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        if len(advantages) > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         distribution = self.module.distribution(observations.float())
         ratio = (distribution.log_prob(drawn) - log_prob).exp()
         clipped = ratio.clamp(1 - self.settings.clip, 1 + self.settings.clip)

@@ -37,14 +37,15 @@ class Actor(nn.Module):
         self.register_buffer("scale", (high - low) / 2)
 
     def forward(self, observations: torch.Tensor, generator: torch.Generator | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Returns actions, and their log-probabilities. Without a generator, the actions are the means."""
+        """Returns actions, and the log-probabilities of the actions scaled to [-1, 1]. Without a generator, the actions
+        are the means."""
         mean, log_std = self.net(observations).chunk(2, -1)
         log_std = log_std.clamp(-20, 2)
         noise = torch.zeros_like(mean) if generator is None else torch.randn(mean.shape, generator=generator)
         drawn = mean + log_std.exp() * noise
         log_prob = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         # ln(1 − tanh²) by Appendix C, in a form that does not overflow.
-        log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn)) + self.scale.log()
+        log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn))
         return self.center + self.scale * drawn.tanh(), log_prob.sum(-1)
 
 

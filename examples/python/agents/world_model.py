@@ -49,8 +49,7 @@ class WorldModel(nn.Module):
 
     def latents(self, logits: torch.Tensor) -> Independent:
         """Returns the distribution of latents, mixed with 1 % of the uniform distribution."""
-        probs = 0.99 * logits.unflatten(-1, (self.groups, self.groups)).softmax(-1) + 0.01 / self.groups
-        return Independent(OneHotCategoricalStraightThrough(probs=probs, validate_args=False), 1, validate_args=False)
+        return categorical(0.99 * logits.unflatten(-1, (self.groups, self.groups)).softmax(-1) + 0.01 / self.groups)
 
     def drawn(self, latents: Independent, generator: torch.Generator) -> torch.Tensor:
         """Samples latents with the given generator. Their gradient is that of the probabilities."""
@@ -61,6 +60,16 @@ class WorldModel(nn.Module):
     def seen(self, memory: torch.Tensor, encoded: torch.Tensor) -> Independent:
         """Returns the latents, given the observations."""
         return self.latents(self.posterior(torch.cat([memory, encoded], -1)))
+
+
+def categorical(probs: torch.Tensor) -> Independent:
+    """Returns the distribution of several independent categorical variables ``[…, groups, choices]``."""
+    return Independent(OneHotCategoricalStraightThrough(probs=probs, validate_args=False), 1, validate_args=False)
+
+
+def detached(latents: Independent) -> Independent:
+    """Returns the same distribution, without gradients."""
+    return categorical(latents.base_dist.probs.detach())
 
 
 def drawn_choices(logits: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -136,9 +145,7 @@ class Learner(rlt.Learner):
     def balanced(self, expected: Independent, found: Independent) -> torch.Tensor:
         """Returns the loss that trains the prior toward the posterior and, with less weight, the posterior toward the
         prior, both with one free nat."""
-        of_expected, of_found = (
-            self.module.latents(each.base_dist.logits.detach().flatten(-2)) for each in (expected, found)
-        )
+        of_expected, of_found = detached(expected), detached(found)
         dynamics, representation = kl_divergence(of_found, expected), kl_divergence(found, of_expected)
         return 0.5 * dynamics.clamp(min=1.0) + 0.1 * representation.clamp(min=1.0)
 

@@ -9,9 +9,8 @@ import tensorflow as tf
 
 from relive import client as clients
 from relive import errors, replay_sample
+from relive._datasets import signature_timeout
 from relive._tf import checks, operations, shutdown, source, specs
-
-_MS_PER_SECOND = 1000
 
 
 class _SampleDataset(tf.compat.v1.data.Dataset):
@@ -93,15 +92,15 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
           table: Name of the table.
           max_in_flight_samples_per_worker: As for the constructor, like all arguments that are not listed here.
           get_signature_timeout_secs: Seconds to wait for the server's response; ``None`` waits indefinitely.
-          get_signature_timeout_ms: The same timeout in milliseconds, as older programs pass it.
+          get_signature_timeout_ms: The same timeout in milliseconds, as older programs pass it. With 0 or a negative
+            number, there is no limit.
 
         Raises:
           ValueError: The table does not exist or has no signature.
           relive.errors.DeadlineExceededError: The server did not respond in time.
         """
-        if get_signature_timeout_secs is None and get_signature_timeout_ms is not None:
-            get_signature_timeout_secs = max(1, get_signature_timeout_ms // _MS_PER_SECOND)
-        signature = _signature(server_address, table, get_signature_timeout_secs)
+        timeout = signature_timeout(get_signature_timeout_secs, get_signature_timeout_ms)
+        signature = _signature(server_address, table, timeout)
         dtypes, shapes = specs.dtypes_and_shapes(signature)
         return cls(
             server_address,
@@ -179,7 +178,7 @@ def _missing_table(server_address: bytes, table: bytes) -> bytes:
     return b"" if name in tables else f"Priority table {name} was not found; this server has: {', '.join(tables)}".encode()
 
 
-def _signature(server_address: str, table: str, timeout: int | None) -> Any:
+def _signature(server_address: str, table: str, timeout: float | None) -> Any:
     try:
         tables = clients.Client(server_address).server_info(timeout)
     except errors.DeadlineExceededError as error:

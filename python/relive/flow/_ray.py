@@ -6,9 +6,7 @@ import contextlib
 import itertools
 import pickle
 import secrets
-import sys
 import threading
-import time
 from concurrent.futures import Future
 from typing import Any, cast
 
@@ -17,18 +15,23 @@ from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import LOOK_SECONDS, RemoteShards
 from relive.flow._shard_process import TOGETHER, Message, serve
-from relive.ray import Workers, connected, first_line, free_in, imported
+from relive.ray import Placed, Placement, Workers, connected, first_line, imported
 
 # The number of messages, of up to TOGETHER items each, that a shard may be ahead of its consumer.
 _MESSAGES_AHEAD = 8
-# The interval at which a shard that Ray has not scheduled yet is reported.
-_PLACE_SECONDS = 10.0
 # How long a shard that has ended waits for its items to be taken.
 _TAKEN_SECONDS = 3600.0
 
 
 def on_ray(shards: list[Any], name: str, workers: Workers) -> ParallelIterator[Any]:
-    """Creates a Ray actor for each of these shards; the operators that follow run in these actors."""
+    """Creates a Ray actor for each of these shards; the operators that follow run in these actors.
+
+    Raises:
+      ValueError: the workers are grouped into nodes.
+    """
+    if workers.workers_per_node is not None:
+        raise ValueError(f"workers_per_node is {workers.workers_per_node}, but each shard is its own Ray actor; omit workers_per_node, and "
+                         "with it a placement group's strategy")
     return RemoteShards(shards, [], name, "ray", _Cluster(workers).link)
 
 
@@ -80,7 +83,7 @@ class _Stream:
         port, stream = self._cluster.port, self._cluster.stream()
         self._reader = port.reader(stream, _MESSAGES_AHEAD if self._ahead else 1)
         self._host = self._cluster.host()
-        self._placed: Future[str] = self._host.node.remote().future()
+        self._placement = Placement(self._cluster.ray, self.where, "it", self._host.node.remote().future())
         ended: Future[None] = self._host.serve.remote(self._work, port.address, stream, self._cluster.token, self._ahead).future()
 
         def resolve(ended: Future[None]) -> None:
@@ -88,7 +91,6 @@ class _Stream:
                 port.fail(stream, f"{self.where} ended: {type(error).__name__}: {first_line(error)}")
 
         ended.add_done_callback(resolve)
-        self._report_at = time.monotonic() + _PLACE_SECONDS
 
     def ask(self, items: int) -> None:
         """Does nothing: the reader requests more items as items are taken."""
@@ -97,10 +99,7 @@ class _Stream:
         try:
             message = self._reader.next(LOOK_SECONDS)
         except TimeoutError:
-            if time.monotonic() >= self._report_at and not self._placed.done():
-                self._report_at = time.monotonic() + _PLACE_SECONDS
-                free = free_in(self._cluster.ray)
-                print(f"relive: {self.where} is waiting for Ray to schedule it; free in the cluster: {free}", file=sys.stderr)
+            self._placement.log_wait()
             return None
         return ("end", None) if message is None else cast("Message", pickle.loads(message))
 
@@ -111,12 +110,8 @@ class _Stream:
             self._cluster.ray.kill(self._host)
 
 
-class _ShardHost:
+class _ShardHost(Placed):
     """A shard in the process of an actor."""
-
-    def node(self) -> str:
-        """Returns the address of the actor's machine."""
-        return str(imported().util.get_node_ip_address())
 
     def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, ahead: bool) -> None:
         """Produces items as they are requested, until the shard ends."""

@@ -9,7 +9,7 @@ import pathlib
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -123,12 +123,14 @@ def _expect_content(given: set[str], read: set[str]) -> None:
         _log.warning("the arrays %s of the data set are ignored: only %s are read", sorted(ignored), _READ)
 
 
-def weight_of(given: Any) -> float:
-    """Returns a weight for each episode.
+def weight_of(given: Any) -> float | Literal["length"]:
+    """Returns the weight of each episode, or ``"length"``.
 
     Raises:
       InvalidArgumentError: a value is not a valid weight.
     """
+    if isinstance(given, str) and given == "length":
+        return "length"
     if isinstance(given, str):
         raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
     return real("weight", given, most=LARGEST)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _numbers
-from relive._frameworks import as_numpy
+from relive._frameworks import as_floats, as_numpy, is_tensor
 from relive.errors import InvalidArgumentError, NotFoundError
 
 
@@ -101,3 +101,23 @@ def places(name: str, value: Any) -> npt.NDArray[np.uint64]:
     if numbers.size and numbers.min() < 0:
         raise NotFoundError(f"there is no trajectory {numbers.min()}; {name} start at 0")
     return numbers.astype(np.uint64)
+
+
+def generations_of(value: Any) -> npt.NDArray[np.uint64] | None:
+    """Converts generations, if there are any, like :func:`places`."""
+    return None if value is None else places("generations", value)
+
+
+def floats(name: str, value: Any) -> npt.NDArray[np.float64]:
+    """Converts numbers: a list, an array or a tensor ``[N]``, or a single number.
+
+    Raises:
+      InvalidArgumentError: there is more than one dimension.
+      TypeError: the values are not numbers.
+    """
+    numbers = np.atleast_1d(as_floats(value) if is_tensor(value) else np.asarray(value))
+    if numbers.ndim != 1:
+        raise InvalidArgumentError(f"{name} has the shape {numbers.shape}; it must be one-dimensional")
+    if numbers.size and not np.can_cast(numbers.dtype, np.float64, "same_kind"):
+        raise TypeError(f"{name} has values of {numbers.dtype}; it must have numbers")
+    return numbers.astype(np.float64)

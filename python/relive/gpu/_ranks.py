@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive._frameworks import as_numpy
 from relive.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from relive.gpu._given import floats, generations_of, places, store_name, whole
 from relive.gpu._group import Group, exchange, group_of
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
@@ -67,6 +67,16 @@ def segment_name(name: str, rank: int, ranks: int) -> str:
 def rank_name(name: str, rank: int) -> str:
     """Returns the name of the memory of one of several ranks."""
     return f"{name}.{rank}"
+
+
+def attached_name(name: str, rank: int | None) -> str:
+    """Returns the name of the memory of a store or, with a rank, of one of several ranks.
+
+    Raises:
+      InvalidArgumentError: an invalid name or rank.
+    """
+    name = store_name(name)
+    return name if rank is None else rank_name(name, whole("rank", rank, 0, 1 << 32))
 
 
 def agree_on_name(group: Group, name: str | None) -> str:
@@ -139,19 +149,21 @@ def part_of(group: Group | None, count: int) -> slice:
 
 def own_updates(
     group: Group, capacity: int, indices: npt.ArrayLike, weights: npt.ArrayLike, generations: npt.ArrayLike | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32], npt.NDArray[np.int64] | None]:
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float32], npt.NDArray[np.uint64] | None]:
     """Selects the new weights of this rank's trajectories from the weights that all ranks pass. Row ``i`` of replica
     ``r`` is row ``i · replicas + r`` of the whole list. The last weight of a trajectory in this list counts, as with a
     single rank. A rank's weights are checked before they are sent: if they are rejected, no rank changes any
     weights."""
 
     def encode_updates() -> bytes:
-        given: list[npt.NDArray[Any]] = [_whole("an index", indices, capacity * group.ranks), _weights(weights)]
-        if generations is not None:
-            given.append(_whole("a generation", generations, 1 << 63))
+        found, of_found = places("indices", indices), generations_of(generations)
+        _expect_below(found, capacity * group.ranks)
+        given: list[npt.NDArray[Any]] = [found, _stored(floats("weights", weights))]
+        if of_found is not None:
+            given.append(of_found)
         if len({len(array) for array in given}) > 1:
             raise InvalidArgumentError(f"{[len(array) for array in given]} indices, weights and generations; give the same number of each")
-        header = json.dumps({"count": len(given[0]), "generations": generations is not None, "replica": group.replica}).encode()
+        header = json.dumps({"count": len(given[0]), "generations": of_found is not None, "replica": group.replica}).encode()
         return header + b"\n" + b"".join(array.tobytes() for array in given)
 
     parts = [_parsed(answer, group.replicas) for answer in exchange(group, encode_updates, "update_weights")]
@@ -163,27 +175,13 @@ def own_updates(
     return indices[own], weights[own], rest[0][own] if rest else None
 
 
-def _whole(what: str, given: npt.ArrayLike, limit: int) -> npt.NDArray[np.int64]:
-    """Converts integers and checks that they are below the limit."""
-    numbers = np.asarray(as_numpy(given))
-    if numbers.ndim > 1:
-        raise InvalidArgumentError(f"{what} must be one-dimensional, got shape {numbers.shape}")
-    numbers = numbers.ravel()
-    if not numbers.size:
-        return np.zeros(0, "<i8")
-    if numbers.dtype.kind not in "iu":
-        raise TypeError(f"{what} must be integers, got {numbers.dtype}")
-    if not 0 <= numbers.min() <= numbers.max() < limit:
-        odd = numbers.min() if numbers.min() < 0 else numbers.max()
-        raise (InvalidArgumentError if odd < 0 else NotFoundError)(f"{what} is {odd}; it must be 0 to {limit - 1}")
-    return numbers.astype("<i8")
+def _expect_below(indices: npt.NDArray[np.uint64], limit: int) -> None:
+    if indices.size and indices.max() >= limit:
+        raise NotFoundError(f"an index is {indices.max()}; it must be 0 to {limit - 1}")
 
 
-def _weights(given: npt.ArrayLike) -> npt.NDArray[np.float32]:
+def _stored(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
     """Converts weights to the form that stores use."""
-    weights = np.asarray(given).ravel()
-    if weights.size and weights.dtype.kind not in "bfiu":
-        raise TypeError(f"weights must be numbers, got {weights.dtype}")
     with np.errstate(over="ignore"):
         rounded = weights.astype("<f4")
     refused = ~np.isfinite(rounded) | (weights < 0)
@@ -199,6 +197,6 @@ def _parsed(answer: bytes, replicas: int) -> list[npt.NDArray[Any]]:
     fields = json.loads(header)
     count = fields["count"]
     found = [np.arange(count) * replicas + fields["replica"]]
-    for dtype, offset in (("<i8", 0), ("<f4", 8 * count), ("<i8", 12 * count))[: 3 if fields["generations"] else 2]:
+    for dtype, offset in (("<u8", 0), ("<f4", 8 * count), ("<u8", 12 * count))[: 3 if fields["generations"] else 2]:
         found.append(np.frombuffer(rest, dtype, count, offset))
     return found

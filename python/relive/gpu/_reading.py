@@ -15,7 +15,7 @@ from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _batch, _columns, _ranks, _window
 from relive.gpu._device import resolved
-from relive.gpu._given import places, store_name, whole
+from relive.gpu._given import places
 from relive.gpu._group import Group
 from relive.gpu._loader import Loader
 from relive.gpu._sampling import LARGEST, Sampling
@@ -262,6 +262,4 @@ def attach(
       UnavailableError: the store's process has ended, or the store already has its maximum number of readers.
       DataLossError: the memory is not a store, or is damaged.
     """
-    name = store_name(name)
-    name = name if rank is None else _ranks.rank_name(name, whole("rank", rank, 0, 1 << 32))
-    return Reader(_native.GpuReader.attach(name, _columns.expected(columns, max_steps)))
+    return Reader(_native.GpuReader.attach(_ranks.attached_name(name, rank), _columns.expected(columns, max_steps)))

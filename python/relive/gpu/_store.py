@@ -7,14 +7,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive._frameworks import as_floats, is_tensor
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _columns, _datasets, _ranks, _removal, _saves, _writing
-from relive.gpu._given import place, places, real, store_name, whole
+from relive.gpu._given import floats, generations_of, place, places, real, store_name, whole
 from relive.gpu._group import Group
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
@@ -221,6 +219,7 @@ class Store(Readable):
             which is logged to the logger ``relive``.
           TypeError, ValueError, ImportError, OSError: as for :meth:`insert_dataset`.
         """
+        weight = _datasets.weight_of(weight)
         episodes = _datasets.episodes_of(data, table, is_whole=True)
         first = episodes[0]
         columns = {name: (array.dtype, array.shape[1:]) for name, array in first.items()}
@@ -230,7 +229,11 @@ class Store(Readable):
         capacity = each if capacity is None else capacity
         max_steps = longest if max_steps is None else max_steps
         store = cls(columns, capacity=capacity, max_steps=max_steps, group=group, **options)
-        store._insert_all(episodes, weight)
+        try:
+            store._insert_all(episodes, weight)
+        except BaseException:
+            store.close()
+            raise
         return store
 
     def __len__(self) -> int:
@@ -307,8 +310,7 @@ class Store(Readable):
         return self._insert_all(_datasets.episodes_of(data, table), weight)
 
     def _insert_all(self, episodes: list[dict[str, npt.NDArray[Any]]], weight: float | Literal["length"]) -> list[Inserted]:
-        if weight != "length":
-            weight = _datasets.weight_of(weight)
+        weight = _datasets.weight_of(weight)
         episodes = episodes[_ranks.part_of(self._group, len(episodes))]
         room = self.capacity - len(self)
         if len(episodes) > room:
@@ -340,19 +342,19 @@ class Store(Readable):
         Raises:
           InvalidArgumentError: an invalid weight, or lists of different lengths or with more than one dimension. No
             rank changes anything.
-          NotFoundError: a negative index, or an index beyond the capacity. No rank changes anything.
-          TypeError: indices or generations that are not integers. No rank changes anything.
+          NotFoundError: a negative index or generation, or an index beyond the capacity. No rank changes anything.
+          TypeError: indices or generations that are not integers, or weights that are not numbers. No rank changes
+            anything.
           UnavailableError: another rank passed invalid arguments. Nothing is changed.
         """
-        weights = as_floats(weights) if is_tensor(weights) else weights
         if self._group is not None and self._group.ranks > 1:
-            indices, weights, generations = _ranks.own_updates(self._group, self.capacity, indices, weights, generations)
-        return Changed(*self._native.update_weights(places("indices", indices), weights, _generations(generations)))
+            return Changed(*self._native.update_weights(*_ranks.own_updates(self._group, self.capacity, indices, weights, generations)))
+        return Changed(*self._native.update_weights(places("indices", indices), floats("weights", weights), generations_of(generations)))
 
     def remove(self, indices: npt.ArrayLike, generations: npt.ArrayLike | None = None) -> Changed:
         """Removes trajectories of this rank, except those that a live process is reading. The arguments and errors are
         the same as for :meth:`update_weights`."""
-        return Changed(*self._native.remove(places("indices", indices), _generations(generations)))
+        return Changed(*self._native.remove(places("indices", indices), generations_of(generations)))
 
     def status(self, index: int) -> Status:
         """Returns the state of an index.
@@ -422,7 +424,3 @@ class Store(Readable):
         missing, unknown = self._columns.keys() - trajectory.keys(), trajectory.keys() - self._columns.keys()
         parts = [f"has no {sorted(missing)}"] * bool(missing) + [f"has {sorted(unknown)}, which are not columns"] * bool(unknown)
         raise InvalidArgumentError(f"the trajectory {' and '.join(parts)}; the columns are {list(self._columns)}")
-
-
-def _generations(given: npt.ArrayLike | None) -> npt.NDArray[np.uint64] | None:
-    return None if given is None else places("generations", given)

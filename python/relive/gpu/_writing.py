@@ -12,7 +12,7 @@ import numpy.typing as npt
 from relive import _native
 from relive.errors import InvalidArgumentError
 from relive.gpu import _columns, _ranks
-from relive.gpu._given import real, store_name
+from relive.gpu._given import real
 from relive.gpu._outcomes import Inserted
 from relive.gpu._sampling import LARGEST
 from relive.gpu._waits import log_long_wait
@@ -216,9 +216,7 @@ def attach_writer(
       UnavailableError: the store's process has ended, or the store already has its maximum number of writers.
       NotFoundError, InvalidArgumentError, DataLossError: the same as for :func:`attach`.
     """
-    name = store_name(name)
-    name = name if rank is None else _ranks.rank_name(name, rank)
-    return Writer(_native.GpuWriter.attach(name, _columns.expected(columns, max_steps)))
+    return Writer(_native.GpuWriter.attach(_ranks.attached_name(name, rank), _columns.expected(columns, max_steps)))
 
 
 def answer(

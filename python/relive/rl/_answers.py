@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from relive import nest
-from relive.rl.specs import EnvironmentSpec
+from relive.rl.specs import EnvironmentSpec, converted
 from relive.specs import ArraySpec
 
 FIRST, MID, LAST = range(3)
@@ -49,7 +49,8 @@ class Answers:
         """Writes an observation into a row.
 
         Raises:
-          TypeError: the numbers' kind differs from the spec's.
+          TypeError: the numbers' kind differs from the spec's, or a whole number is out of the range of the spec's data
+            type.
           ValueError: an array has the wrong shape.
         """
         self._write(row, observation)
@@ -62,22 +63,25 @@ class Answers:
         for (path, spec), place, leaf in zip(self._leaves, self.observations, self._parts(observation)):
             array, shape = np.asarray(leaf), place[where].shape
             if array.shape != shape or array.dtype != spec.dtype:
-                _check(path, spec, array, shape)
+                array = _fitted(path, spec, array, shape)
             place[where] = array
 
     def _parts(self, observation: Any) -> list[Any]:
         return [observation] if self._is_one else [_part(observation, path) for path, _ in self._leaves]
 
 
-def _check(path: nest.Path, spec: ArraySpec, array: Any, shape: Any) -> None:
-    """Checks that an array has the expected data type and shape."""
+def _fitted(path: nest.Path, spec: ArraySpec, array: Any, shape: Any) -> Any:
+    """Returns an array in the spec's data type, after a check of its data type and shape."""
     are_whole = array.dtype.kind in "iub" and spec.dtype.kind in "iub"
     is_kind = array.dtype.kind in "fiub" and (are_whole or np.can_cast(array.dtype, spec.dtype, "same_kind"))
-    if is_kind and array.shape == shape:
-        return
     place = f" at {nest.path_text(path)!r}" if path else ""
-    text = f"observation{place}: expected {spec.dtype} {shape}, got {array.dtype} {array.shape}"
-    raise (ValueError if is_kind else TypeError)(text)
+    if not is_kind or array.shape != shape:
+        text = f"observation{place}: expected {spec.dtype} {shape}, got {array.dtype} {array.shape}"
+        raise (ValueError if is_kind else TypeError)(text)
+    try:
+        return converted(array, spec.dtype)
+    except TypeError as error:
+        raise TypeError(f"observation{place}: {error}") from None
 
 
 def _number(value: Any, what: str) -> float:

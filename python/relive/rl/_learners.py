@@ -9,7 +9,7 @@ from typing import Any
 
 from relive import _native
 from relive.rl._local_workers import Process, expect_pickled
-from relive.rl._own import AgentBridge
+from relive.rl._own import in_extension_form
 from relive.rl._sources import source_of
 from relive.rl._torch_threads import TorchThreads, number_of_threads, set_number_of_threads
 from relive.rl._workers import Supervisor
@@ -118,5 +118,5 @@ def _learn(
     os.environ.update(variables)
     set_number_of_threads(number)
     torch_threads = TorchThreads(has_actors=True, learners=int(variables["WORLD_SIZE"]))
-    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else AgentBridge(agent, is_saved=True, torch_threads=torch_threads)
+    native, _ = in_extension_form(agent, is_saved=True, torch_threads=torch_threads)
     _native.learn_for_run(native, source_of(environment), address, rank, token)

@@ -30,6 +30,18 @@ _SEEDS = 2**63 - 1
 _MOST_NUMBERS = 1000
 
 
+def in_extension_form(
+    agent: Any, actors: int = 1, *, is_saved: bool = False, source: SourceBridge | None = None, torch_threads: TorchThreads
+) -> tuple[Any, int]:
+    """Returns an agent in the extension's form, and the number of environments that it needs with this many actors; the
+    other arguments are those of :class:`AgentBridge`."""
+    if hasattr(agent, "_for_extension"):
+        native, environments = agent._for_extension(actors)
+        return native, int(environments)
+    bridge = AgentBridge(agent, is_saved=is_saved, source=source, torch_threads=torch_threads)
+    return bridge, max(bridge.experience["environments"], 1)
+
+
 class AgentBridge:
     """An agent, in the extension's form.
 

@@ -14,7 +14,7 @@ from relive import _native
 from relive._numbers import count
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
-from relive.rl._own import AgentBridge
+from relive.rl._own import in_extension_form
 from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
 from relive.rl._sources import COUNTS, Source, expect_enough, name_of, source_of
@@ -125,6 +125,7 @@ def run(
         a run in one thread; everything else continues unchanged. ``on`` and ``actors`` may differ.
       checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
+        They are closed at the end of the call, also after an error.
       progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
         requires the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
         ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a
@@ -148,65 +149,68 @@ def run(
       Exception: the environment, the agent, a logger, ``progress`` or a hook raised an exception.
     """
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
-    steps = _steps(steps, learner_steps, data)
-    learners = _learners(learners, on, data)
     loggers = _loggers(loggers)
-    seed, actors = count("seed", seed), _actors(on, 2 if actors is None and learners > 1 else actors)
-    if learners > 1 and not actors:
-        raise ValueError(f"learners is {learners}, but it must be 1 without actors: a single thread that acts and learns cannot wait for "
-                         "other learners")
-    if learner_steps is not None:
-        learner_steps = count("learner_steps", learner_steps, 1)
-    _expect_seconds(timeout)
-    folder, checkpoint_every = _folder(checkpoint_dir), count("checkpoint_every", checkpoint_every, 1)
-    evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
-    if evaluate_every is not None:
-        evaluate_every = count("evaluate_every", evaluate_every, 1)
-    data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
-    if batches is not None and on_batch is not None:
-        raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
-    torch_threads = TorchThreads(has_actors=actors > 0, learners=learners)
-    native, environments = _for_extension(
-        agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches, torch_threads=torch_threads
-    )
-    source = source_of(env, acts_here=on in (None, "serial", "threads") or evaluate_every is not None)
-    expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
-    display = display_of(progress, steps, learner_steps)
-    loggers = [*loggers, *([] if display is None else [display])]
-    supervisor = _supervisor(agent, env, on, actors, learners)
-    try:
-        release_pool()
-        with path_of(data) as path:
-            result = _native.train_agent(
-                native,
-                source,
-                name=name_of(env),
-                steps=steps,
-                seed=seed,
-                actors=actors,
-                learners=learners,
-                learner_steps=learner_steps,
-                data=path,
-                timeout=timeout,
-                evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
-                checkpoints=None if folder is None else (folder, checkpoint_every),
-                progress=progress if callable(progress) else None,
-                reports=Reports(loggers) if loggers else None,
-                supervisor=supervisor,
-                **hooks_of(agent, on_step, on_batch),
-            )
-        if isinstance(display, Shown):
-            display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
-    except Exception as error:
-        if supervisor is not None:
-            supervisor.raise_failure(after=error)
-        raise
-    finally:
-        if supervisor is not None:
-            supervisor.close()
+    with contextlib.ExitStack() as closing:
+        for logger in loggers:
+            closing.callback(logger.close)
+        steps = _steps(steps, learner_steps, data)
+        learners = _learners(learners, on, data)
+        seed, actors = count("seed", seed), _actors(on, 2 if actors is None and learners > 1 else actors)
+        if learners > 1 and not actors:
+            raise ValueError(f"learners is {learners}, but it must be 1 without actors: a single thread that acts and learns cannot wait for "
+                             "other learners")
+        if learner_steps is not None:
+            learner_steps = count("learner_steps", learner_steps, 1)
+        _expect_seconds(timeout)
+        folder, checkpoint_every = _folder(checkpoint_dir), count("checkpoint_every", checkpoint_every, 1)
+        evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
+        if evaluate_every is not None:
+            evaluate_every = count("evaluate_every", evaluate_every, 1)
+        data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
+        if batches is not None and on_batch is not None:
+            raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
+        torch_threads = TorchThreads(has_actors=actors > 0, learners=learners)
+        native, environments = _for_extension(
+            agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches, torch_threads=torch_threads
+        )
+        source = source_of(env, acts_here=on in (None, "serial", "threads") or evaluate_every is not None)
+        expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
         if isinstance(source, Source):
-            source.close()
-        _close(loggers)
+            closing.callback(source.close)
+        supervisor = _supervisor(agent, env, on, actors, learners)
+        if supervisor is not None:
+            closing.callback(supervisor.close)
+        display = display_of(progress, steps, learner_steps)
+        if display is not None:
+            closing.callback(display.close)
+            loggers.append(display)
+        try:
+            release_pool()
+            with path_of(data) as path:
+                result = _native.train_agent(
+                    native,
+                    source,
+                    name=name_of(env),
+                    steps=steps,
+                    seed=seed,
+                    actors=actors,
+                    learners=learners,
+                    learner_steps=learner_steps,
+                    data=path,
+                    timeout=timeout,
+                    evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
+                    checkpoints=None if folder is None else (folder, checkpoint_every),
+                    progress=progress if callable(progress) else None,
+                    reports=Reports(loggers) if loggers else None,
+                    supervisor=supervisor,
+                    **hooks_of(agent, on_step, on_batch),
+                )
+            if isinstance(display, Shown):
+                display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
+        except Exception as error:
+            if supervisor is not None:
+                supervisor.raise_failure(after=error)
+            raise
     if result["env_steps"] > 0 and result["learner_steps"] == 0:
         _log.warning(
             "the run ended after %d steps, before the learner's first step, so its policy is untrained: make more steps, or let the learner "
@@ -236,13 +240,6 @@ def _loggers(given: Any) -> list[Logger]:
             raise TypeError(f"{type(logger).__qualname__} has the method mark, but lacks truncate, with which a resumed run removes the "
                             "entries after its last checkpoint")
     return found
-
-
-def _close(loggers: list[Logger]) -> None:
-    """Closes all loggers, even if a logger cannot be closed."""
-    with contextlib.ExitStack() as closing:
-        for logger in loggers:
-            closing.callback(logger.close)
 
 
 def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
@@ -306,20 +303,19 @@ def _for_extension(
     agent: Any, actors: int, *, is_saved: bool, torch_threads: TorchThreads, source: SourceBridge | None = None
 ) -> tuple[Any, int]:
     """Returns the agent in the extension's form, and the number of environments of a run."""
-    if hasattr(agent, "_for_extension"):
-        if source is not None:
-            raise TypeError(
-                f"{type(agent).__name__} learns from transitions, but data is an iterator of batches; give a data set, such as a "
-                "relive.gpu.Store"
-            )
-        native, environments = agent._for_extension(actors)
-        return native, int(environments)
-    bridge = AgentBridge(agent, is_saved=is_saved, source=source, torch_threads=torch_threads)
-    environments = max(bridge.experience["environments"], 1)
+    is_native = hasattr(agent, "_for_extension")
+    if is_native and source is not None:
+        raise TypeError(
+            f"{type(agent).__name__} learns from transitions, but data is an iterator of batches; give a data set, such as a "
+            "relive.gpu.Store"
+        )
+    native, environments = in_extension_form(agent, actors, is_saved=is_saved, source=source, torch_threads=torch_threads)
+    if is_native:
+        return native, environments
     if actors > environments > 1:
         raise ValueError(f"actors is {actors}, but {type(agent).__name__}.experience has {environments} environments, which the actors "
                          f"share; {COUNTS}")
-    return bridge, max(environments, actors)
+    return native, max(environments, actors)
 
 
 def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:

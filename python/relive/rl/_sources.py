@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,8 @@ class Source:
         while row < len(seeds):
             made = self._made(first + row, _of_episodes(seeds[row], generation))
             of_episodes = [_of_episodes(seed, generation) for seed in seeds[row : row + _rows_of(made)]]
-            parts.append(_part(made, of_episodes))
+            with _closed_on_error(made, is_given=self._is_given):
+                parts.append(_part(made, of_episodes))
             if first or len(seeds) > parts[-1].rows:
                 _faults.number(parts[-1], first + row)
             if not self._is_given:
@@ -199,9 +201,11 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
       ValueError: no environment has this name.
     """
     environment = _resolved(environment)
-    if not isinstance(environment, str) and not is_environment(environment):
+    is_given = isinstance(environment, str) or is_environment(environment)
+    if not is_given:
         environment = environment[0]() if isinstance(environment, (list, tuple)) else _called(environment, seed)
-    return _with_dm_env_interface(environment, seed)
+    with _closed_on_error(environment, is_given=is_given):
+        return _with_dm_env_interface(environment, seed)
 
 
 def name_of(environment: Any) -> str:
@@ -268,6 +272,17 @@ def _part(environment: Any, seeds: Sequence[int]) -> Part:
     if is_parallel(environment):
         return Parallel(environment, seeds[0])
     return Single(_with_dm_env_interface(environment, seeds[0]))
+
+
+@contextlib.contextmanager
+def _closed_on_error(environment: Any, *, is_given: bool) -> Iterator[None]:
+    """Closes an environment if it cannot be used, unless it was passed ready-made."""
+    try:
+        yield
+    except BaseException:
+        if not is_given:
+            _faults.close(environment, _faults.name_of(environment))
+        raise
 
 
 def _with_dm_env_interface(environment: Any, seed: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ import numpy as np
 
 from relive.rl._weights import as_array
 
-_ARRAY, _TUPLE, _BYTES, _ITEMS = "$array", "$tuple", "$bytes", "$items"
+_ARRAY, _TYPED, _TUPLE, _BYTES, _ITEMS = "$array", "$typed", "$tuple", "$bytes", "$items"
 
 
 def encode(state: Any) -> bytes:
@@ -35,6 +36,7 @@ def decode(data: bytes) -> Any:
 
     Raises:
       ValueError: the bytes are damaged.
+      ImportError: an array has a type of ``ml_dtypes``, which is not installed.
     """
     source = io.BytesIO(data)
     size = int.from_bytes(source.read(8), "little")
@@ -65,8 +67,12 @@ def _plain(value: Any, path: str, arrays: list[Any]) -> Any:
         raise TypeError(f"{path} is not a numpy array: {error}") from error
     if array.dtype.hasobject:
         raise TypeError(f"{path} is {value!r}, but a state can contain only numbers, strings, arrays, dicts and lists")
-    arrays.append(array)
-    return {_ARRAY: len(arrays) - 1}
+    name = array.dtype.name
+    # The types of ml_dtypes, such as bfloat16, which numpy's format would not keep.
+    is_foreign = array.dtype.isbuiltin == 2
+    arrays.append(array.view(f"u{array.itemsize}") if is_foreign else array)
+    place = len(arrays) - 1
+    return {_TYPED: [name, place]} if is_foreign else {_ARRAY: place}
 
 
 def _as_key(key: Any) -> Any:
@@ -82,6 +88,11 @@ def _restored(plain: Any, arrays: list[Any]) -> Any:
     ((kind, content),) = plain.items()
     if kind == _ARRAY:
         return arrays[content]
+    if kind == _TYPED:
+        # With ml_dtypes, numpy knows the names of its types.
+        importlib.import_module("ml_dtypes")
+        name, place = content
+        return arrays[place].view(name)
     if kind == _BYTES:
         return bytes.fromhex(content)
     if kind == _TUPLE:

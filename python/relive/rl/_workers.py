@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import time
 from collections.abc import Iterable
 from multiprocessing import util
 from typing import Any, Protocol
 
 from relive import _native
-from relive.rl._own import AgentBridge
+from relive.rl._own import in_extension_form
 from relive.rl._sources import source_of
 from relive.rl._torch_threads import TorchThreads
 
@@ -142,7 +142,7 @@ class Supervisor:
                 "import them: classes and functions must be at the top level of a module, and the run below `if __name__ == \"__main__\":`"
             )
         what = "node" if self._launcher.by_nodes else "worker"
-        print(f"relive: {what} {number} ended with {how}: restarting it", file=sys.stderr)
+        logging.getLogger("relive").warning("%s %d ended with %s: restarting it", what, number, how)
 
     def raise_failure(self, after: BaseException | None = None) -> None:
         """Raises a worker's error, if any. Waits for an error that is about to be reported, unless Python code of this
@@ -171,7 +171,6 @@ def is_of_python(error: BaseException | None) -> bool:
 def work(agent: Any, environment: Any, address: str, number: int, token: str | None = None, weights_from: str | None = None) -> None:
     """Works for the run at ``address`` until the run ends, and fetches weights from the node at ``weights_from``.
     For arguments that are ``None``, the run's values are used."""
-    own = None if agent is None or hasattr(agent, "_for_extension") else AgentBridge(agent, torch_threads=TorchThreads(has_actors=True))
-    native = agent._for_extension(1)[0] if hasattr(agent, "_for_extension") else own
+    native = None if agent is None else in_extension_form(agent, torch_threads=TorchThreads(has_actors=True))[0]
     source = None if environment is None else source_of(environment)
     _native.work_for_run(native, source, address, number, token, weights_from)

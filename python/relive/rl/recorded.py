@@ -35,6 +35,8 @@ __all__ = ["Episode", "from_minari", "load", "play", "save"]
 _TABLE = "episodes"
 # The table's bound, which is the same for all folders and so large that nothing is ever evicted.
 _MAX_EPISODES = 1_000_000_000
+# A failed attempt to save leaves this file behind.
+_LOCK = "relive.lock"
 _COLUMNS = ("action", "discount", "observation", "reward", "start_of_episode")
 
 
@@ -90,14 +92,15 @@ def save(folder: str | os.PathLike[str], episodes: Iterable[Episode]) -> None:
     episodes = list(episodes)
     if not episodes:
         raise ValueError("there are no episodes to save")
-    if os.path.isdir(folder) and os.listdir(folder):
+    rows = [_rows(episode, number) for number, episode in enumerate(episodes)]
+    if os.path.isdir(folder) and set(os.listdir(folder)) - {_LOCK}:
         raise FileExistsError(f"{os.fspath(folder)} is not empty; a recording needs its own folder")
     most_rows = max(len(episode) for episode in episodes) + 1
     with Server([_table()], checkpointer=DefaultCheckpointer(folder), listen=False) as server:
         client = server.localhost_client()
         with client.trajectory_writer(num_keep_alive_refs=most_rows) as writer:
-            for number, episode in enumerate(episodes):
-                writer.append_sequence(_rows(episode, number))
+            for episode, of_episode in zip(episodes, rows, strict=True):
+                writer.append_sequence(of_episode)
                 window = nest.map_structure(lambda column, count=len(episode) + 1: column[-count:], writer.history)
                 writer.create_item(_TABLE, 1.0, window)
                 writer.end_episode()

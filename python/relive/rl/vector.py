@@ -9,12 +9,16 @@ up.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
 import pickle
+import queue
+import threading
 import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -36,6 +40,8 @@ __all__ = ["ProcessVectorEnv"]
 _LOOK_SECONDS, _GRACE_SECONDS = 0.5, 5.0
 # The time limit for starting a process and creating its environments, which includes imports.
 _START_SECONDS = 600.0
+# Messages of up to this size are sent without waiting, since a pipe's buffer is much larger.
+_DIRECT_BYTES = 16_384
 
 
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
@@ -67,6 +73,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         count = min(self.num_envs, workers if workers is not None else os.cpu_count() or 1)
         if count < 1:
             raise ValueError(f"workers is {workers}, but it must be at least 1")
+        # A forked copy of this process has no workers of its own.
+        self._owner = os.getpid()
         example = env_fns[0]()
         self.single_observation_space, self.single_action_space = example.observation_space, example.action_space
         self.render_mode = getattr(example, "render_mode", None)
@@ -186,7 +194,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return nest.map_structure(np.copy, seen) if self._copy else seen
 
     def close_extras(self, **_: Any) -> None:
-        """Ends the workers."""
+        """Ends the workers. A forked copy of the process that created them leaves them alone."""
+        if os.getpid() != self._owner:
+            return
         for worker in self._workers:
             worker.begin(CLOSE)
         until = time.monotonic() + _GRACE_SECONDS
@@ -215,6 +225,12 @@ class _Process:
         self._process = context.Process(target=work, args=arguments, name=f"relive environments {number}", daemon=True)
         self._process.start()
         theirs.close()
+        # Messages are received as they arrive, and large ones are sent in a thread, so that a process never waits to
+        # send until the other one receives, and Ctrl-C never interrupts a message in the middle.
+        self._received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._receiver = threading.Thread(target=_receive_all, args=(self._pipe, self._received), name=f"relive receiver {number}", daemon=True)
+        self._receiver.start()
+        self._sending = threading.Lock()
 
     def __str__(self) -> str:
         last = self.end - 1
@@ -238,12 +254,7 @@ class _Process:
         """Sends a command, whose arguments, if any, are in ``message``."""
         asked = int(self._memory.asked[self._number]) + 1
         if message is not None:
-            try:
-                # The worker receives it like an object that has been sent.
-                self._pipe.send_bytes(message)
-            except OSError:
-                # The worker has ended; the wait for its answer reports that.
-                pass
+            self._send(message)
         self._memory.commands[self._number], self._memory.asked[self._number] = command, asked
         self._go.release()
 
@@ -267,16 +278,24 @@ class _Process:
         size = int(memory.message_sizes[number])
         if size >= 0:
             return pickle.loads(memory.messages[number, :size])[1] if size else None
-        while True:
-            asked, message = self._pipe.recv()
+        # The worker has sent its message before it announced the answer.
+        while (sent := self._received.get()) is not None:
+            asked, message = pickle.loads(sent)
             if asked == memory.asked[number]:
                 return message
+        raise RuntimeError(f"{self} ended before its answer was received")
+
+    def _send(self, message: Any) -> None:
+        if len(message) <= _DIRECT_BYTES and not self._sending.locked():
+            _send_to(self._pipe, self._sending, message)
+        else:
+            threading.Thread(target=_send_to, args=(self._pipe, self._sending, message), daemon=True).start()
 
     def _deadline(self, begun: float, timeout: float | None) -> float | None:
-        if timeout is None:
-            return None
         ready_at = float(self._memory.ready_at[self._number])
-        return max(begun, ready_at) + timeout if ready_at else begun + _START_SECONDS
+        if not ready_at:
+            return begun + _START_SECONDS
+        return None if timeout is None else max(begun, ready_at) + timeout
 
     def _has_answered(self, until: float | None) -> bool:
         """Waits for a moment, and returns whether the worker has executed the newest command."""
@@ -291,17 +310,30 @@ class _Process:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._receiver.join(_GRACE_SECONDS)
         self._log_failures()
         self._pipe.close()
 
     def _log_failures(self) -> None:
         """Logs the errors of environments that failed to close."""
-        try:
-            while self._pipe.poll():
-                message = self._pipe.recv()
-                if isinstance(message, tuple) and len(message) == 2 and isinstance(message[0], str):
-                    what, (error, text) = message
-                    logging.getLogger("relive").warning("%s: %s: %s\n%s", what, type(error).__name__, error, text)
-        except (EOFError, OSError):
-            # A process that has ended in another way sends no further messages.
-            return
+        while not self._received.empty() and (sent := self._received.get()) is not None:
+            message = pickle.loads(sent)
+            if isinstance(message, tuple) and len(message) == 2 and isinstance(message[0], str):
+                what, (error, text) = message
+                logging.getLogger("relive").warning("%s: %s: %s\n%s", what, type(error).__name__, error, text)
+
+
+def _receive_all(pipe: Connection, received: queue.SimpleQueue[bytes | None]) -> None:
+    """Receives a worker's messages until it ends, which is reported as ``None``."""
+    try:
+        while True:
+            received.put(pipe.recv_bytes())
+    except (EOFError, OSError):
+        received.put(None)
+
+
+def _send_to(pipe: Connection, sending: threading.Lock, message: Any) -> None:
+    # If the worker has ended, the wait for its answer reports that.
+    with sending, contextlib.suppress(OSError):
+        # The worker receives it like an object that has been sent.
+        pipe.send_bytes(message)

@@ -61,10 +61,12 @@ class StructuredAdder:
             self._writer.end_episode()
 
     def reset(self) -> None:
-        """Drops the current episode."""
+        """Drops the current episode, except for items that already exist."""
         if self._open is not None:
             # The end of an episode creates items; an abandoned episode creates none.
             self._open = None
+            # Items that already exist are kept.
+            self._writer.flush()
             self._writer.close()
             self._writer = self._client.structured_writer(self._configs)
 

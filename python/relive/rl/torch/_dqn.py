@@ -52,8 +52,10 @@ def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, hu
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DQN:
-    """DQN in PyTorch: an agent for :func:`relive.rl.run`, with the settings and defaults of :class:`relive.rl.DQN`.
-    Batches are prioritized and weighted by importance; the new priorities are the errors.
+    """DQN in PyTorch: an agent for :func:`relive.rl.run`, with the settings and defaults of :class:`relive.rl.DQN`,
+    except for ``replay_shards``, ``duelling``, ``noisy``, ``atoms``, ``quantile_samples``, ``value_range`` and
+    ``demonstrations``, which it does not have. Batches are prioritized and weighted by importance; the new priorities
+    are the errors.
 
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module, which returns the values ``[B,

@@ -57,7 +57,7 @@ def _is_frozen(value: Any) -> bool:
 
 
 def saved(value: Any) -> Any:
-    """Returns the saved form of a value, or :data:`UNSAVED`."""
+    """Returns the saved form of a value, which shares no memory with it, or :data:`UNSAVED`."""
     if has_state_dict(value):
         state = value.state_dict()
         form = saved(state)
@@ -65,7 +65,9 @@ def saved(value: Any) -> Any:
         return _record("state_dict", state=state if form is UNSAVED else form)
     if isinstance(value, np.generic):
         return _record("scalar", array=np.asarray(value))
-    if value is None or isinstance(value, (bool, int, float, str, np.ndarray)):
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, torch.Tensor):
         return _saved_tensor(value)
@@ -80,7 +82,7 @@ def saved(value: Any) -> Any:
 
 def restored(own: Any, form: Any, name: str) -> Any:
     """Returns the value of a saved form. Modules, optimizers, generators, tensors, lists, deques and dicts that exist
-    are changed in place, if ``own`` is of the same kind.
+    are changed in place, if ``own`` is of the same kind. The value shares no memory with the form.
 
     Args:
       own: the current value, or ``None``.
@@ -104,7 +106,7 @@ def restored(own: Any, form: Any, name: str) -> Any:
         parts = _restored_parts(own, form, name)
         is_named = hasattr(own, "_fields") and len(own) == len(parts)
         return type(own)(*parts) if is_named else tuple(parts)
-    return form
+    return form.copy() if isinstance(form, np.ndarray) else form
 
 
 def _record(kind: str, **content: Any) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def _saved_tensor(value: torch.Tensor) -> Any:
         # numpy lacks some types, such as bfloat16.
         array = plain.contiguous().reshape(-1).view(torch.uint8).numpy()
     return _record(
-        "tensor", array=array, dtype=str(value.dtype).removeprefix("torch."), shape=list(value.shape), device=str(value.device),
+        "tensor", array=array.copy(), dtype=str(value.dtype).removeprefix("torch."), shape=list(value.shape), device=str(value.device),
         is_parameter=isinstance(value, torch.nn.Parameter), requires_grad=value.requires_grad and value.is_leaf,
     )  # fmt: skip
 

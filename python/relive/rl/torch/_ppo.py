@@ -57,7 +57,8 @@ def clipped_surrogate_loss(
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPO:
     """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with the settings and
-    defaults of :class:`relive.rl.PPO`.
+    defaults of :class:`relive.rl.PPO`, except for ``anneal``, ``target_kl``, ``normalize_observations`` and
+    ``normalize_rewards``, which it does not have.
 
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with

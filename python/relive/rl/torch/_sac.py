@@ -48,7 +48,8 @@ def squared_critic_loss(critics: nn.Module, data: Mapping[str, Any], targets: Te
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SAC:
     """SAC in PyTorch: an agent for :func:`relive.rl.run`, for continuous actions (one bounded array), with the settings
-    and defaults of :class:`relive.rl.SAC`.
+    and defaults of :class:`relive.rl.SAC`, except for ``critics_of_target``, ``normalize_observations`` and
+    ``noise_correlation``, which it does not have. ``critics`` is a function instead of a number.
 
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
@@ -176,7 +177,7 @@ class _Squashed(nn.Module):
 
     def forward(self, observations: Any, random: Stream | None) -> tuple[Tensor, Tensor]:
         """Returns actions ``[B, …]``, drawn or, without random numbers, from the center of the distribution, and their
-        log-probabilities ``[B]``."""
+        log-probabilities ``[B]``, which are those of the actions scaled to [-1, 1]."""
         means, log_stds = self._network_output(observations)
         noise = torch.zeros_like(means)
         if random is not None:
@@ -185,7 +186,7 @@ class _Squashed(nn.Module):
         drawn = means + log_stds.exp() * noise
         log_prob = -0.5 * noise.square() - log_stds - 0.5 * math.log(2 * math.pi)
         # ln(1 − tanh²) of Haarnoja et al., appendix C, in the form that does not overflow.
-        log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn)) + self.scale.log()
+        log_prob -= 2 * (math.log(2) - drawn - F.softplus(-2 * drawn))
         return (self.center + self.scale * drawn.tanh()).reshape(-1, *self.shape), log_prob.sum(-1)
 
     def _network_output(self, observations: Any) -> tuple[Tensor, Tensor]:
