@@ -38,11 +38,15 @@ enum Memory {
 
 /// Memory that another program has filled, such as a server on this machine. Dropping this value returns the memory to
 /// that program.
+///
+/// Until the value is dropped, [`bytes`](Self::bytes) must always return the same range, and [`start`](Self::start) a
+/// pointer to its first byte. The range must be valid for reads and writes through this pointer, and neither the
+/// implementation nor the program that filled the memory may write to it.
 pub trait ForeignMemory: Send + Sync {
     /// The bytes.
     fn bytes(&self) -> &[u8];
 
-    /// Returns a pointer to the first byte, for writing. No other code may write or read the bytes.
+    /// Returns a pointer to the first byte, for writing. While it is in use, no other code may write or read the bytes.
     fn start(&self) -> *mut u8;
 }
 

@@ -52,9 +52,10 @@ impl Local {
 
     /// Returns the tables.
     pub fn server_info(&self) -> ServerInfo {
-        let tables = self.engine.tables().iter().map(TableHandle::info).collect();
         let StateId { high, low } = self.state_id;
+        // The version is read first: an old list with a new version would count as current.
         let low = low.wrapping_add(self.engine.tables_version());
+        let tables = self.engine.tables().iter().map(TableHandle::info).collect();
         ServerInfo::new(StateId { high, low }, tables)
     }
 

@@ -30,7 +30,7 @@ mod spill;
 mod sync;
 mod table;
 
-pub use catalogue::{PeekedItem, SampleFuture, TableHandle};
+pub use catalogue::{PeekedItem, SampleFuture, TableHandle, Undelivered};
 pub use checkpoint::PendingCheckpoint;
 pub use engine::{Difference, Engine, EngineBuilder, MemoryGate, Restored, Rules};
 pub use error::{BuildError, EngineError};

@@ -37,7 +37,7 @@ pub struct TableCounters {
     /// The number of completed inserts of new items.
     pub inserts: i64,
     /// The number of completed samples. If the limiter's ratio was changed while the table was in use, this is the
-    /// number that gives the same cursor with the current ratio.
+    /// number that gives the same cursor with the current ratio; it may be negative.
     pub samples: i64,
     /// The number of items that left the table; `inserts - deletes` is the number of items.
     pub deletes: i64,

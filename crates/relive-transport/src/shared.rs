@@ -21,9 +21,11 @@ const FIXED_SIZE: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(Sea
 
 /// A piece of shared memory, mapped.
 ///
-/// The other process may change the memory at any time. Rust code therefore accesses it only by copying ranges of
-/// bytes, for which every bit pattern is valid: reads may be torn, but are never undefined. NumPy reads batches in
-/// place.
+/// By protocol, only one of the two processes accesses the memory at a time. The other process could break the protocol
+/// and write at any time, which Rust's rules for references do not allow. This risk is accepted: both processes run on
+/// one machine and for one user (or root), who trusts both of them. Rust code treats the memory as plain bytes, for
+/// which every bit pattern is valid; it copies numbers out of the memory before it checks them, so that later changes
+/// cannot invalidate a check. NumPy reads batches in place.
 #[derive(Debug)]
 pub struct SharedMemory {
     map: MmapRaw,

@@ -30,7 +30,8 @@ pub fn table_to_wire(snapshot: &TableSnapshot) -> PriorityTableCheckpoint {
             min_diff: limiter.min_diff,
             max_diff: limiter.max_diff,
             min_size_to_sample: limiter.min_size_to_sample,
-            sample_count: counters.samples,
+            // dm-reverb expects no negative number.
+            sample_count: counters.samples.max(0),
             insert_count: counters.inserts,
             delete_count: counters.deletes,
         }),
@@ -57,6 +58,7 @@ pub fn table_from_wire(message: &PriorityTableCheckpoint) -> Result<(TableConfig
             reason: format!("its {what} is negative ({count})"),
         })
     };
+    count("sample_count", limiter.sample_count)?;
     let counters = TableCounters {
         inserts: limiter.insert_count,
         samples: limiter.sample_count,
@@ -343,6 +345,18 @@ mod tests {
         assert!(read_item(&[0xff]).is_err() && read_table(&[0xff]).is_err());
         let message = PriorityTableCheckpoint::default();
         assert!(table_from_wire(&message).is_err(), "a table must have a limiter");
+    }
+
+    #[test]
+    fn the_number_of_samples_is_not_negative() {
+        let counters = TableCounters { samples: -3, ..TableCounters::default() };
+        let config = Arc::new(TableConfig::new("t"));
+        let mut message =
+            table_to_wire(&TableSnapshot { config, counters, items: Vec::new(), structure: None });
+        assert_eq!(table_from_wire(&message).unwrap().1.samples, 0);
+        message.rate_limiter.as_mut().unwrap().sample_count = -3;
+        let refused = table_from_wire(&message).unwrap_err().to_string();
+        assert!(refused.contains("sample_count is negative (-3)"), "{refused}");
     }
 
     #[test]

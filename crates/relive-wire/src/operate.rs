@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
-use relive_table::{Changed, LoggedChange, SelectorKind, TableChange, TableConfig, TableInfo, Timestamp};
+use relive_table::{
+    Changed, ConfigError, LoggedChange, SelectorKind, TableChange, TableConfig, TableInfo, Timestamp,
+};
 
 use crate::v1::{AddTableRequest, ChangeTableRequest, ChangeTableResponse};
 use crate::{WireError, table, v1};
 
 /// Returns the request for a change of `table`.
-#[must_use]
-pub fn change_to_wire(table: &str, change: &TableChange) -> ChangeTableRequest {
-    ChangeTableRequest {
+///
+/// # Errors
+/// A `max_bytes` of 0, which would remove the bound in the message.
+pub fn change_to_wire(table: &str, change: &TableChange) -> Result<ChangeTableRequest, ConfigError> {
+    Ok(ChangeTableRequest {
         table: table.to_owned(),
         max_size: change.max_size,
-        max_bytes: change.max_bytes.map(Option::unwrap_or_default),
+        max_bytes: change.max_bytes.map(|bound| bound_to_wire(table, bound)).transpose()?,
         max_times_sampled: change.max_times_sampled,
         samples_per_insert: change.samples_per_insert,
         min_size_to_sample: change.min_size_to_sample,
@@ -21,7 +25,7 @@ pub fn change_to_wire(table: &str, change: &TableChange) -> ChangeTableRequest {
         max_diff: change.max_diff,
         pause_inserts: change.pause_inserts,
         pause_samples: change.pause_samples,
-    }
+    })
 }
 
 /// Returns the requested change.
@@ -69,17 +73,34 @@ pub fn logged_from_wire(message: v1::LoggedChange) -> LoggedChange {
 }
 
 /// Returns the request for a new table.
-#[must_use]
-pub fn add_to_wire(config: &TableConfig) -> AddTableRequest {
+///
+/// # Errors
+/// A `max_bytes` of 0, which would mean no bound in the message.
+pub fn add_to_wire(config: &TableConfig) -> Result<AddTableRequest, ConfigError> {
+    // All fields are listed, so that a new one is not forgotten. The unnamed ones are in the message of the table.
+    let TableConfig {
+        name,
+        sampler,
+        remover,
+        max_size: _,
+        max_bytes,
+        max_times_sampled: _,
+        rate_limiter: _,
+        signature: _,
+        shards,
+        seed,
+        allow_never_sampled,
+    } = config;
     let is_special = |kind| kind == SelectorKind::WithoutReplacement;
-    AddTableRequest {
-        sampler_without_replacement: is_special(config.sampler),
-        remover_without_replacement: is_special(config.remover),
-        max_bytes: config.max_bytes.unwrap_or_default(),
-        shards: config.shards,
-        seed: config.seed,
+    Ok(AddTableRequest {
+        sampler_without_replacement: is_special(*sampler),
+        remover_without_replacement: is_special(*remover),
+        max_bytes: bound_to_wire(name, *max_bytes)?,
+        shards: *shards,
+        seed: *seed,
+        allow_never_sampled: *allow_never_sampled,
         table: Some(table::info_to_wire(&empty(config))),
-    }
+    })
 }
 
 /// Returns the requested table, without validating it.
@@ -92,6 +113,7 @@ pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError
     config.max_bytes = bound(message.max_bytes);
     config.shards = message.shards.max(1);
     config.seed = message.seed;
+    config.allow_never_sampled = message.allow_never_sampled;
     if message.sampler_without_replacement {
         config.sampler = SelectorKind::WithoutReplacement;
     }
@@ -101,8 +123,17 @@ pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError
     Ok(config)
 }
 
+/// Converts a bound in a message, where 0 means none.
 fn bound(bytes: u64) -> Option<u64> {
     Some(bytes).filter(|bytes| *bytes > 0)
+}
+
+/// Converts a bound on the bytes of `table`. A bound of 0 is refused, because 0 means none in messages.
+fn bound_to_wire(table: &str, bytes: Option<u64>) -> Result<u64, ConfigError> {
+    match bytes {
+        Some(0) => Err(ConfigError::MaxBytes { table: table.to_owned() }),
+        bytes => Ok(bytes.unwrap_or(0)),
+    }
 }
 
 fn empty(config: &TableConfig) -> TableInfo {
@@ -136,9 +167,16 @@ mod tests {
         let all = TableChange::new().rate_limiter(limiter).max_size(7).max_bytes(8).max_times_sampled(-1);
         let all = all.pause_inserts(true).pause_samples(false);
         for change in [TableChange::new(), TableChange::new().max_bytes(None), all] {
-            let message = change_to_wire("t", &change);
+            let message = change_to_wire("t", &change).unwrap();
             assert_eq!((message.table.as_str(), change_from_wire(&message)), ("t", change));
         }
+    }
+
+    #[test]
+    fn a_bound_of_no_bytes_is_refused_instead_of_removed() {
+        let refused = ConfigError::MaxBytes { table: "t".to_owned() };
+        assert_eq!(change_to_wire("t", &TableChange::new().max_bytes(0)), Err(refused.clone()));
+        assert_eq!(add_to_wire(&TableConfig::new("t").max_bytes(0)), Err(refused));
     }
 
     #[test]
@@ -165,8 +203,10 @@ mod tests {
             .max_bytes(1_000)
             .max_times_sampled(3)
             .rate_limiter(RateLimiterConfig::queue(4))
-            .seed(u64::MAX);
-        assert_eq!(add_from_wire(&add_to_wire(&config)).unwrap(), config);
+            .shards(3)
+            .seed(u64::MAX)
+            .allow_never_sampled(true);
+        assert_eq!(add_from_wire(&add_to_wire(&config).unwrap()).unwrap(), config);
         assert!(add_from_wire(&AddTableRequest::default()).is_err());
     }
 }

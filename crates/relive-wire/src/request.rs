@@ -6,8 +6,10 @@
 use std::ops::Range;
 
 use crate::WireError;
-use crate::limits::{MAX_DESCRIPTION_BYTES, MAX_RUNS_PER_REQUEST, UNCOUNTED_REQUEST_BYTES};
-use crate::reader::{Fields, MalformedMessage};
+use crate::limits::{
+    MAX_DESCRIPTION_BYTES, MAX_KEYS_PER_REQUEST, MAX_RUNS_PER_REQUEST, UNCOUNTED_REQUEST_BYTES,
+};
+use crate::reader::{Field, Fields, MalformedMessage};
 
 /// Checks an encoded `InsertStreamRequest` before it is decoded.
 ///
@@ -35,6 +37,34 @@ pub fn check_items(message: &[u8]) -> Result<(), WireError> {
     expect_little(bytes)
 }
 
+/// Checks an encoded `GetItemsRequest` before it is decoded. A key takes as little as one byte on the wire and eight in
+/// memory.
+///
+/// # Errors
+/// If the request has more than [`MAX_KEYS_PER_REQUEST`] keys, or the message is malformed.
+pub fn check_keys(message: &[u8]) -> Result<(), WireError> {
+    let keys = count_keys(message).map_err(malformed)?;
+    if keys > MAX_KEYS_PER_REQUEST {
+        let reason = format!("it has {keys} keys; the limit is {MAX_KEYS_PER_REQUEST}; send fewer at once");
+        return Err(WireError::Request { reason });
+    }
+    Ok(())
+}
+
+fn count_keys(message: &[u8]) -> Result<usize, MalformedMessage> {
+    let mut fields = Fields::new(message, 0..message.len());
+    let mut keys = 0_usize;
+    while let Some(field) = fields.next()? {
+        keys += match field.bytes() {
+            _ if field.number != 2 => 0,
+            // The last byte of each key is below 0x80.
+            Ok(packed) => message.get(packed).unwrap_or_default().iter().filter(|byte| **byte < 0x80).count(),
+            Err(_) => 1,
+        };
+    }
+    Ok(keys)
+}
+
 fn malformed(error: MalformedMessage) -> WireError {
     WireError::Record { reason: error.to_string() }
 }
@@ -56,8 +86,8 @@ fn description_bytes(message: &[u8]) -> Result<usize, MalformedMessage> {
     while let Some(field) = fields.next()? {
         total = total.saturating_add(match field.number {
             1 => CHUNK_BYTES,
-            2 => ITEM_BYTES.saturating_add(trajectories(message, field.bytes()?)?),
-            3 => field.bytes().map_or(KEY_BYTES, |packed| packed.len() * KEY_BYTES),
+            2 => item_bytes(message, field.bytes()?)?,
+            3 => key_bytes(&field),
             _ => 0,
         });
     }
@@ -89,16 +119,34 @@ fn count_runs(message: &[u8]) -> Result<Counted, MalformedMessage> {
     Ok(counted)
 }
 
-/// Returns the memory of the columns and slices of an item's trajectory.
-fn trajectories(message: &[u8], item: Range<usize>) -> Result<usize, MalformedMessage> {
-    let mut total = 0_usize;
-    for trajectory in nested(message, item, 8)? {
-        for column in nested(message, trajectory, 1)? {
-            let slices = nested(message, column, 1)?.len();
-            total = total.saturating_add(COLUMN_BYTES + slices * SLICE_BYTES);
-        }
+/// Returns the memory of an item. Current writers list no chunk keys in it, but any peer may.
+fn item_bytes(message: &[u8], item: Range<usize>) -> Result<usize, MalformedMessage> {
+    let mut fields = Fields::new(message, item);
+    let mut total = ITEM_BYTES;
+    while let Some(field) = fields.next()? {
+        total = total.saturating_add(match field.number {
+            3 => key_bytes(&field),
+            8 => trajectory_bytes(message, field.bytes()?)?,
+            _ => 0,
+        });
     }
     Ok(total)
+}
+
+/// Returns the memory of the columns and slices of a trajectory.
+fn trajectory_bytes(message: &[u8], trajectory: Range<usize>) -> Result<usize, MalformedMessage> {
+    let mut total = 0_usize;
+    for column in nested(message, trajectory, 1)? {
+        let slices = nested(message, column, 1)?.len();
+        total = total.saturating_add(COLUMN_BYTES + slices * SLICE_BYTES);
+    }
+    Ok(total)
+}
+
+/// Returns the largest amount of memory that the keys in a field can take: one key, or a packed list in which each key
+/// takes at least one byte.
+fn key_bytes(field: &Field) -> usize {
+    field.bytes().map_or(KEY_BYTES, |packed| packed.len().saturating_mul(KEY_BYTES))
 }
 
 /// Returns the ranges of the nested messages of field `number`.
@@ -150,6 +198,23 @@ mod tests {
     }
 
     #[test]
+    fn the_chunk_keys_of_an_item_count() {
+        let insert_of = |item: &[u8]| {
+            let mut request = vec![2 << 3 | 2];
+            prost::encoding::encode_varint(item.len() as u64, &mut request);
+            request.extend_from_slice(item);
+            check_insert(&request)
+        };
+        let mut packed = vec![3 << 3 | 2];
+        prost::encoding::encode_varint(40 << 20, &mut packed);
+        packed.resize(packed.len() + (40 << 20), 1);
+        let refused = insert_of(&packed).unwrap_err().to_string();
+        assert!(refused.contains("send fewer at once"), "{refused}");
+        assert!(insert_of(&[3 << 3, 1].repeat(40 << 20)).is_err(), "keys that are not packed");
+        insert_of(&[3 << 3, 1].repeat(1 << 20)).expect("a million keys are below the limit");
+    }
+
+    #[test]
     fn too_many_small_runs_are_refused() {
         assert!(check_items(&empty_fields(1, 16 << 20)).is_err());
         let runs = check_items(&empty_fields(2, 70_000)).unwrap_err().to_string();
@@ -159,6 +224,20 @@ mod tests {
         request.resize(request.len() + (40 << 20), 0);
         let refused = check_items(&request).unwrap_err().to_string();
         assert!(refused.contains("send fewer at once"), "{refused}");
+    }
+
+    #[test]
+    fn too_many_keys_of_items_are_refused() {
+        let request_of = |keys: &[u64]| {
+            let request = crate::v1::GetItemsRequest { keys: keys.to_vec(), ..Default::default() };
+            prost::Message::encode_to_vec(&request)
+        };
+        let text = check_keys(&request_of(&[1; MAX_KEYS_PER_REQUEST + 1])).unwrap_err().to_string();
+        assert!(text.contains("it has 2097153 keys; the limit is 2097152"), "{text}");
+        check_keys(&request_of(&[u64::MAX; 1_000])).expect("a large key is one key");
+        check_keys(&request_of(&[300; MAX_KEYS_PER_REQUEST])).expect("a large key is one key");
+        let unpacked = [2 << 3, 1].repeat(MAX_KEYS_PER_REQUEST + 1);
+        assert!(check_keys(&unpacked).is_err());
     }
 
     #[test]

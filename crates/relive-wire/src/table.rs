@@ -18,7 +18,7 @@ pub fn selector_to_wire(kind: SelectorKind) -> KeyDistributionOptions {
         SelectorKind::Fifo => (Distribution::Fifo(true), true),
         SelectorKind::Lifo => (Distribution::Lifo(true), true),
         // dm-reverb's protocol has no name for the second kind, so it is sent as the first, which has the same long-run
-        // frequencies.
+        // frequencies. Fields of Relive's own tell them apart.
         SelectorKind::Uniform | SelectorKind::WithoutReplacement => (Distribution::Uniform(true), false),
         SelectorKind::MinHeap => (Distribution::Heap(Heap { min_heap: true }), true),
         SelectorKind::MaxHeap => (Distribution::Heap(Heap { min_heap: false }), true),
@@ -87,6 +87,11 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
         num_deleted_episodes: to_i64(info.num_deleted_episodes),
         num_unique_samples: to_i64(info.num_unique_samples),
         table_worker_time: Some(reverb::TableWorkerTime::default()),
+        relive_max_bytes: config.max_bytes.unwrap_or(0),
+        // The usual number is not sent, so that the message of a usual table is the same as dm-reverb's.
+        relive_shards: if config.shards == 1 { 0 } else { config.shards },
+        relive_sampler_without_replacement: config.sampler == SelectorKind::WithoutReplacement,
+        relive_remover_without_replacement: config.remover == SelectorKind::WithoutReplacement,
     }
 }
 
@@ -98,7 +103,7 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
 /// A selector is missing, a signature is invalid, or a value is out of range.
 pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireError> {
     let limiter = message.rate_limiter_info.unwrap_or_default();
-    let config = Rules {
+    let mut config = Rules {
         name: &message.name,
         sampler: message.sampler_options.as_ref(),
         remover: message.remover_options.as_ref(),
@@ -113,6 +118,7 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
         signature: message.signature.as_ref(),
     }
     .into_config()?;
+    set_own_rules(&mut config, message);
     let completed = |stats: Option<RateLimiterCallStats>| stats.map_or(0, |stats| stats.completed);
     let inserts = completed(limiter.insert_stats);
     Ok(TableInfo {
@@ -126,6 +132,18 @@ pub fn info_from_wire(message: &reverb::TableInfo) -> Result<TableInfo, WireErro
         samples: completed(limiter.sample_stats),
         deletes: inserts.saturating_sub(message.current_size),
     })
+}
+
+/// Sets the rules that only Relive's servers send.
+fn set_own_rules(config: &mut TableConfig, message: &reverb::TableInfo) {
+    config.max_bytes = Some(message.relive_max_bytes).filter(|bytes| *bytes > 0);
+    config.shards = message.relive_shards.max(1);
+    if message.relive_sampler_without_replacement {
+        config.sampler = SelectorKind::WithoutReplacement;
+    }
+    if message.relive_remover_without_replacement {
+        config.remover = SelectorKind::WithoutReplacement;
+    }
 }
 
 /// Converts a table from the configuration of a dm-reverb server.
@@ -191,4 +209,45 @@ fn to_i64(value: u64) -> i64 {
 /// configuration later refuses.
 fn to_u64(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(config: TableConfig) -> TableInfo {
+        TableInfo {
+            config: Arc::new(config),
+            current_size: 3,
+            num_episodes: 1,
+            num_deleted_episodes: 0,
+            num_unique_samples: 2,
+            num_refused_requests: 0,
+            inserts: 5,
+            samples: 7,
+            deletes: 2,
+        }
+    }
+
+    #[test]
+    fn rules_that_only_relive_has_are_kept() {
+        let special = TableConfig::new("t")
+            .sampler(SelectorKind::WithoutReplacement)
+            .remover(SelectorKind::WithoutReplacement)
+            .max_bytes(1_000)
+            .shards(4);
+        for config in [TableConfig::new("t"), TableConfig::new("t").shards(2), special] {
+            let read = info_from_wire(&info_to_wire(&info(config.clone()))).unwrap();
+            assert_eq!((&*read.config, read.samples, read.deletes), (&config, 7, 2));
+        }
+    }
+
+    #[test]
+    fn a_usual_table_is_described_as_by_dm_reverb() {
+        let message = info_to_wire(&info(TableConfig::new("t")));
+        let own = (message.relive_max_bytes, message.relive_shards);
+        let selectors =
+            (message.relive_sampler_without_replacement, message.relive_remover_without_replacement);
+        assert_eq!((own, selectors), ((0, 0), (false, false)));
+    }
 }

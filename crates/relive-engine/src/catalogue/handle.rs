@@ -188,10 +188,9 @@ impl TableHandle {
         }
     }
 
-    /// Inserts `items` in order.
-    ///
-    /// Inserts items, and adds to `confirmed` the keys of those that the table holds when the call returns. The other
-    /// items wait in the queue; their outcomes are reported to `confirmations`, even after the caller stops listening.
+    /// Inserts `items` in order, and adds to `confirmed` the keys of those that the table holds when the call returns.
+    /// The other items wait in the queue; their outcomes are reported to `confirmations`, even after the caller stops
+    /// listening.
     ///
     /// # Errors
     /// The error of the first item that the table refuses, because of an unusable priority, a closed table or a full

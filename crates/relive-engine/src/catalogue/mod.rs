@@ -8,5 +8,5 @@ mod tables;
 
 pub use handle::TableHandle;
 pub use peek::PeekedItem;
-pub use sample::SampleFuture;
+pub use sample::{SampleFuture, Undelivered};
 pub(crate) use tables::Catalogue;

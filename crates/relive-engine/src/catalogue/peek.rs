@@ -33,7 +33,7 @@ impl TableHandle {
     #[must_use]
     pub fn peek(&self, most: usize) -> Vec<PeekedItem> {
         let cores = self.cores();
-        cores.iter().flat_map(|core| core.peek(most / cores.len())).collect()
+        cores.iter().flat_map(|core| core.peek(most.div_ceil(cores.len()))).collect()
     }
 }
 

@@ -22,6 +22,47 @@ impl TableHandle {
     }
 }
 
+/// Counts samples as undelivered in the status of their table when it is dropped, except for those that were delivered.
+///
+/// A server that takes samples for a client keeps this value until the samples are on their way, so that samples are
+/// counted if the client disconnects, or if they cannot be sent.
+#[derive(Debug)]
+#[must_use = "samples are counted as undelivered when this value is dropped"]
+pub struct Undelivered {
+    table: TableHandle,
+    samples: usize,
+}
+
+impl TableHandle {
+    /// Counts `samples`, which were taken from this table, as undelivered unless they are delivered.
+    pub fn undelivered(&self, samples: usize) -> Undelivered {
+        Undelivered { table: self.clone(), samples }
+    }
+}
+
+impl Undelivered {
+    /// Adds samples that were taken from the table.
+    pub fn add(&mut self, samples: usize) {
+        self.samples += samples;
+    }
+
+    /// Records that this many of the samples have been delivered.
+    pub fn delivered(&mut self, samples: usize) {
+        self.samples = self.samples.saturating_sub(samples);
+    }
+
+    /// Records that all samples have been delivered.
+    pub fn delivered_all(mut self) {
+        self.samples = 0;
+    }
+}
+
+impl Drop for Undelivered {
+    fn drop(&mut self) {
+        self.table.front().count_undelivered(self.samples);
+    }
+}
+
 /// A pending batch of samples: at least one sample, and at most as many as were requested.
 ///
 /// The first poll makes the request. Dropping the future withdraws the request, so that it takes no more samples.
@@ -92,8 +133,10 @@ impl SampleFuture {
 
     fn poll_fetch(&mut self, mut fetch: Fetch, cx: &mut Context<'_>) -> Poll<SampleResult> {
         let result = Pin::new(&mut fetch).poll(cx);
-        if result.is_pending() {
-            self.progress = Progress::Fetching(fetch);
+        match &result {
+            Poll::Pending => self.progress = Progress::Fetching(fetch),
+            Poll::Ready(Err(_)) => self.table.front().count_undelivered(fetch.len()),
+            Poll::Ready(Ok(_)) => {}
         }
         result
     }

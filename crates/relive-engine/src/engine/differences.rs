@@ -3,6 +3,7 @@
 use std::fmt;
 
 use relive_table::{Paused, TableConfig};
+use relive_tensor::{Path, Signature, TensorSpec};
 
 /// A rule that differs between a table's snapshot and its configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +32,38 @@ pub(crate) fn differences(stored: &TableConfig, given: &TableConfig) -> Vec<Diff
         .map(|((rule, stored), (_, now))| Difference { table: given.name.clone(), rule, stored, given: now })
         .collect();
     if stored.signature != given.signature {
-        let described = |config: &TableConfig| match &config.signature {
-            Some(signature) => format!("a signature of {} columns", signature.len()),
-            None => "none".to_owned(),
-        };
-        let (table, stored, given) = (given.name.clone(), described(stored), described(given));
+        let table = given.name.clone();
+        let (stored, given) = signatures(stored.signature.as_deref(), given.signature.as_deref());
         found.push(Difference { table, rule: "signature", stored, given });
     }
     found
+}
+
+/// Describes two different signatures, and the first column in which they differ.
+fn signatures(stored: Option<&Signature>, given: Option<&Signature>) -> (String, String) {
+    let counted = |signature: &Signature| format!("a signature of {} columns", signature.len());
+    let (Some(stored), Some(given)) = (stored, given) else {
+        let described = |signature: Option<&Signature>| signature.map_or_else(|| "none".to_owned(), counted);
+        return (described(stored), described(given));
+    };
+    let (stored_columns, given_columns) = (columns(stored), columns(given));
+    let most = stored_columns.len().max(given_columns.len());
+    let other = (0..most).find(|&at| stored_columns.get(at) != given_columns.get(at));
+    let described = |signature: &Signature, columns: &[String]| match other.map(|at| (at, columns.get(at))) {
+        Some((at, Some(column))) => format!("{} whose column {at} is {column}", counted(signature)),
+        Some((_, None)) => counted(signature),
+        None => format!("{} (the containers or the bounds differ)", counted(signature)),
+    };
+    (described(stored, &stored_columns), described(given, &given_columns))
+}
+
+/// Returns the place, the name, the type and the shape of each column, as text.
+fn columns(signature: &Signature) -> Vec<String> {
+    let text = |(path, spec): &(Path, &TensorSpec)| match spec.name.as_str() {
+        "" => format!("`{path}`, {}", spec.display_numpy()),
+        name => format!("`{path}` (named {name:?}), {}", spec.display_numpy()),
+    };
+    signature.flatten_with_paths().iter().map(text).collect()
 }
 
 /// Returns the changes: each rule or paused operation that changed, with its old and its new value.
@@ -77,7 +102,7 @@ fn rules(config: &TableConfig) -> [(&'static str, String); 9] {
 mod tests {
     use super::*;
     use relive_table::{RateLimiterConfig, SelectorKind};
-    use relive_tensor::{DType, Nest, TensorSpec};
+    use relive_tensor::{DType, Nest};
 
     fn described(stored: &TableConfig, given: &TableConfig) -> Vec<String> {
         differences(stored, given).iter().map(ToString::to_string).collect()
@@ -112,5 +137,32 @@ mod tests {
             found[9],
             "table t: signature is a signature of 1 columns in the checkpoint and none in the configuration"
         );
+    }
+
+    #[test]
+    fn the_first_column_that_differs_is_named() {
+        let table = |signature: Nest<TensorSpec>| TableConfig::new("t").signature(signature);
+        let spec = |name, size| TensorSpec::new(name, DType::Float32, Some(vec![None, Some(size)]));
+        let stored = table(Nest::dict([("action", spec("", 1)), ("obs", spec("", 3))]));
+        let cases = [
+            (
+                Nest::dict([("action", spec("", 1)), ("obs", spec("pixels", 4))]),
+                "a signature of 2 columns whose column 1 is `obs`, float32 (None, 3)",
+                "a signature of 2 columns whose column 1 is `obs` (named \"pixels\"), float32 (None, 4)",
+            ),
+            (
+                Nest::dict([("action", spec("", 1))]),
+                "a signature of 2 columns whose column 1 is `obs`, float32 (None, 3)",
+                "a signature of 1 columns",
+            ),
+        ];
+        for (given, first, second) in cases {
+            let found = differences(&stored, &table(given));
+            assert_eq!((found.len(), &*found[0].stored, &*found[0].given), (1, first, second));
+        }
+        let list = |spec| Nest::List(vec![Nest::Leaf(spec)]);
+        let tuple = |spec| Nest::Tuple(vec![Nest::Leaf(spec)]);
+        let found = differences(&table(list(spec("", 1))), &table(tuple(spec("", 1))));
+        assert_eq!(found[0].given, "a signature of 1 columns (the containers or the bounds differ)");
     }
 }

@@ -58,7 +58,8 @@ impl Engine {
         self.inner.tables.all()
     }
 
-    /// Returns the number of times that a table has been added or dropped.
+    /// Returns the number of times that a table has been added or dropped. Tables that are read afterwards are at least
+    /// as new, so a client that keeps this number with them never takes an old list for a new one.
     #[must_use]
     pub fn tables_version(&self) -> u64 {
         self.inner.tables.version()

@@ -20,7 +20,6 @@ pub(crate) struct DiskTier {
     /// The reason why the last attempt to store chunks failed.
     failure: Mutex<Option<String>>,
     is_asked: AtomicBool,
-    is_ended: AtomicBool,
     /// The thread that moves chunks to disk.
     thread: OnceLock<Thread>,
 }
@@ -34,7 +33,6 @@ impl DiskTier {
             marks: Marks::of(budget_bytes),
             failure: Mutex::new(None),
             is_asked: AtomicBool::new(false),
-            is_ended: AtomicBool::new(false),
             thread: OnceLock::new(),
         })
     }
@@ -55,11 +53,6 @@ impl DiskTier {
     /// Records that the thread has begun to work, so that later requests wake it again.
     pub(crate) fn begin_work(&self) {
         self.is_asked.store(false, Ordering::Release);
-    }
-
-    /// Returns whether the thread should end.
-    pub(crate) fn is_ended(&self) -> bool {
-        self.is_ended.load(Ordering::Acquire)
     }
 
     fn unpark(&self) {
@@ -129,7 +122,6 @@ pub(crate) fn part(whole: u64, of: u64, all: u64) -> u64 {
 impl Drop for DiskTier {
     /// Wakes the thread, which then ends because the tables are gone.
     fn drop(&mut self) {
-        self.is_ended.store(true, Ordering::Release);
         self.unpark();
     }
 }

@@ -1,6 +1,7 @@
 //! The shards of a table, and their common state.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -118,6 +119,7 @@ impl ShardedTable {
             state.table.reset_shard(&common, shard, &mut after.freed);
             published.publish(&state.table);
         }
+        self.front().shared.undelivered.store(0, Ordering::Relaxed);
         drop(states);
         drop(common);
         self.cores.iter().zip(afters).for_each(|(core, after)| core.settle(after));

@@ -57,26 +57,28 @@ fn turn(
     sweep: &mut Sweep,
 ) -> Option<Option<Duration>> {
     let (tier, tables) = (tier.upgrade()?, tables.upgrade()?);
-    if tier.is_ended() {
-        return None;
-    }
     Some(Spiller { tier: &tier, tables: &tables, step_bytes }.work(sweep))
 }
 
 /// The tier and the tables while the thread works.
 struct Spiller<'a> {
     tier: &'a DiskTier,
-    tables: &'a Catalogue,
+    tables: &'a Arc<Catalogue>,
     step_bytes: u64,
 }
 
 impl Spiller<'_> {
+    /// Returns whether the engine is gone, so that only this thread still keeps the list of tables.
+    fn is_ended(&self) -> bool {
+        Arc::strong_count(self.tables) == 1
+    }
+
     /// Stores chunks until memory is within the budget. Returns how long to wait, or `None` to wait until the thread is
     /// woken.
     fn work(&self, sweep: &mut Sweep) -> Option<Duration> {
         self.tier.begin_work();
         let mut idle = 0;
-        while self.tier.resident_bytes() > self.tier.marks.end_bytes && !self.tier.is_ended() {
+        while self.tier.resident_bytes() > self.tier.marks.end_bytes && !self.is_ended() {
             let step = self.step(sweep, idle > 0);
             idle = if step.bytes > 0 { 0 } else { idle + u32::from(step.is_round) };
             if idle > IDLE_ROUNDS || !self.tier.store_all(&step.cold) {
@@ -103,7 +105,7 @@ impl Spiller<'_> {
     fn compact(&self) -> Option<Duration> {
         let mut hand = Sweep::default();
         let store = &self.tier.store;
-        while store.is_sparse() && !self.tier.is_ended() {
+        while store.is_sparse() && !self.is_ended() {
             let is_misplaced = |chunk: &Chunk| chunk.is_stored() && store.is_sparse_around(chunk);
             let step = hand.step(&self.tables.cores(), self.step_bytes, usize::MAX, is_misplaced);
             if !self.tier.store_all(&step.cold) {

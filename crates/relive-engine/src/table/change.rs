@@ -63,6 +63,7 @@ impl Change<'_> {
                 limit: MAX_WAITING_INSERTS,
             });
         }
+        self.state.next_deadline = earlier(self.state.next_deadline, origin.deadline);
         self.state.inserts.push_back(WaitingInsert {
             item,
             who: Arc::clone(origin.who),
@@ -149,4 +150,9 @@ impl Change<'_> {
     fn name(&self) -> String {
         self.state.table.config().name.clone()
     }
+}
+
+/// Returns the earlier of two deadlines.
+fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    a.into_iter().chain(b).min()
 }

@@ -12,6 +12,7 @@ mod insert;
 mod listing;
 mod mutate;
 mod published;
+mod refusals;
 mod request;
 mod rows;
 mod sample;

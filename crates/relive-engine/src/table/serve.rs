@@ -1,5 +1,6 @@
 //! Serves a table's waiters: inserts and samples alternate, each queue in order, until no operation can proceed.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use relive_table::{InsertOutcome, NewItem, Timestamp};
@@ -56,20 +57,27 @@ impl State {
         Ok(outcome)
     }
 
+    /// Drops the expired inserts, which may wait between inserts without a deadline.
     fn drop_expired_inserts(&mut self, after: &mut AfterUnlock) {
-        while let Some(deadline) = self.inserts.front().and_then(|head| head.deadline) {
-            if Instant::now() < deadline {
-                return;
-            }
-            let Some(waiter) = self.inserts.pop_front() else { return };
+        let Some(deadline) = self.next_deadline else { return };
+        let now = Instant::now();
+        if now < deadline {
+            return;
+        }
+        let is_expired = |waiter: &WaitingInsert| waiter.deadline.is_some_and(|deadline| deadline <= now);
+        let (expired, kept): (VecDeque<_>, _) = self.inserts.drain(..).partition(is_expired);
+        self.inserts = kept;
+        self.next_deadline = self.inserts.iter().filter_map(|waiter| waiter.deadline).min();
+        if let Some(first) = expired.front() {
             tracing::warn!(
                 table = self.table.config().name,
-                item = waiter.item.key,
-                from = &*waiter.who,
-                "dropped an insert: the rate limiter did not permit it in time"
+                inserts = expired.len(),
+                first_item = first.item.key,
+                from = &*first.who,
+                "dropped inserts: the rate limiter did not permit them in time"
             );
-            after.abandoned.push(waiter.item);
         }
+        after.abandoned.extend(expired.into_iter().map(|waiter| waiter.item));
     }
 
     /// Takes as many samples as possible for the first request. Returns true if it took any.
@@ -112,3 +120,38 @@ pub(crate) fn cost_bytes(trajectory: &Trajectory) -> u64 {
 
 const USUAL_SLICES: usize = 16;
 const SLICE_BYTES: u64 = 25;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use rand_core::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use relive_table::{Table, TableConfig};
+    use relive_tensor::Ledger;
+    use relive_testkit::data;
+
+    use super::*;
+    use crate::memory::Memory;
+    use crate::table::{Confirmations, TableCore};
+
+    #[test]
+    fn expired_inserts_are_dropped_behind_inserts_without_a_deadline() {
+        let memory = Arc::new(Memory::new(Arc::new(Ledger::default()), None, false, Duration::ZERO));
+        let table = Table::new(TableConfig::queue("t", 1), Vec::new()).unwrap();
+        let core = TableCore::new(table, Xoshiro256PlusPlus::seed_from_u64(7), &memory);
+        let (who, confirmations) = ("test".into(), Arc::new(Confirmations::default()));
+        let accepted =
+            core.insert([1, 2].map(|key| data::item(key, 1.0)), &who, &confirmations, &mut Vec::new());
+        assert_eq!(accepted.unwrap().deferred, 1);
+        let now = Instant::now();
+        for (key, deadline) in [(3, now), (4, now + Duration::from_secs(3_600)), (5, now)] {
+            core.settle(core.insert_detached(data::item(key, 1.0), &who, deadline));
+        }
+        let waiting = || core.read(|state| state.inserts.iter().map(|it| it.item.key).collect::<Vec<_>>());
+        assert_eq!(waiting(), [2, 4]);
+        core.change(|change| change.take_samples(1, &mut Vec::new())).unwrap();
+        assert_eq!(waiting(), [4]);
+    }
+}

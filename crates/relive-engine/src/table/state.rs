@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) rng: Xoshiro256PlusPlus,
     pub(crate) inserts: VecDeque<WaitingInsert>,
+    /// No waiting insert expires before this time, or at all if it is `None`.
+    pub(crate) next_deadline: Option<Instant>,
     pub(crate) samples: VecDeque<WaitingSample>,
     pub(crate) next_sample_id: u64,
     /// The reason why the table has ended.
@@ -94,6 +96,7 @@ impl State {
             table,
             rng,
             inserts: VecDeque::new(),
+            next_deadline: None,
             samples: VecDeque::new(),
             next_sample_id: 0,
             ended: None,

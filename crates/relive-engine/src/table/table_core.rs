@@ -1,5 +1,6 @@
 //! A table behind its lock, with its waiters.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
@@ -12,6 +13,7 @@ use super::after_unlock::{AfterUnlock, report};
 use super::change::{Change, Origin};
 use super::columns::Columns;
 use super::published::Published;
+use super::refusals::Refusals;
 use super::state::State;
 use crate::error::EngineError;
 use crate::limits::EXTENSION_INSERT_TIMEOUT;
@@ -40,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) disk_tier: OnceLock<Arc<DiskTier>>,
     /// The tables that extensions may insert into; set once the engine is complete.
     pub(crate) peers: OnceLock<Weak<dyn Peers>>,
+    /// The inserts of extensions that this table refused, or for which the target table of its own extensions does not
+    /// exist.
+    pub(super) refusals: Refusals,
 }
 
 /// The tables of an engine, for inserts that extensions request.
@@ -74,6 +79,7 @@ impl TableCore {
             disk_tier: OnceLock::new(),
             memory: Arc::clone(memory),
             peers: OnceLock::new(),
+            refusals: Refusals::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -91,6 +97,7 @@ impl TableCore {
         self.change(|change| {
             change.check_open()?;
             change.state.table.reset(&mut change.after.freed);
+            self.shared.undelivered.store(0, Ordering::Relaxed);
             Ok(())
         })
     }
@@ -125,26 +132,30 @@ impl TableCore {
         let since = Instant::now();
         let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
         let (outcome, after) = self.locked(|change| change.insert(item, &origin));
-        if let Err(error) = outcome {
-            tracing::warn!(from = &**who, %error, "a table refused an extension's insert");
+        if let Err(error) = outcome
+            && let Some(refused) = self.shared.refusals.note(since)
+        {
+            tracing::warn!(from = &**who, refused, last = %error, "a table refused inserts of extensions");
         }
         after
     }
 
     /// Does the remaining work of a change; no table may be locked.
     pub(crate) fn settle(&self, after: AfterUnlock) {
-        let mut effects = self.settle_own(after);
-        while let Some((from, effect)) = effects.pop() {
+        let mut effects = VecDeque::from(self.settle_own(after));
+        while let Some((from, effect)) = effects.pop_front() {
             let Some(peers) = from.shared.peers.get().and_then(Weak::upgrade) else { continue };
             let Effect::InsertInto { table: name, item } = effect;
             let Some(core) = peers.core_of(&name, item.key) else {
                 let (table, target) = (from.name(), &*name);
-                tracing::warn!(table, target, "the target table of an extension does not exist");
+                if let Some(dropped) = from.shared.refusals.note(Instant::now()) {
+                    tracing::warn!(table, target, dropped, "the target table of an extension does not exist");
+                }
                 continue;
             };
             let who: Arc<str> = format!("extension of table {}", from.name()).into();
             let after = core.insert_detached(item, &who, Instant::now() + EXTENSION_INSERT_TIMEOUT);
-            effects.append(&mut core.settle_own(after));
+            effects.extend(core.settle_own(after));
             peers.serve_waiters(&name);
         }
     }

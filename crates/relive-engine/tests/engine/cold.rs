@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use crate::common::request;
@@ -189,7 +189,7 @@ async fn unreadable_spilled_data_fails_only_that_request() {
     disk.wait_for(49);
     disk.is_broken.store(true, Ordering::SeqCst);
     let error = table.sample(request(64)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::DataLoss);
+    assert_eq!((error.kind(), table.status().undelivered_samples), (ErrorKind::DataLoss, 64));
     assert!(
         error.to_string().contains("table `a`") && error.to_string().ends_with("sector 7 is gone"),
         "{error}"
@@ -212,6 +212,59 @@ async fn a_dropped_engine_ends_its_thread() {
         assert!(std::time::Instant::now() < deadline, "the thread holds its disk");
         std::thread::yield_now();
     }
+}
+
+/// A disk that begins to store chunks only when a test allows it.
+struct WaitingDisk {
+    began: mpsc::Sender<()>,
+    may_store: Mutex<mpsc::Receiver<()>>,
+    stores: Arc<AtomicUsize>,
+    disk: MemoryDisk,
+}
+
+impl ColdStore for WaitingDisk {
+    fn store(&self, chunks: &[Arc<Chunk>]) -> Result<(), ColdError> {
+        self.stores.fetch_add(1, Ordering::SeqCst);
+        let _ = self.began.send(());
+        let _ = self.may_store.lock().unwrap().recv();
+        self.disk.store(chunks)
+    }
+
+    fn fetch(&self, chunks: &[Arc<Chunk>]) -> Result<Vec<Bytes>, ColdError> {
+        self.disk.fetch(chunks)
+    }
+
+    fn is_sparse(&self) -> bool {
+        false
+    }
+
+    fn is_sparse_around(&self, _chunk: &Chunk) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn the_thread_of_a_dropped_engine_stores_nothing_more() {
+    let (began, has_begun) = mpsc::channel();
+    let (allow, may_store) = mpsc::channel();
+    let stores = Arc::new(AtomicUsize::new(0));
+    let (may_store, counted) = (Mutex::new(may_store), Arc::clone(&stores));
+    let disk = Arc::new(WaitingDisk { began, may_store, stores: counted, disk: MemoryDisk::default() });
+    let held = Arc::downgrade(&disk);
+    let builder = Engine::builder().table(TableConfig::new("a")).max_bytes(ROW_BYTES as u64);
+    let engine = builder.cold_store(disk).build().unwrap();
+    fill(&engine, &engine.table("a").unwrap(), 0..5);
+    has_begun.recv_timeout(LONG).unwrap();
+    // These chunks would be stored next.
+    fill(&engine, &engine.table("a").unwrap(), 5..50);
+    drop(engine);
+    drop(allow);
+    let deadline = std::time::Instant::now() + LONG;
+    while held.strong_count() > 0 {
+        assert!(std::time::Instant::now() < deadline, "the thread holds its disk");
+        std::thread::yield_now();
+    }
+    assert_eq!(stores.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -158,6 +158,20 @@ async fn the_first_sample_of_an_item_copies_it_to_another_table() {
     assert_eq!((copy.item.key, copy.times_sampled), (5, 2));
 }
 
+#[tokio::test]
+async fn copies_in_another_table_keep_the_order_of_the_samples() {
+    let engine = Engine::builder()
+        .table_with_extensions(TableConfig::queue("from", 9), vec![Box::new(InsertOnFirstSample::new("to"))])
+        .table(TableConfig::new("to"))
+        .build()
+        .unwrap();
+    let from = engine.table("from").unwrap();
+    Writer::new(&from).insert(1..=5);
+    assert_eq!(from.sample(request(5)).await.unwrap().len(), 5);
+    let copies = engine.table("to").unwrap().items(0, 9).items;
+    assert_eq!(copies.iter().map(|item| item.data.key).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_writers_and_samplers_neither_lose_nor_duplicate_items() {
     const WRITERS: u64 = 4;

@@ -192,6 +192,7 @@ fn a_sharded_table_can_be_added_and_dropped() {
     let table = engine.table("wide").unwrap();
     Writer::new(&table).insert(0..1_000);
     assert_eq!((table.info().current_size, table.peek(5_000).len()), (1_000, 1_000));
+    assert!(!table.peek(3).is_empty(), "fewer items than shards");
     let refused = engine.change_table("wide", &TableChange::new().max_size(50), &me()).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     assert!(refused.to_string().starts_with("table `wide` has 4 shards, and the rules"), "{refused}");

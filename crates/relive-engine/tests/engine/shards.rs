@@ -191,6 +191,8 @@ fn samples_for_a_cancelled_sharded_request_are_counted() {
         Writer::new(&table).insert([7]);
         drop(late);
         assert_eq!((table.status().undelivered_samples, table.info().samples), (1, 1));
+        table.reset().unwrap();
+        assert_eq!((table.status().undelivered_samples, table.info().samples), (0, 0));
     });
 }
 

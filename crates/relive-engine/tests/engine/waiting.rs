@@ -69,6 +69,14 @@ fn samples_for_a_cancelled_request_are_counted() {
     Writer::new(&table).insert([7]);
     drop(late);
     assert_eq!(table.status().undelivered_samples, 1);
+    let mut sent = table.undelivered(5);
+    sent.delivered(2);
+    sent.add(1);
+    drop(sent);
+    table.undelivered(9).delivered_all();
+    assert_eq!(table.status().undelivered_samples, 1 + 4);
+    table.reset().unwrap();
+    assert_eq!(table.status().undelivered_samples, 0, "a reset sets all counters to zero");
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,9 +80,9 @@ struct FileVersion {
 }
 
 impl Tokens {
-    /// Reads the tokens in the file at `path`. The file has a line `NAME ROLE TOKEN` for each token, and may have
-    /// comments after `#`. The role is `read`, `write` or `admin`. Instead of the token, a line may have `sha256:`
-    /// followed by the token's SHA-256 in hexadecimal.
+    /// Reads the tokens in the file at `path`. The file has a line `NAME ROLE TOKEN` for each token. Empty lines and
+    /// lines that begin with `#` are ignored. The role is `read`, `write` or `admin`. Instead of the token, a line may
+    /// have `sha256:` followed by the token's SHA-256 in hexadecimal.
     ///
     /// # Errors
     /// The file cannot be read, a line is malformed, or the file contains no token.

@@ -7,13 +7,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::task::Poll;
 
+use bytes::Bytes;
 use relive_batch::{Batch, BatchColumn, BatchError, StoredColumn};
 use relive_engine::limits::MAX_COPIED_BYTES;
-use relive_engine::{CopiedSamples, TableHandle};
+use relive_engine::{CopiedSamples, TableHandle, Undelivered};
 use relive_table::{MAX_ROWS_AT_ONCE, Sampled, SampledRow};
 use relive_tensor::{CodecSet, ColumnLayout};
 use relive_transport::{FrameWriter, Frames};
 use relive_wire::bulk::{ALIGNMENT, BatchInfo, FrameHeader, FrameKind, InfoLayout, aligned};
+use relive_wire::limits::MAX_BULK_BODY_BYTES;
 use relive_wire::sample::Packer;
 use relive_wire::v1::{self, BatchColumn as BatchColumnHead, BatchHead, ShareMemory};
 use relive_wire::{Message, dtype, structure};
@@ -35,14 +37,18 @@ pub(super) struct Sender {
     data: Vec<u8>,
     /// Frames of batches in shared memory that are sent together.
     held: HeldFrames,
+    /// The samples that were taken for the client and have not been sent.
+    undelivered: Undelivered,
     budget: StreamBudget,
     structure_tracker: StructureTracker,
 }
 
-/// Frames that have not been sent yet, and the total size of their batches in bytes.
+/// Frames that have not been sent yet, the number of samples in their batches, and the total size of their batches in
+/// bytes.
 #[derive(Debug, Default)]
 struct HeldFrames {
     frames: Vec<u8>,
+    samples: usize,
     batch_bytes: usize,
 }
 
@@ -73,14 +79,22 @@ pub(super) struct Rows {
 }
 
 impl Sender {
-    pub(super) fn new(slots: Option<Slots>, budget: StreamBudget) -> Self {
+    /// Creates a sender of samples from `table`.
+    pub(super) fn new(table: &TableHandle, slots: Option<Slots>, budget: StreamBudget) -> Self {
         Self {
             slots,
             data: Vec::new(),
             held: HeldFrames::default(),
+            undelivered: table.undelivered(0),
             budget,
             structure_tracker: StructureTracker::default(),
         }
+    }
+
+    /// Records samples that were taken for the client. If the connection ends before they are sent, they are counted as
+    /// undelivered.
+    pub(super) fn record_taken(&mut self, samples: usize) {
+        self.undelivered.add(samples);
     }
 
     /// Returns the structure of `table`'s items, if the client has not received the structure yet.
@@ -117,7 +131,11 @@ impl Sender {
         plan.place.head.structure = self.take_update(table);
         match self.slot(plan.place.len) {
             Some(slot) => self.send_shared(frames, plan, slot).await?,
-            None => self.send_inline(&counting(frames, &load), plan).await?,
+            None => {
+                let samples = plan.place.head.samples as usize;
+                self.send_inline(&counting(frames, &load), plan).await?;
+                self.undelivered.delivered(samples);
+            }
         }
         load.arrived();
         Ok(len)
@@ -142,11 +160,10 @@ impl Sender {
             for sampled in together {
                 packer.push(table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;
             }
-            let mut body = Vec::new();
-            for part in packer.finish().into_iter().flat_map(|message| message.parts) {
-                body.extend_from_slice(&part);
-            }
+            let parts: Vec<_> = packer.finish().into_iter().flat_map(|message| message.parts).collect();
+            let body = body_of(&parts)?;
             counting(frames, &load).send_frame(FrameKind::Samples, &[], &body).await?;
+            self.undelivered.delivered(together.len());
             load.arrived();
             sent += body.len() as u64;
         }
@@ -187,7 +204,10 @@ impl Sender {
         };
         let mut places = rows.place.cut(data);
         let infos = match table.sample_rows(&rows.layouts, samples, &mut places) {
-            CopiedSamples::Rows(infos) => infos,
+            CopiedSamples::Rows(infos) => {
+                self.undelivered.add(samples);
+                infos
+            }
             CopiedSamples::Items(items) => {
                 if let Some((slot, slots)) = slot.zip(self.slots.as_mut()) {
                     slots.put_back(slot);
@@ -214,6 +234,7 @@ impl Sender {
                 let parts = [self.data.get(..len).unwrap_or_default()];
                 let writer = counting(frames, &load);
                 writer.send_parts(FrameKind::Batch, &head.encode_to_vec(), &parts).await?;
+                self.undelivered.delivered(samples);
             }
         }
         load.arrived();
@@ -235,6 +256,7 @@ impl Sender {
     pub(super) async fn send_held(&mut self, frames: &Frames) -> Result<(), Failure> {
         if self.holds() {
             frames.send(&mut [IoSlice::new(&self.held.frames)]).await?;
+            self.undelivered.delivered(std::mem::take(&mut self.held.samples));
             self.held.frames.clear();
             self.held.batch_bytes = 0;
         }
@@ -255,6 +277,7 @@ impl Sender {
         let held = &mut self.held;
         held.frames.extend_from_slice(&header.encode());
         head.encode(&mut held.frames).map_err(io::Error::other)?;
+        held.samples += head.samples as usize;
         held.batch_bytes += usize::try_from(head.data_bytes).unwrap_or(usize::MAX);
         Ok(())
     }
@@ -285,6 +308,18 @@ impl Sender {
 /// Sends a frame, and counts the bytes that the client has taken.
 fn counting(frames: &Frames, load: &Load) -> FrameWriter {
     frames.writer().counting(Arc::clone(load.moved()))
+}
+
+/// Returns the body of a frame that consists of `parts`. A larger body than a frame may have is refused before it is
+/// copied, so that the client receives the reason; it would otherwise reconnect and take the next samples.
+fn body_of(parts: &[Bytes]) -> Result<Vec<u8>, Status> {
+    let bytes: usize = parts.iter().map(Bytes::len).sum();
+    if bytes > MAX_BULK_BODY_BYTES {
+        return Err(Status::out_of_range(format!(
+            "the samples of one frame have {bytes} bytes; the limit is {MAX_BULK_BODY_BYTES}; use smaller items"
+        )));
+    }
+    Ok(parts.concat())
 }
 
 /// Splits off the samples that fill one frame of `full_bytes`, at least one sample. Returns these samples, the
@@ -454,6 +489,15 @@ mod tests {
             rate_limited: false,
             residence_guard: ResidenceGuard::default(),
         }
+    }
+
+    #[test]
+    fn a_body_that_no_frame_can_carry_is_refused_with_a_reason() {
+        let block = Bytes::from(vec![0; 64 << 20]);
+        let refused = body_of(&vec![block; 65]).unwrap_err();
+        assert_eq!(refused.code(), tonic::Code::OutOfRange);
+        assert!(refused.message().contains("4362076160 bytes; the limit is 4294967296"), "{refused}");
+        assert_eq!(body_of(&[Bytes::from_static(b"ab"), Bytes::from_static(b"c")]).unwrap(), b"abc");
     }
 
     /// Returns the numbers of items in the first part and in the rest, and the number of bytes in the first part.

@@ -78,6 +78,7 @@ impl Reader {
             return Err(Status::invalid_argument(text).into());
         }
         let slots = (open.shared_memory && frames.socket().is_unix()).then(Slots::default);
+        let sender = Sender::new(&table, slots, connection_budget.stream_budget());
         Ok(Self {
             table,
             peer,
@@ -87,7 +88,7 @@ impl Reader {
             is_withdrawing: false,
             window_bytes: open.window_bytes,
             in_flight_bytes: 0,
-            sender: Sender::new(slots, connection_budget.stream_budget()),
+            sender,
             rows: None,
             pause: (0, 0),
             stop: services.stop(),
@@ -124,12 +125,14 @@ impl Reader {
                 }
                 Err(samples) => samples,
             };
+            self.sender.record_taken(samples.len());
             self.sender.send_held(frames).await?;
             if samples.is_empty() {
                 samples = match self.take(frames).await? {
                     Ok(samples) => samples,
                     Err(ClientGone) => return Ok(()),
                 };
+                self.sender.record_taken(samples.len());
             }
             if samples.is_empty() {
                 // The request was withdrawn.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -12,14 +13,17 @@ use relive_engine::{EngineError, ItemPage, ListedItem, TableHandle};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
 use relive_wire::codec;
+use relive_wire::limits::SAMPLE_BATCH_BYTES;
 use relive_wire::sample::Packer;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListItemsResponse, ListedItem as WireItem};
 use tonic::Status;
 
 use super::replies;
+use super::sample::size_bytes;
 use crate::services::{Services, run_blocking, status};
+use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
-/// The number of items that are packed before the first item is sent.
+/// The maximum number of items that are looked up and packed together.
 const ITEMS_AT_ONCE: usize = 64;
 
 pub(super) async fn list(services: Services, request: ListItemsRequest) -> Result<ListItemsResponse, Status> {
@@ -47,10 +51,19 @@ fn item(item: &ListedItem) -> WireItem {
 /// The body of a GetItems response: samples in the same form as in SampleStream.
 pub(super) struct ItemsBody {
     table: TableHandle,
-    keys: std::vec::IntoIter<u64>,
+    keys: Vec<u64>,
+    /// The number of keys whose items have been packed.
+    done: usize,
+    /// The number of keys of the last batch. Each batch may have twice as many keys as the last one.
+    last_batch: usize,
     /// The lookup in progress.
     lookup: Option<Lookup>,
+    /// A batch that is waiting for room among the bytes in flight.
+    batch: Option<Vec<Sampled>>,
     out: VecDeque<Bytes>,
+    budget: StreamBudget,
+    /// The accounted bytes, which are those in `out` and those that the connection has already taken from `out`.
+    load: Option<Load>,
     /// The codecs that the reader supports.
     codecs: CodecSet,
     is_over: bool,
@@ -58,23 +71,55 @@ pub(super) struct ItemsBody {
 
 type Lookup = Pin<Box<dyn Future<Output = Result<Vec<Option<Sampled>>, EngineError>> + Send>>;
 
-pub(super) fn get(services: &Services, request: GetItemsRequest) -> Result<ItemsBody, Status> {
+pub(super) fn get(
+    services: &Services,
+    connection_budget: &ConnectionBudget,
+    request: GetItemsRequest,
+) -> Result<ItemsBody, Status> {
     let table = services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
     Ok(ItemsBody {
-        table: table.clone(),
-        keys: request.keys.into_iter(),
+        table,
+        keys: request.keys,
+        done: 0,
+        last_batch: 1,
         lookup: None,
+        batch: None,
         out: VecDeque::new(),
+        budget: connection_budget.stream_budget(),
+        load: None,
         codecs: codec::known_to_peer(&request.codecs),
         is_over: false,
     })
 }
 
 impl ItemsBody {
+    /// Packs the next items. Returns false at the end.
+    fn poll_pack(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, Status>> {
+        if let Some(load) = self.load.take() {
+            load.arrived();
+        }
+        let batch = match self.batch.take() {
+            Some(batch) => batch,
+            None => {
+                let Some(lookup) = self.lookup() else { return Poll::Ready(Ok(false)) };
+                let found = ready!(lookup.as_mut().poll(cx));
+                self.lookup = None;
+                self.cut(found.map_err(|error| status::of_engine(&error))?)
+            }
+        };
+        let Poll::Ready(load) = self.budget.poll_take(size_bytes(&batch), cx) else {
+            self.batch = Some(batch);
+            return Poll::Pending;
+        };
+        self.load = Some(load);
+        Poll::Ready(self.pack(&batch).map(|()| true))
+    }
+
     /// Looks up the next items. Returns `None` at the end.
     fn lookup(&mut self) -> Option<&mut Lookup> {
         if self.lookup.is_none() {
-            let keys: Vec<u64> = self.keys.by_ref().take(ITEMS_AT_ONCE).collect();
+            let most = self.last_batch.saturating_mul(2).min(ITEMS_AT_ONCE);
+            let keys: Vec<u64> = self.keys.iter().skip(self.done).take(most).copied().collect();
             let table = self.table.clone();
             self.lookup = (!keys.is_empty())
                 .then(|| -> Lookup { Box::pin(async move { table.get_items(&keys).await }) });
@@ -82,9 +127,20 @@ impl ItemsBody {
         self.lookup.as_mut()
     }
 
-    fn pack(&mut self, found: &[Option<Sampled>]) -> Result<(), Status> {
+    /// Returns the items of the next batch: the first ones until they exceed the size of a batch. The others are looked
+    /// up again later, so that a slow reader does not keep them in memory.
+    fn cut(&mut self, found: Vec<Option<Sampled>>) -> Vec<Sampled> {
+        let bytes = |item: &Option<Sampled>| {
+            item.as_ref().map_or(0, |item| item.item.trajectory.encoded_size_bytes())
+        };
+        self.last_batch = count_to_fill(found.iter().map(bytes), SAMPLE_BATCH_BYTES as u64);
+        self.done += self.last_batch;
+        found.into_iter().take(self.last_batch).flatten().collect()
+    }
+
+    fn pack(&mut self, batch: &[Sampled]) -> Result<(), Status> {
         let mut packer = Packer::for_readers_of(self.codecs);
-        for sampled in found.iter().flatten() {
+        for sampled in batch {
             packer.push(self.table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;
         }
         self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
@@ -95,6 +151,17 @@ impl ItemsBody {
         self.is_over = true;
         Frame::trailers(replies::trailers(status))
     }
+}
+
+/// Returns how many of the first items, with these sizes, fill a batch of `full_bytes`.
+fn count_to_fill(sizes: impl Iterator<Item = u64>, full_bytes: u64) -> usize {
+    let mut bytes = 0;
+    let fits = |size: &u64| {
+        let has_room = bytes < full_bytes;
+        bytes += size;
+        has_room
+    };
+    sizes.take_while(fits).count()
 }
 
 impl http_body::Body for ItemsBody {
@@ -108,19 +175,32 @@ impl http_body::Body for ItemsBody {
         if self.is_over {
             return Poll::Ready(None);
         }
-        while self.out.is_empty()
-            && let Some(lookup) = self.lookup()
-        {
-            let found = ready!(lookup.as_mut().poll(cx));
-            self.lookup = None;
-            let packed = found.map_err(|error| status::of_engine(&error)).and_then(|found| self.pack(&found));
-            if let Err(status) = packed {
-                return Poll::Ready(Some(Ok(self.end(&status))));
+        while self.out.is_empty() {
+            match ready!(self.poll_pack(cx)) {
+                Ok(true) => {}
+                Ok(false) => return Poll::Ready(Some(Ok(self.end(&Status::ok(""))))),
+                Err(status) => return Poll::Ready(Some(Ok(self.end(&status)))),
             }
         }
-        Poll::Ready(Some(Ok(match self.out.pop_front() {
-            Some(part) => Frame::data(part),
-            None => self.end(&Status::ok("")),
-        })))
+        Poll::Ready(self.out.pop_front().map(|part| {
+            if let Some(load) = &self.load {
+                load.moved().fetch_add(part.len() as u64, Ordering::Relaxed);
+            }
+            Ok(Frame::data(part))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_ends_with_the_item_that_fills_it() {
+        let count = |sizes: &[u64]| count_to_fill(sizes.iter().copied(), 10);
+        assert_eq!(count(&[4, 5, 1, 1]), 3, "the third fills it");
+        assert_eq!(count(&[4, 5, 90, 1]), 3, "there was room for a byte");
+        assert_eq!(count(&[90, 1]), 1, "one is more than enough");
+        assert_eq!((count(&[0, 0, 3]), count(&[])), (3, 0));
     }
 }

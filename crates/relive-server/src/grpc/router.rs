@@ -9,7 +9,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use relive_wire::Message;
 use relive_wire::limits::MAX_MESSAGE_BYTES;
-use relive_wire::request::check_insert;
+use relive_wire::request::{check_insert, check_keys};
 use tonic::Status;
 use tonic::body::Body;
 
@@ -126,13 +126,15 @@ async fn route(
             unary_async(body, connection_budget, |message| items::list(services, message)).await
         }
         Rpc::GetItems => {
-            match message(body, connection_budget).await.and_then(|message| items::get(&services, message)) {
+            let messages = Messages::new(body, MAX_CALL_BYTES).checked(check_keys);
+            let message = only_message(messages, connection_budget).await;
+            match message.and_then(|message| items::get(&services, connection_budget, message)) {
                 Ok(items) => replies::of_body(items),
                 Err(status) => status.into_http(),
             }
         }
         Rpc::NameColumns => {
-            let message = message_within(body, connection_budget, MAX_STRUCTURE_BYTES).await;
+            let message = only_message(Messages::new(body, MAX_STRUCTURE_BYTES), connection_budget).await;
             replies::of_result(message.and_then(|message| tables::name_columns(&services, &message)))
         }
     }
@@ -173,17 +175,14 @@ async fn message<Q: Message + Default>(
     body: Arrival,
     connection_budget: &ConnectionBudget,
 ) -> Result<Q, Status> {
-    message_within(body, connection_budget, MAX_CALL_BYTES).await
+    only_message(Messages::new(body, MAX_CALL_BYTES), connection_budget).await
 }
 
-/// Returns the only message in a call, which may have at most `max_bytes` bytes. Bytes of incomplete messages count
-/// toward the bytes in flight.
-async fn message_within<Q: Message + Default>(
-    body: Arrival,
+/// Returns the only one of `messages`. Bytes of incomplete messages count toward the bytes in flight.
+async fn only_message<Q: Message + Default>(
+    mut messages: Messages<Q>,
     connection_budget: &ConnectionBudget,
-    max_bytes: usize,
 ) -> Result<Q, Status> {
-    let mut messages = Messages::new(body, max_bytes);
     let mut load = None;
     loop {
         if !poll_fn(|cx| messages.poll_more(cx)).await? {

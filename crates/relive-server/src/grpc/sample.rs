@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Frame;
-use relive_engine::{SampleFuture, SampleRequest, TableHandle};
+use relive_engine::{SampleFuture, SampleRequest, TableHandle, Undelivered};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
 use relive_wire::limits::{SAMPLE_BATCH_BASE, SAMPLE_BATCH_BYTES};
@@ -46,6 +46,8 @@ pub(super) struct SampleSession {
     /// The size of the previous batch. Each batch may be twice as large as the previous one.
     last_batch: usize,
     out: VecDeque<Bytes>,
+    /// The samples in `out`.
+    undelivered: Option<Undelivered>,
     budget: StreamBudget,
     /// The accounted bytes, which are those in `out` and those that the connection has already taken from `out`.
     load: Option<Load>,
@@ -61,7 +63,7 @@ enum Work {
     /// A batch is being taken.
     Taking(Order, SampleFuture),
     /// A batch is waiting for room among the bytes in flight.
-    Taken(Order, Vec<Sampled>),
+    Taken(Order, Vec<Sampled>, Undelivered),
     /// The stream ends with this status once all data has been sent.
     Ending(Status),
     Over,
@@ -94,6 +96,7 @@ impl SampleSession {
             work: Work::Idle,
             last_batch: SAMPLE_BATCH_BASE,
             out: VecDeque::new(),
+            undelivered: None,
             budget: connection_budget.stream_budget(),
             load: None,
             stop: services.stop(),
@@ -160,7 +163,7 @@ impl SampleSession {
                 Work::Idle | Work::Unserved(_) if self.is_taken_back => Work::Ending(Status::ok("")),
                 Work::Taking(order, future) if self.is_taken_back => match future.withdraw() {
                     taken if taken.is_empty() => Work::Ending(Status::ok("")),
-                    taken => Work::Taken(order, taken),
+                    taken => Work::taken(order, taken),
                 },
                 Work::Idle => match self.poll_request() {
                     Poll::Ready(next) => self.begin(next),
@@ -168,14 +171,16 @@ impl SampleSession {
                 },
                 Work::Unserved(order) => self.take_batch(order),
                 Work::Taking(order, mut future) => match Pin::new(&mut future).poll(cx) {
-                    Poll::Ready(Ok(batch)) => Work::Taken(order, batch),
+                    Poll::Ready(Ok(batch)) => Work::taken(order, batch),
                     Poll::Ready(Err(error)) => Work::Ending(status::of_engine(&error)),
                     Poll::Pending => return self.wait(Work::Taking(order, future), cx),
                 },
-                Work::Taken(order, batch) => match self.budget.poll_take(size_bytes(&batch), cx) {
-                    Poll::Ready(load) => self.deliver(order, &batch, load),
-                    Poll::Pending => return self.wait(Work::Taken(order, batch), cx),
-                },
+                Work::Taken(order, batch, undelivered) => {
+                    match self.budget.poll_take(size_bytes(&batch), cx) {
+                        Poll::Ready(load) => self.deliver(order, &batch, undelivered, load),
+                        Poll::Pending => return self.wait(Work::Taken(order, batch, undelivered), cx),
+                    }
+                }
                 ending @ (Work::Ending(_) | Work::Over) => {
                     self.work = ending;
                     return Poll::Ready(());
@@ -234,7 +239,7 @@ impl SampleSession {
         Work::Taking(order, future)
     }
 
-    fn deliver(&mut self, mut order: Order, batch: &[Sampled], load: Load) -> Work {
+    fn deliver(&mut self, mut order: Order, batch: &[Sampled], undelivered: Undelivered, load: Load) -> Work {
         let mut packer = Packer::for_readers_of(order.codecs);
         if let Some(structure) = self.structure_tracker.take_update(&order.table) {
             packer.put_structure(structure.as_deref());
@@ -244,10 +249,17 @@ impl SampleSession {
             return Work::Ending(status::of_unreadable(&error));
         }
         self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
-        self.load = Some(load);
+        (self.load, self.undelivered) = (Some(load), Some(undelivered));
         self.last_batch = batch.len();
         order.remaining -= batch.len();
         if order.remaining == 0 { Work::Idle } else { Work::Unserved(order) }
+    }
+}
+
+impl Work {
+    fn taken(order: Order, batch: Vec<Sampled>) -> Self {
+        let undelivered = order.table.undelivered(batch.len());
+        Self::Taken(order, batch, undelivered)
     }
 }
 
@@ -257,7 +269,7 @@ fn taken_bytes(request: &SampleStreamRequest) -> usize {
 }
 
 /// Returns the number of bytes in the chunks that the samples share.
-fn size_bytes(batch: &[Sampled]) -> u64 {
+pub(super) fn size_bytes(batch: &[Sampled]) -> u64 {
     batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }
 
@@ -278,6 +290,11 @@ impl http_body::Body for SampleSession {
         if let Some(part) = self.out.pop_front() {
             if let Some(load) = &self.load {
                 load.moved().fetch_add(part.len() as u64, Ordering::Relaxed);
+            }
+            if self.out.is_empty()
+                && let Some(undelivered) = self.undelivered.take()
+            {
+                undelivered.delivered_all();
             }
             return Poll::Ready(Some(Ok(Frame::data(part))));
         }

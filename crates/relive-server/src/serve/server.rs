@@ -18,6 +18,7 @@ use super::workers::Workers;
 use crate::access::Access;
 use crate::listening::{Entrance, Entrances, handle_accept_error};
 use crate::log_throttle::LogThrottle;
+use crate::monitor::Monitor;
 use crate::options::ServerOptions;
 use crate::services::{LocalSocket, Services};
 
@@ -43,13 +44,13 @@ pub async fn serve(
     let (local, local_listener) = local();
     let services = Services::new(engine.clone(), local, stopping.clone(), options.max_bytes_in_flight);
     let mut workers = Workers::start(options.workers)?;
-    let monitor = options.monitor.unwrap_or_default();
-    monitor.begin(services.clone());
+    let monitor = Monitored(options.monitor.unwrap_or_default());
+    monitor.0.begin(services.clone());
     let listeners = Listeners { entrances, local: local_listener };
     let acceptor = Acceptor { services, stopping, max_connections: options.max_connections };
     let accepted = acceptor.accept_until(&listeners, &mut workers, shutdown).await;
     drop(listeners);
-    monitor.stop();
+    monitor.0.stop();
     tracing::info!(connections = workers.connections(), "stopping");
     // Closed tables do not change, so the last checkpoint is written while the connections are being drained.
     let last = engine.shut_down();
@@ -59,8 +60,18 @@ pub async fn serve(
         Some(last) => last.await.map(drop).map_err(io::Error::other),
         None => Ok(()),
     };
-    monitor.end();
+    drop(monitor);
     accepted.and(saved)
+}
+
+/// A monitor that shows a server. When this value is dropped, the server has ended; it may have been cancelled.
+struct Monitored(Monitor);
+
+impl Drop for Monitored {
+    fn drop(&mut self) {
+        self.0.stop();
+        self.0.end();
+    }
 }
 
 /// Reads token files again when they change, until the returned value is dropped.
@@ -185,5 +196,25 @@ impl Refusals {
             );
             self.unlogged = 0;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_table::TableConfig;
+
+    use super::*;
+    use crate::bind;
+
+    #[tokio::test]
+    async fn a_cancelled_server_no_longer_keeps_its_tables_alive() {
+        let engine = Engine::builder().table(TableConfig::new("t")).build().unwrap();
+        let (monitor, listener) = (Monitor::new(), bind(([127, 0, 0, 1], 0).into()).await.unwrap());
+        let options = ServerOptions::default().workers(1).monitor(monitor.clone());
+        let mut serving = Box::pin(serve(listener, engine, options, std::future::pending()));
+        let state = poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx).is_pending())).await;
+        assert!(state && monitor.services().is_some());
+        drop(serving);
+        assert!(monitor.services().is_none());
     }
 }

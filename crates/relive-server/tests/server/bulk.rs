@@ -1,11 +1,17 @@
 //! Tests connections on the bulk path with valid frames and with invalid data.
 
+use std::time::Duration;
+
 use crate::common::raw::Raw;
-use crate::common::{TestServer, step_in_run};
+use crate::common::{DUE, Inserter, Sampler, TestServer, chunk_under, item_over, step_in_run};
+use relive_engine::{Engine, TableHandle};
+use relive_server::ServerOptions;
 use relive_table::{SelectorKind, TableConfig};
+use relive_tensor::Codec;
 use relive_wire::Message;
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, InfoLayout};
 use relive_wire::item_run::RunSlice;
+use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::v1::{AskBatches, BatchHead, BatchesWithdrawn, InsertItems, ItemRun, OpenSampler};
 use tokio::io::AsyncWriteExt;
 use tonic::Code;
@@ -48,7 +54,47 @@ async fn items_are_inserted_and_read_as_batches() {
         assert_eq!(keys, [first, first + 1, first + 2]);
     }
     drop(raw);
+    let engine = server.engine.clone();
     server.stop().await;
+    assert_eq!(engine.table("t").unwrap().status().undelivered_samples, 0);
+}
+
+/// Returns once `samples` samples have been taken from the table.
+async fn taken(table: &TableHandle, samples: i64) {
+    let taken = async {
+        while table.info().samples < samples {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DUE, taken).await.expect("the samples are taken");
+}
+
+#[tokio::test]
+async fn samples_that_are_taken_but_never_sent_are_counted() {
+    let engine = Engine::builder().table(TableConfig::new("t")).seed(3).build().unwrap();
+    let table = engine.table("t").unwrap();
+    let options = ServerOptions::default().max_bytes_in_flight(1).drain_timeout(Duration::from_millis(1));
+    let server = TestServer::of(engine, options).await;
+    let mut client = server.client().await;
+    let mut inserter = Inserter::open(&mut client).await;
+    inserter.send(InsertStreamRequest {
+        chunks: vec![chunk_under(Codec::Raw, 1, &vec![1.5; 1 << 20])],
+        items: vec![item_over("t", 1, &[1], 1 << 20)],
+        keep_chunk_keys: Vec::new(),
+    });
+    inserter.confirmed([1]).await;
+    // A batch of 64 MiB that is not read occupies all room, so the other readers' samples wait for room.
+    let mut slow = Raw::sampler(&server, OpenSampler { window_bytes: 1 << 30, ..open(16) }).await;
+    slow.ask(1).await;
+    taken(&table, 16).await;
+    let mut waiting = Raw::sampler(&server, open(1)).await;
+    waiting.ask(1).await;
+    taken(&table, 17).await;
+    let sampler = Sampler::open(&mut client).await;
+    sampler.ask("t", 1, -1);
+    taken(&table, 18).await;
+    server.stop().await;
+    assert_eq!(table.status().undelivered_samples, 18);
 }
 
 #[tokio::test]

@@ -24,6 +24,7 @@ async fn small_samples_arrive_in_growing_batches() {
         sizes.push(sampler.next().await.unwrap().unwrap().entries.len());
     }
     assert_eq!(sizes, [128, 256, 116]);
+    assert_eq!(server.engine.table("t").unwrap().status().undelivered_samples, 0);
     server.stop().await;
 }
 

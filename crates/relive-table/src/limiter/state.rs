@@ -113,12 +113,12 @@ impl RateLimiter {
     }
 
     /// Returns the number of samples that would give the current cursor if the current ratio had always applied. File
-    /// formats and messages that store only this number use it. It equals [`samples`](Self::samples) unless the ratio
-    /// was changed.
+    /// formats that store only this number use it. It equals [`samples`](Self::samples) unless the ratio was changed,
+    /// and is negative if the cursor without any samples would be lower.
     pub(crate) fn samples_of_cursor(&self) -> i64 {
         #[expect(clippy::cast_possible_truncation, reason = "the cast saturates, and counts are whole")]
         let carried = self.carried.round() as i64;
-        self.samples.saturating_sub(carried).max(0)
+        self.samples.saturating_sub(carried)
     }
 
     /// Returns whether `count` inserts in a row may proceed now. Evictions between these inserts, which reduce the size
@@ -176,9 +176,11 @@ impl RateLimiter {
         *self = Self { inserts: 0, samples: 0, deletes: 0, carried: 0.0, ..self.clone() };
     }
 
-    /// Returns a limiter with the same bounds and the given counts.
+    /// Returns a limiter with the same bounds, the cursor of the given counts, and these counts. If `samples` is
+    /// negative, no samples are counted.
     pub(crate) fn with_counters(&self, inserts: i64, samples: i64, deletes: i64) -> Self {
-        Self { inserts, samples, deletes, carried: 0.0, ..self.clone() }
+        let carried = as_f64(samples.min(0).saturating_neg());
+        Self { inserts, samples: samples.max(0), deletes, carried, ..self.clone() }
     }
 
     /// Returns the limiter after the given numbers of further inserts and samples.
@@ -260,6 +262,15 @@ mod tests {
         assert_eq!(limiter.samples_of_cursor(), 101 * 5 - 10);
         let again = limiter.with_counters(101, limiter.samples_of_cursor(), 0);
         assert_eq!(again.cursor(), 10.0, "the stored counters lead to the same cursor");
+        let mut unsampled = again.with_counters(100, 0, 0);
+        unsampled.set_config(config(1.0)).unwrap();
+        assert_eq!((unsampled.cursor(), unsampled.samples_of_cursor()), (500.0, -400));
+        let again = unsampled.with_counters(100, -400, 0);
+        assert_eq!(
+            (again.cursor(), again.samples(), again.samples_of_cursor()),
+            (500.0, 0, -400),
+            "below zero, too"
+        );
         let refused = limiter.set_config(RateLimiterConfig { min_size_to_sample: 0, ..config(1.0) });
         assert_eq!((refused.is_err(), limiter.cursor()), (true, 10.0));
         limiter.reset();

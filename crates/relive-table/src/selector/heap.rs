@@ -11,7 +11,7 @@ const ARITY: usize = 4;
 
 const ABSENT: u32 = u32::MAX;
 
-/// An array of slots, and the position of each slot in that array. It uses 8 bytes per slot.
+/// The end of the order of priorities at which a heap picks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The lowest priority.

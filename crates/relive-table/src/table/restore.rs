@@ -160,7 +160,7 @@ impl State {
         let TableCounters { inserts, samples, deletes, deleted_episodes, unique_samples } = counters;
         let table = || self.config.name.clone();
         let size = inserts.checked_sub(deletes).and_then(|size| usize::try_from(size).ok());
-        if size != Some(items.len()) || samples < 0 || deletes < 0 {
+        if size != Some(items.len()) || deletes < 0 {
             return Err(RestoreError::Counters { table: table(), inserts, deletes, items: items.len() });
         }
         let mut next_sequence = 0;

@@ -126,7 +126,7 @@ async fn without_replacement_every_item_is_sampled_once() {
         assert_eq!(status.tables[0].info.config.sampler, SelectorKind::WithoutReplacement);
         assert_eq!(status.tables[0].info.config.remover, SelectorKind::Fifo);
     }
-    // dm-reverb's protocol cannot express this.
+    // dm-reverb's own fields cannot express this.
     let info = server.client().server_info().await.unwrap();
-    assert_eq!(info.table("t").unwrap().config.sampler, SelectorKind::Uniform);
+    assert_eq!(info.table("t").unwrap().config.sampler, SelectorKind::WithoutReplacement);
 }

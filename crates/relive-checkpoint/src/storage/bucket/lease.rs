@@ -2,8 +2,9 @@
 //!
 //! Every write is conditional: the object must be absent, or unchanged since it was read, so that only one of several
 //! contenders gets the lock. A contender that finds the lock held watches the object. If the object is rewritten in
-//! time, its owner is alive; otherwise, the lock has expired and may be taken. The clocks of different machines are
-//! never compared.
+//! time, its owner is alive; otherwise, the lock has expired and may be taken. This time is measured with the
+//! contender's own clock. Clocks of different machines are compared in one case: a lock is taken without watching it if
+//! it was last written very long ago ([`ABANDONED_AFTER`]), from the service's clock then to the contender's clock now.
 //!
 //! A process that could not renew the lock in time must no longer act as its owner ([`Lease::confirm`]), and detects
 //! when another process has taken the lock.

@@ -53,7 +53,7 @@ pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// three renewals. A server that is restarted after it was killed waits this long.
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
-/// The age after which a lock is considered to have no owner and is taken without waiting, provided that it has this
-/// age according to both the service's clock and the local one. Services refuse requests from machines whose clocks are
-/// off by 15 minutes.
+/// The age after which a lock is considered to have no owner and is taken without waiting. The age is the time from the
+/// service's clock at the last write to the local clock. Services refuse requests from machines whose clocks are off by
+/// 15 minutes, so a lock of this age has not been renewed for several minutes, and has expired.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);
