@@ -458,6 +458,7 @@ class Client:
         Raises:
           ValueError: an unknown table, rules that are out of range, or no rule to change.
           NotImplementedError: the server is not a Relive server.
+          UnavailableError: the connection ended before the answer; the change may or may not have been made.
         """
         limiter = _limiter_rules(rate_limiter, samples_per_insert, min_size_to_sample, min_diff, max_diff)
         sizes = {"max_size": max_size, "max_bytes": max_bytes, "max_times_sampled": max_times_sampled}
@@ -493,6 +494,7 @@ class Client:
         Raises:
           ValueError: the server already has a table with this name, or ``table`` has extensions.
           NotImplementedError: the server is not a Relive server.
+          UnavailableError: the connection ended before the answer; the change may or may not have been made.
         """
         self._native.add_table(table.internal_table, timeout)
         # Another client may have dropped a table of this name.
@@ -504,6 +506,7 @@ class Client:
         Raises:
           ValueError: an unknown table, or the server's only table.
           NotImplementedError: the server is not a Relive server.
+          UnavailableError: the connection ended before the answer; the change may or may not have been made.
         """
         self._native.drop_table(table, timeout)
         self._structures.pop(table, None)

@@ -87,7 +87,7 @@ class TableInfo:
     samples_paused: bool | None = dataclasses.field(default=None, compare=False, repr=False)
     """Relive: whether an operator has paused samples."""
     undelivered_samples: int | None = dataclasses.field(default=None, compare=False, repr=False)
-    """Relive: the number of samples taken for disconnected callers."""
+    """Relive: the number of samples that were taken for a caller, but could not be sent."""
 
     @classmethod
     def from_serialized_proto(cls, proto_string: bytes) -> TableInfo:

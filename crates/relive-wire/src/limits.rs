@@ -30,7 +30,7 @@ pub const MAX_DESCRIPTION_BYTES: usize = 256 << 20;
 /// a few hundred bytes.
 pub const MAX_RUNS_PER_REQUEST: usize = 1 << 16;
 
-/// The largest number of keys in one request for items: as many random keys as fit into a call.
+/// The largest number of keys in one request for items: about as many random keys as fit into a call.
 pub const MAX_KEYS_PER_REQUEST: usize = 2 << 20;
 
 /// The size up to which requests are decoded without being counted first, because they take little memory in any case.

@@ -125,7 +125,7 @@ def run(
         a run in one thread; everything else continues unchanged. ``on`` and ``actors`` may differ.
       checkpoint_every: the number of steps between checkpoints.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
-        They are closed at the end of the call, also after an error.
+        They are closed at the end of the call, also after an error, except if one of them is not a logger.
       progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
         requires the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
         ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a

@@ -40,8 +40,6 @@ __all__ = ["ProcessVectorEnv"]
 _LOOK_SECONDS, _GRACE_SECONDS = 0.5, 5.0
 # The time limit for starting a process and creating its environments, which includes imports.
 _START_SECONDS = 600.0
-# Messages of up to this size are sent without waiting, since a pipe's buffer is much larger.
-_DIRECT_BYTES = 16_384
 
 
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
@@ -225,12 +223,13 @@ class _Process:
         self._process = context.Process(target=work, args=arguments, name=f"relive environments {number}", daemon=True)
         self._process.start()
         theirs.close()
-        # Messages are received as they arrive, and large ones are sent in a thread, so that a process never waits to
-        # send until the other one receives, and Ctrl-C never interrupts a message in the middle.
+        # One thread sends messages and another one receives them as they arrive, so that a process never waits to send
+        # until the other one receives, and Ctrl-C never interrupts a message in the middle.
+        self._unsent: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        threading.Thread(target=_send_all, args=(self._pipe, self._unsent), name=f"relive sender {number}", daemon=True).start()
         self._receiver = threading.Thread(target=_receive_all, args=(self._pipe, self._received), name=f"relive receiver {number}", daemon=True)
         self._receiver.start()
-        self._sending = threading.Lock()
 
     def __str__(self) -> str:
         last = self.end - 1
@@ -254,7 +253,7 @@ class _Process:
         """Sends a command, whose arguments, if any, are in ``message``."""
         asked = int(self._memory.asked[self._number]) + 1
         if message is not None:
-            self._send(message)
+            self._unsent.put(message)
         self._memory.commands[self._number], self._memory.asked[self._number] = command, asked
         self._go.release()
 
@@ -285,12 +284,6 @@ class _Process:
                 return message
         raise RuntimeError(f"{self} ended before its answer was received")
 
-    def _send(self, message: Any) -> None:
-        if len(message) <= _DIRECT_BYTES and not self._sending.locked():
-            _send_to(self._pipe, self._sending, message)
-        else:
-            threading.Thread(target=_send_to, args=(self._pipe, self._sending, message), daemon=True).start()
-
     def _deadline(self, begun: float, timeout: float | None) -> float | None:
         ready_at = float(self._memory.ready_at[self._number])
         if not ready_at:
@@ -310,6 +303,7 @@ class _Process:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+        self._unsent.put(None)
         self._receiver.join(_GRACE_SECONDS)
         self._log_failures()
         self._pipe.close()
@@ -332,8 +326,9 @@ def _receive_all(pipe: Connection, received: queue.SimpleQueue[bytes | None]) ->
         received.put(None)
 
 
-def _send_to(pipe: Connection, sending: threading.Lock, message: Any) -> None:
-    # If the worker has ended, the wait for its answer reports that.
-    with sending, contextlib.suppress(OSError):
-        # The worker receives it like an object that has been sent.
-        pipe.send_bytes(message)
+def _send_all(pipe: Connection, unsent: queue.SimpleQueue[Any]) -> None:
+    """Sends messages to a worker in order, until ``None``. The worker receives them like objects that have been sent."""
+    while (message := unsent.get()) is not None:
+        # If the worker has ended, the wait for its answer reports that.
+        with contextlib.suppress(OSError):
+            pipe.send_bytes(message)

@@ -58,7 +58,7 @@ pub struct TableStatus {
     pub waiters: Vec<Waiter>,
     /// The number of further waiters.
     pub waiters_not_listed: u64,
-    /// The number of samples that were taken for callers that disconnected before they received them.
+    /// The number of samples that were taken for a caller, but could not be sent.
     pub undelivered_samples: u64,
     /// The structure of items, if a signature or a writer has named the columns; see `Client::column_names`.
     pub columns: Option<Arc<Nest<()>>>,

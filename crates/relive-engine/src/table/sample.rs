@@ -44,15 +44,11 @@ impl TableCore {
         }
     }
 
-    /// Counts samples that were taken for a caller that no longer exists.
+    /// Counts samples that were taken for a caller and did not reach it.
     pub(crate) fn count_undelivered(&self, samples: usize) {
         if samples > 0 {
             self.shared.undelivered.fetch_add(samples as u64, Ordering::Relaxed);
-            tracing::debug!(
-                table = self.name(),
-                samples,
-                "samples were dropped: their callers had disconnected"
-            );
+            tracing::debug!(table = self.name(), samples, "samples did not reach their callers");
         }
     }
 

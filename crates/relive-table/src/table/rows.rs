@@ -18,8 +18,8 @@ use crate::table::Table;
 /// The largest number of samples that are copied in one call.
 pub const MAX_ROWS_AT_ONCE: usize = 4_096;
 
-/// The number of items that are copied together: enough to overlap memory requests, and few enough that small items fit
-/// into the first-level cache.
+/// The number of items that are copied together: enough to overlap memory requests, and few enough that small items stay
+/// in the cache.
 const STAGE: usize = 64;
 
 impl Table {

@@ -61,14 +61,17 @@ class StructuredAdder:
             self._writer.end_episode()
 
     def reset(self) -> None:
-        """Drops the current episode, except for items that already exist."""
-        if self._open is not None:
-            # The end of an episode creates items; an abandoned episode creates none.
-            self._open = None
-            # Items that already exist are kept.
-            self._writer.flush()
-            self._writer.close()
-            self._writer = self._client.structured_writer(self._configs)
+        """Drops the current episode, except for items that already exist; waits until the server has confirmed them."""
+        if self._open is None:
+            return
+        # The end of an episode creates items; an abandoned episode creates none. If the flush fails, the next episode
+        # nevertheless begins with a new writer.
+        abandoned, self._open = self._writer, None
+        self._writer = self._client.structured_writer(self._configs)
+        try:
+            abandoned.flush()
+        finally:
+            abandoned.close()
 
     def _append(self, row: dict[str, Any]) -> None:
         self._writer.append(row)

@@ -116,7 +116,7 @@ fn table(table: &TableInspection) -> Vec<String> {
         format!(
             "  {}, {}, {}, {} sampled",
             counted(counters.inserts.unsigned_abs(), "insert"),
-            counted(counters.samples.unsigned_abs(), "sample"),
+            counted(counters.samples.max(0).unsigned_abs(), "sample"),
             counted(counters.deletes.unsigned_abs(), "delete"),
             counted(counters.unique_samples, "item")
         ),
@@ -169,7 +169,7 @@ fn fields(table: &TableInspection) -> TableFields<'_> {
         min_diff,
         max_diff,
         inserts: counters.inserts,
-        samples: counters.samples,
+        samples: counters.samples.max(0),
         deletes: counters.deletes,
         deleted_episodes: counters.deleted_episodes,
         unique_samples: counters.unique_samples,

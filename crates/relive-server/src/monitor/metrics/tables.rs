@@ -79,7 +79,7 @@ fn counters(page: &mut Page, tables: &[TableStatus]) {
     counter("relive_deleted_episodes_total", "Episodes whose last data was removed.", &|it| {
         signed(it.info.num_deleted_episodes)
     });
-    counter("relive_undelivered_samples_total", "Samples whose caller had disconnected.", &|it| {
+    counter("relive_undelivered_samples_total", "Samples that were taken for a caller, but could not be sent.", &|it| {
         signed(it.undelivered_samples)
     });
 }
