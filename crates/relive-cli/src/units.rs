@@ -11,9 +11,9 @@ const MAX_SECONDS: f64 = 604_800.0;
 
 /// Reads a number of seconds, such as `0.5`.
 pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && *seconds <= MAX_SECONDS);
-    seconds
-        .map(Duration::from_secs_f64)
+    text.parse::<f64>()
+        .ok()
+        .and_then(duration)
         .ok_or_else(|| format!("it must be a number of seconds above 0 and at most {MAX_SECONDS}"))
 }
 
@@ -34,8 +34,13 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         millis += number.parse::<f64>().map_err(|_| bad())? * factor;
         rest = tail.trim_start();
     }
-    let seconds = Some(millis / 1_000.0).filter(|seconds| *seconds > 0.0 && *seconds <= MAX_SECONDS);
-    seconds.map(Duration::from_secs_f64).ok_or_else(bad)
+    duration(millis / 1_000.0).ok_or_else(bad)
+}
+
+/// Returns a time that is above 0, also after it is rounded to nanoseconds, and at most the maximum.
+fn duration(seconds: f64) -> Option<Duration> {
+    let is_valid = seconds > 0.0 && seconds <= MAX_SECONDS;
+    is_valid.then(|| Duration::from_secs_f64(seconds)).filter(|time| !time.is_zero())
 }
 
 /// The largest accepted bound on bytes: an exbibyte. Larger values are mistakes.
@@ -184,6 +189,16 @@ impl BytesEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_above_zero_also_in_nanoseconds() {
+        assert_eq!(parse_seconds("1e-9"), Ok(Duration::from_nanos(1)));
+        assert_eq!(parse_duration("0.000001ms"), Ok(Duration::from_nanos(1)));
+        for text in ["1e-10", "0", "-1", "604801", "nan"] {
+            assert!(parse_seconds(text).is_err(), "{text}");
+        }
+        assert!(parse_duration("0.0000001ms").is_err());
+    }
 
     #[test]
     fn counts_get_commas() {

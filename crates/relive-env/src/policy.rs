@@ -110,7 +110,10 @@ fn write(dtype: DType, element: &mut [u8], low: f64, high: f64, stream: &mut Gen
             element.copy_from_slice(&within(stream.uniform(low, high), low, high).to_le_bytes());
         }
         DType::Float64 => element.copy_from_slice(&stream.uniform(low, high).to_le_bytes()),
-        DType::Int32 => element.copy_from_slice(&(whole(low, high) as i32).to_le_bytes()),
+        DType::Int32 => {
+            let drawn = whole(f64::from(i32::MIN), f64::from(i32::MAX)) as i32;
+            element.copy_from_slice(&drawn.to_le_bytes());
+        }
         DType::Int64 => element.copy_from_slice(&(whole(low, high) as i64).to_le_bytes()),
         DType::UInt8 => element.copy_from_slice(&[whole(0.0, 255.0) as u8]),
         DType::Bool => element.copy_from_slice(&[whole(0.0, 1.0) as u8]),
@@ -151,6 +154,17 @@ mod tests {
         assert!(choices.iter().all(|count| (150..250).contains(count)), "{choices:?}");
         assert!((0.95..=1.0).contains(&widest), "{widest}");
         assert!(wholes.iter().all(|count| (60..140).contains(count)), "{wholes:?}");
+    }
+
+    #[test]
+    fn whole_numbers_with_a_single_bound_are_spread_over_their_type() {
+        let spec = Nest::Leaf(ArraySpec::new("", DType::Int32, [] as [u32; 0]).bounded(0.0, f64::INFINITY));
+        let mut actions = Buffer::for_nest(&spec, 1).unwrap();
+        let mut policy = RandomPolicy::new(&spec, 1);
+        for _ in 0..100 {
+            policy.act(actions.view_mut()).unwrap();
+            assert!((0..i32::MAX).contains(&actions.leaf::<i32>(0).unwrap()[0]));
+        }
     }
 
     #[test]

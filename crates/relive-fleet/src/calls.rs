@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use relive_connection::{Error, ErrorKind, ServerInfo, ServerStatus, Transport, Waits};
+use relive_connection::{Deadline, Error, ErrorKind, ServerInfo, ServerStatus, Transport, Waits};
 use relive_table::{Changed, CheckpointStatus, ItemStructure, TableChange, TableConfig};
 use relive_tensor::Nest;
 
@@ -222,8 +222,10 @@ impl Fleet {
     ) -> Call<'a, Option<Arc<ItemStructure>>> {
         Box::pin(async move {
             let (up, timeout) = self.wait_for_one("name_columns", timeout).await?;
+            let deadline = Deadline::after(timeout);
             let (mut agreed, mut away) = (None, None);
             for server in &up {
+                let timeout = deadline.left().unwrap_or(timeout);
                 let pending = self.ask("name_columns", std::slice::from_ref(server), |server, _| {
                     let (table, structure) = (table.to_owned(), structure.clone());
                     async move { server.agree_on_columns(&table, &structure, timeout).await }

@@ -111,7 +111,8 @@ fn add_chunks(sum: &mut ChunkTotals, other: ChunkTotals) {
 }
 
 fn add_memory(sum: &mut MemoryStatus, other: MemoryStatus) {
-    let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one + other);
+    let both =
+        |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(one, other)| one.saturating_add(other));
     sum.max_bytes = both(sum.max_bytes, other.max_bytes);
     sum.process_bytes = both(sum.process_bytes, other.process_bytes);
     sum.waiters.extend(other.waiters);

@@ -7,8 +7,9 @@ use std::thread::{JoinHandle, scope, spawn};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use relive_agents::DqnConfig;
+use relive_agents::{Demonstrations, DqnConfig};
 use relive_client::blocking::Client;
+use relive_client::{Nest, Tensor};
 use relive_engine::Engine;
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::processes::{Worked, Worker, work};
@@ -156,6 +157,27 @@ fn items_are_divided_among_tables_evenly() {
         samples.iter().any(|sample| sample.info().priority != 1.0)
     });
     assert_eq!(changed.count(), 4);
+}
+
+#[test]
+fn demonstrations_of_an_interrupted_start_are_written_again() {
+    let demonstrations = Demonstrations { ratio: 0.5, ..Demonstrations::default() };
+    let agent = DqnConfig { demonstrations, ..small_dqn() };
+    let shown = |client: &Client| {
+        on_server(client, agent.clone(), "deep_sea/0", 0).unwrap();
+        client.server_info().unwrap().table("demonstrations").unwrap().current_size
+    };
+    let (_undisturbed, client) = server();
+    let all = shown(&client);
+    assert_eq!((all > 1, shown(&client)), (true, all), "a resumed run does not write them again");
+    let (_interrupted, client) = server();
+    for table in Agent::tables(&agent).unwrap() {
+        client.add_table(table).unwrap();
+    }
+    let columns = ["action", "discount", "next_observation", "observation", "reward"];
+    let item = Nest::dict(columns.map(|name| (name, Nest::Leaf(Tensor::scalar(1_i32)))));
+    client.insert(&item, &[("demonstrations", 1.0)]).unwrap();
+    assert_eq!(shown(&client), all);
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn of_kind(entry: &TableEntry, kind: KindEntry, place: &Place) -> Result<TableCo
     let Some(max_size) = entry.max_size else {
         return Err(place.key("max_size").value_error("`kind` requires a max_size"));
     };
-    let size = u32::try_from(max_size).map_err(|_| {
+    let size = i32::try_from(max_size).map(i32::unsigned_abs).map_err(|_| {
         place.key("max_size").value_error(format!("must be at most {}, got {max_size}", i32::MAX))
     })?;
     Ok(match kind {

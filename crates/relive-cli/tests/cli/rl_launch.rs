@@ -88,10 +88,7 @@ fn a_script_for_slurm_and_its_token_are_written_once() {
     assert!(secret.trim().len() == 64 && !script.contains(secret.trim()));
     let (code, _, stderr) = outcome(&[&given, &TRAIN[..]].concat());
     assert_eq!(code, Some(2));
-    assert!(
-        stderr.contains("catch.sbatch: File exists (os error 17); give another --name or --out"),
-        "{stderr}"
-    );
+    assert!(stderr.contains("catch.sbatch: it already exists; give another --name or --out"), "{stderr}");
 }
 
 #[test]
@@ -116,6 +113,11 @@ fn invalid_launches_are_reported() {
         (vec!["--", "dqn", "--env", "catch/99"], "catch/99"),
         (vec!["--", "dqn", "--env", "Pendulum-v1"], "discrete"),
         (vec!["--", "dqn", "--env", "catch/0", "--set", "epsilon=7"], "epsilon"),
+        (vec!["--", "bc", "--env", "CartPole-v1"], "learns only from recorded episodes"),
+        (
+            vec!["--", "dqn", "--env", "catch/0", "--data", "shown", "--learner-steps", "9"],
+            "--data cannot be combined with --actors",
+        ),
         (vec!["--", "dqn", "--env", "catch/0", "--token-file", "t"], "and those for tokens and TLS"),
         (vec!["--name", "My Job", "--", "dqn", "--env", "catch/0"], "the name of the job is \"My Job\""),
         (vec!["--actors", "0", "--", "dqn", "--env", "catch/0"], "0 is not in 1..=64"),

@@ -42,6 +42,8 @@ pub(crate) struct CrewParts {
     ///
     /// [generation]: crate::seeds::generation
     pub(crate) generation: u64,
+    /// Whether the run has a saved state, so that the tables that it fills at its start are filled.
+    pub(crate) is_resumed: bool,
     /// Whether the environments reset after each checkpoint, because they cannot save their state.
     pub(crate) begins_anew: bool,
     pub(crate) weights: WeightStore,
@@ -85,6 +87,7 @@ impl CrewParts {
             env_steps: u64::MAX,
             data: None,
             generation: 0,
+            is_resumed: false,
             begins_anew: false,
             weights: WeightStore::default(),
             parts: SavedParts::default(),
@@ -253,8 +256,9 @@ impl Crew {
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
     }
 
-    /// Writes episodes to a table through an adder, with zeros as the policy's extras. If the table is not empty, as in
-    /// a resumed run, the method does nothing and does not call `episodes`.
+    /// Writes episodes to a table through an adder, with zeros as the policy's extras. If the run is resumed, the table
+    /// already has them, and `episodes` is not called. A run on a server that was interrupted before it saved its state
+    /// may have left some of the items; they are removed first.
     ///
     /// # Errors
     /// There is no such table, or the episodes cannot be obtained or written.
@@ -264,12 +268,16 @@ impl Crew {
         adder: &mut dyn Adder,
         episodes: impl FnOnce() -> Result<Vec<RecordedEpisode>>,
     ) -> Result<()> {
-        let is_filled = || -> Result<bool> {
-            let info = self.0.client.server_info()?;
-            Ok(info.table(table).is_some_and(|found| found.current_size > 0))
-        };
-        if matches!(self.0.role, Role::Worker { .. } | Role::Follower { .. }) || is_filled()? {
+        if matches!(self.0.role, Role::Worker { .. } | Role::Follower { .. }) {
             return Ok(());
+        }
+        let info = self.0.client.server_info()?;
+        if info.table(table).is_some_and(|found| found.current_size > 0) {
+            if self.0.is_resumed {
+                return Ok(());
+            }
+            tracing::info!("table {table:?} has items of an interrupted start: emptying it");
+            self.0.client.reset(table)?;
         }
         let extras = Buffer::for_nest(&self.layouts()?.extras, 1)?;
         episodes()?.iter().try_for_each(|episode| episode.write(adder, extras.view()))

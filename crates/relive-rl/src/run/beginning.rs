@@ -48,7 +48,8 @@ impl Session {
         }
         let (counters, saved) = opened.resumed(state.as_deref())?;
         let of = (&opened, driver.as_ref(), &identity);
-        let crew = crew(agent, (options, make, data), of, (spec, begins_anew), (weights, saved))?;
+        let resumes = Resumes { is_resumed: state.is_some(), begins_anew };
+        let crew = crew(agent, (options, make, data), of, (spec, resumes), (weights, saved))?;
         let plan = agent.plan(&crew)?;
         crew.free_data();
         let evaluator = evaluator(options, &crew)?;
@@ -97,12 +98,20 @@ fn identified(
     Ok((identity.with_data(digest), data))
 }
 
+/// How a run continues from a checkpoint.
+struct Resumes {
+    /// Whether this run continues from a saved state.
+    is_resumed: bool,
+    /// Whether environments reset after each checkpoint.
+    begins_anew: bool,
+}
+
 /// Returns the resources for the run's plan.
 fn crew(
     agent: &Arc<dyn Agent>,
     (options, make, data): (&RunOptions, &MakeEnvironment, Option<RunData>),
     (opened, driver, identity): (&Opened, Option<&Arc<Driver>>, &Identity),
-    (spec, begins_anew): (EnvironmentSpec, bool),
+    (spec, resumes): (EnvironmentSpec, Resumes),
     (weights, parts): (WeightStore, SavedParts),
 ) -> Result<Crew> {
     let RunOptions { environment, seed, actors, env_steps, .. } = options;
@@ -124,7 +133,8 @@ fn crew(
         env_steps: *env_steps,
         data,
         generation: opened.checkpoints,
-        begins_anew,
+        is_resumed: resumes.is_resumed,
+        begins_anew: resumes.begins_anew,
         weights,
         parts,
         client: opened.client.clone(),

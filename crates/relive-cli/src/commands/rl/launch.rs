@@ -99,10 +99,7 @@ impl Options {
     /// Fails if `relive rl train` would reject its options, agent or environment, or if the options determine where its
     /// workers run.
     fn expect_train(&self) -> Result {
-        let line = std::iter::once(OsString::from("relive rl train")).chain(self.train.iter().cloned());
-        let parsed = TrainLine::try_parse_from(line).map_err(|error| {
-            Failure::usage(format!("after --: {}; see `relive rl train --help`", usage_reason(&error)))
-        })?;
+        let parsed = self.parsed_with(&[])?;
         if !parsed.train.leaves_executor_open() {
             return Err(Failure::usage(
                 "after --, give the agent and options of `relive rl train` except --on, --actors, --listen, \
@@ -110,7 +107,19 @@ impl Options {
                  tokens and TLS: each job gets its own token, and its workers do not use TLS",
             ));
         }
-        parsed.train.checked_agent().map(drop)
+        parsed.train.checked_agent()?;
+        let actors = self.actors.to_string();
+        self.parsed_with(&["--on", "processes", "--no-spawn", "--actors", &actors])?.train.expect_together()
+    }
+
+    /// Parses the options of `relive rl train`, followed by others.
+    fn parsed_with(&self, others: &[&str]) -> Result<TrainLine> {
+        let others = others.iter().map(OsString::from);
+        let given = self.train.iter().cloned().chain(others);
+        let line = std::iter::once(OsString::from("relive rl train")).chain(given);
+        TrainLine::try_parse_from(line).map_err(|error| {
+            Failure::usage(format!("after --: {}; see `relive rl train --help`", usage_reason(&error)))
+        })
     }
 
     fn launcher(&self) -> Box<dyn Launcher> {
@@ -154,6 +163,11 @@ fn words<const N: usize>(words: [&str; N]) -> impl Iterator<Item = Word> {
 
 /// Writes the files, and prints how to start, inspect and end the job.
 fn print_instructions(written: &Written, folder: &Path) -> Result {
+    // Checked first, so that no file is written unless all can be.
+    let exists = |file: &&File| fs::symlink_metadata(folder.join(&file.name)).is_ok();
+    if let Some(file) = written.files.iter().find(exists) {
+        return Err(cannot_write(file, folder, &io::ErrorKind::AlreadyExists.into()));
+    }
     for file in &written.files {
         write(file, folder)?;
     }
@@ -177,14 +191,18 @@ fn print_instructions(written: &Written, folder: &Path) -> Result {
 
 /// Does not overwrite the files of an earlier job, which may be running.
 fn write(file: &File, folder: &Path) -> Result {
-    let path = folder.join(&file.name);
-    let refused = |error: io::Error| {
-        let hint =
-            if error.kind() == io::ErrorKind::AlreadyExists { "; give another --name or --out" } else { "" };
-        Failure::usage(format!("{}: {error}{hint}", path.display()))
-    };
+    let refused = |error: io::Error| cannot_write(file, folder, &error);
     fs::create_dir_all(folder).map_err(refused)?;
     let mode = if file.is_secret { 0o600 } else { 0o644 };
-    let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).map_err(refused)?;
+    let path = folder.join(&file.name);
+    let mut out = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(refused)?;
     out.write_all(file.content.as_bytes()).map_err(refused)
+}
+
+fn cannot_write(file: &File, folder: &Path, error: &io::Error) -> Failure {
+    let reason = match error.kind() {
+        io::ErrorKind::AlreadyExists => "it already exists; give another --name or --out".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::usage(format!("{}: {reason}", folder.join(&file.name).display()))
 }

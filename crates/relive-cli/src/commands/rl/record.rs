@@ -89,9 +89,12 @@ pub(crate) fn run(options: &Options) -> Result {
         return Err(Failure::usage(text));
     }
     let mut environment = relive_env::make(&options.env, options.seed).map_err(RlError::from)?;
-    let actors = options.policy.iter().map(|policy| Actor::of(policy, environment.spec(), options.seed));
+    // Each part has its own random numbers. The generator mixes its seed, so different seeds suffice.
+    let seed_of = |part: u64| options.seed.wrapping_add((part + 1) << 32);
+    let actors = (1..).zip(&options.policy);
+    let actors = actors.map(|(part, policy)| Actor::of(policy, environment.spec(), seed_of(part)));
     let mut actors = actors.collect::<Result<Vec<_>>>()?;
-    let mut noise = ActionNoise::new(&environment.spec().actions, options.noise, options.seed)
+    let mut noise = ActionNoise::new(&environment.spec().actions, options.noise, seed_of(0))
         .map_err(|error| Failure::from(RlError::from(error)).of("--noise"))?;
     places::expect_folder("--out", &options.out)?;
     let episodes = played_all(options, &mut environment, &mut actors, &mut noise)?;

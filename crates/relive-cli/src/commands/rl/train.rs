@@ -220,7 +220,7 @@ enum GraphFormat {
 
 impl Options {
     /// Checks the combinations of options that set what the agent learns from, and of the options for drawing.
-    fn expect_together(&self) -> Result {
+    pub(super) fn expect_together(&self) -> Result {
         self.data.expect(self.agent.name())?;
         if self.data.path.is_some() && self.executor.learners() > 1 {
             return Err(Failure::usage(

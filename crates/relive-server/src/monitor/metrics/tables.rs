@@ -79,9 +79,11 @@ fn counters(page: &mut Page, tables: &[TableStatus]) {
     counter("relive_deleted_episodes_total", "Episodes whose last data was removed.", &|it| {
         signed(it.info.num_deleted_episodes)
     });
-    counter("relive_undelivered_samples_total", "Samples that were taken for a caller, but could not be sent.", &|it| {
-        signed(it.undelivered_samples)
-    });
+    counter(
+        "relive_undelivered_samples_total",
+        "Samples that were taken for a caller, but could not be sent.",
+        &|it| signed(it.undelivered_samples),
+    );
 }
 
 fn limiter(page: &mut Page, tables: &[TableStatus]) {

@@ -195,13 +195,14 @@ fn smoothed(lines: &[Line], axis: Axis, smooth: usize) -> Curve {
     points
 }
 
-/// Returns the minimum, mean and maximum, up to the end of the shortest curve.
+/// Returns the minimum, mean and maximum, from the latest beginning of a curve to the earliest end. There are none if
+/// some curve ends before another begins.
 #[expect(clippy::cast_precision_loss, reason = "seeds are few")]
 fn group_of(name: String, curves: &[Curve]) -> Group {
     let begin = curves.iter().filter_map(|curve| curve.first()).map(|(x, _)| *x).fold(0.0, f64::max);
     let end = curves.iter().filter_map(|curve| curve.last()).map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
     let mut points = Vec::new();
-    for place in 0..=PLACES {
+    for place in (0..=PLACES).filter(|_| begin <= end) {
         let x = begin + (end - begin) * f64::from(place) / f64::from(PLACES);
         let values: Vec<f64> = curves.iter().filter_map(|curve| at(curve, x)).collect();
         if values.is_empty() {
@@ -223,6 +224,12 @@ fn at(curve: &[(f64, f64)], x: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn curves_that_do_not_overlap_have_no_band() {
+        let curves = [vec![(0.0, 1.0), (5.0, 3.0)], vec![(9.0, 3.0), (10.0, 5.0)]];
+        assert!(group_of("x".to_owned(), &curves).points.is_empty());
+    }
 
     #[test]
     fn the_band_of_seeds_ends_with_the_shortest_curve() {

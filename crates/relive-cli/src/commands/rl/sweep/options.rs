@@ -29,7 +29,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share, conflicts_with = "environments")]
     pub(super) scale: f64,
     /// Number of seeds, counted from 1 [default: 3; in a suite 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub(super) seeds: Option<u64>,
     /// Runs at a time [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
