@@ -17,13 +17,14 @@
 //!
 //! The modules are layered, top down: `engine` (all tables together), `spill` (moving chunks to disk), `catalogue`
 //! (handles, and the list of tables), `shards` (one table in several parts), `table` (one table under one lock), and
-//! `memory`. `checkpoint` decides which callers share which checkpoint.
+//! `memory`. `checkpoint` decides which callers share which checkpoint; `log_throttle` limits the rate of log messages.
 
 mod catalogue;
 mod checkpoint;
 mod engine;
 mod error;
 pub mod limits;
+mod log_throttle;
 mod memory;
 mod shards;
 mod spill;
@@ -34,6 +35,7 @@ pub use catalogue::{PeekedItem, SampleFuture, TableHandle, Undelivered};
 pub use checkpoint::PendingCheckpoint;
 pub use engine::{Difference, Engine, EngineBuilder, MemoryGate, Restored, Rules};
 pub use error::{BuildError, EngineError};
+pub use log_throttle::LogThrottle;
 pub use memory::{MemoryStatus, MemoryWaiter, process_bytes};
 pub use relive_table::ErrorKind;
 pub use table::{

@@ -68,8 +68,8 @@ pub const MAX_NAME_BYTES: usize = 64 << 10;
 /// abandoned.
 pub const EXTENSION_INSERT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The time between two log messages about inserts of extensions that a table refuses.
-pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
+/// The time between two log messages about the same frequent event, such as refused connections.
+pub const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a writer waits for memory before it fails, unless the builder sets another time: long enough for a reader
 /// to catch up, but short enough that a problem is noticed.

@@ -15,7 +15,6 @@ mod grpc;
 mod insert;
 pub mod limits;
 mod listening;
-mod log_throttle;
 mod monitor;
 mod options;
 mod serve;

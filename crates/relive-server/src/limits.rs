@@ -191,6 +191,3 @@ pub const MAX_TOKEN_FILE_BYTES: u64 = 4 << 20;
 
 /// The time between two checks of the token file.
 pub const TOKEN_FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The time between two log messages about refused connections.
-pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);

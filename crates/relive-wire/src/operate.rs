@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_table::{
-    Changed, ConfigError, LoggedChange, SelectorKind, TableChange, TableConfig, TableInfo, Timestamp,
-};
+use relive_table::{Changed, ConfigError, LoggedChange, TableChange, TableConfig, TableInfo, Timestamp};
 
 use crate::v1::{AddTableRequest, ChangeTableRequest, ChangeTableResponse};
 use crate::{WireError, table, v1};
@@ -77,29 +75,11 @@ pub fn logged_from_wire(message: v1::LoggedChange) -> LoggedChange {
 /// # Errors
 /// A `max_bytes` of 0, which would mean no bound in the message.
 pub fn add_to_wire(config: &TableConfig) -> Result<AddTableRequest, ConfigError> {
-    // All fields are listed, so that a new one is not forgotten. The unnamed ones are in the message of the table.
-    let TableConfig {
-        name,
-        sampler,
-        remover,
-        max_size: _,
-        max_bytes,
-        max_times_sampled: _,
-        rate_limiter: _,
-        signature: _,
-        shards,
-        seed,
-        allow_never_sampled,
-    } = config;
-    let is_special = |kind| kind == SelectorKind::WithoutReplacement;
+    bound_to_wire(&config.name, config.max_bytes)?;
     Ok(AddTableRequest {
-        sampler_without_replacement: is_special(*sampler),
-        remover_without_replacement: is_special(*remover),
-        max_bytes: bound_to_wire(name, *max_bytes)?,
-        shards: *shards,
-        seed: *seed,
-        allow_never_sampled: *allow_never_sampled,
         table: Some(table::info_to_wire(&empty(config))),
+        seed: config.seed,
+        allow_never_sampled: config.allow_never_sampled,
     })
 }
 
@@ -110,16 +90,8 @@ pub fn add_to_wire(config: &TableConfig) -> Result<AddTableRequest, ConfigError>
 pub fn add_from_wire(message: &AddTableRequest) -> Result<TableConfig, WireError> {
     let info = table::info_from_wire(message.table.as_ref().unwrap_or(&Default::default()))?;
     let mut config = Arc::unwrap_or_clone(info.config);
-    config.max_bytes = bound(message.max_bytes);
-    config.shards = message.shards.max(1);
     config.seed = message.seed;
     config.allow_never_sampled = message.allow_never_sampled;
-    if message.sampler_without_replacement {
-        config.sampler = SelectorKind::WithoutReplacement;
-    }
-    if message.remover_without_replacement {
-        config.remover = SelectorKind::WithoutReplacement;
-    }
     Ok(config)
 }
 
@@ -152,7 +124,7 @@ fn empty(config: &TableConfig) -> TableInfo {
 
 #[cfg(test)]
 mod tests {
-    use relive_table::RateLimiterConfig;
+    use relive_table::{RateLimiterConfig, SelectorKind};
 
     use super::*;
 

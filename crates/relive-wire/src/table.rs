@@ -64,14 +64,26 @@ pub fn selector_from_wire(
 /// Converts a table's state to the message of `ServerInfo`.
 #[must_use]
 pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
-    let config = &info.config;
-    let limiter = &config.rate_limiter;
+    // All fields are listed, so that a new one is not forgotten. The unnamed ones are only in the message for a new table.
+    let TableConfig {
+        name,
+        sampler,
+        remover,
+        max_size,
+        max_bytes,
+        max_times_sampled,
+        rate_limiter: limiter,
+        signature,
+        shards,
+        seed: _,
+        allow_never_sampled: _,
+    } = &*info.config;
     let completed = |count| Some(RateLimiterCallStats { completed: count });
     reverb::TableInfo {
-        sampler_options: Some(selector_to_wire(config.sampler)),
-        remover_options: Some(selector_to_wire(config.remover)),
-        max_size: to_i64(config.max_size),
-        max_times_sampled: config.max_times_sampled,
+        sampler_options: Some(selector_to_wire(*sampler)),
+        remover_options: Some(selector_to_wire(*remover)),
+        max_size: to_i64(*max_size),
+        max_times_sampled: *max_times_sampled,
         rate_limiter_info: Some(RateLimiterInfo {
             samples_per_insert: limiter.samples_per_insert,
             min_diff: limiter.min_diff,
@@ -80,18 +92,18 @@ pub fn info_to_wire(info: &TableInfo) -> reverb::TableInfo {
             insert_stats: completed(info.inserts),
             sample_stats: completed(info.samples),
         }),
-        signature: config.signature.as_deref().map(signature::to_wire),
+        signature: signature.as_deref().map(signature::to_wire),
         current_size: to_i64(info.current_size),
-        name: config.name.clone(),
+        name: name.clone(),
         num_episodes: to_i64(info.num_episodes),
         num_deleted_episodes: to_i64(info.num_deleted_episodes),
         num_unique_samples: to_i64(info.num_unique_samples),
         table_worker_time: Some(reverb::TableWorkerTime::default()),
-        relive_max_bytes: config.max_bytes.unwrap_or(0),
+        relive_max_bytes: max_bytes.unwrap_or(0),
         // The usual number is not sent, so that the message of a usual table is the same as dm-reverb's.
-        relive_shards: if config.shards == 1 { 0 } else { config.shards },
-        relive_sampler_without_replacement: config.sampler == SelectorKind::WithoutReplacement,
-        relive_remover_without_replacement: config.remover == SelectorKind::WithoutReplacement,
+        relive_shards: if *shards == 1 { 0 } else { *shards },
+        relive_sampler_without_replacement: *sampler == SelectorKind::WithoutReplacement,
+        relive_remover_without_replacement: *remover == SelectorKind::WithoutReplacement,
     }
 }
 

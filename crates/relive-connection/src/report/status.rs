@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
-use relive_table::{CheckpointStatus, LoggedChange, Paused, SelectorKind, TableInfo};
+use relive_table::{CheckpointStatus, LoggedChange, Paused, TableInfo};
 use relive_tensor::{CodecSet, Nest};
 use relive_wire::{WireError, checkpoint_status, codec, operate, structure, table, v1};
 
@@ -141,20 +141,11 @@ impl From<relive_engine::TableStatus> for TableStatus {
 
 impl TableStatus {
     fn from_message(message: v1::TableStatus) -> Result<TableStatus> {
-        let mut info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(unreadable)?;
+        let info = table::info_from_wire(&message.info.unwrap_or_default()).map_err(unreadable)?;
         let columns = match &message.columns {
             Some(columns) => Some(structure::from_wire(columns).map_err(unreadable)?),
             None => structure_of(&info),
         };
-        let config = Arc::make_mut(&mut info.config);
-        config.max_bytes = Some(message.max_bytes).filter(|bytes| *bytes > 0);
-        config.shards = message.shards.max(1);
-        if message.sampler_without_replacement {
-            config.sampler = SelectorKind::WithoutReplacement;
-        }
-        if message.remover_without_replacement {
-            config.remover = SelectorKind::WithoutReplacement;
-        }
         let text = |text: String| Some(text).filter(|text| !text.is_empty());
         Ok(TableStatus {
             info,

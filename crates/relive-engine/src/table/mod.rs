@@ -12,7 +12,6 @@ mod insert;
 mod listing;
 mod mutate;
 mod published;
-mod refusals;
 mod request;
 mod rows;
 mod sample;

@@ -13,10 +13,10 @@ use super::after_unlock::{AfterUnlock, report};
 use super::change::{Change, Origin};
 use super::columns::Columns;
 use super::published::Published;
-use super::refusals::Refusals;
 use super::state::State;
 use crate::error::EngineError;
 use crate::limits::EXTENSION_INSERT_TIMEOUT;
+use crate::log_throttle::LogThrottle;
 use crate::memory::{DiskTier, Memory};
 use crate::sync::{Mutex, wall_clock};
 
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) peers: OnceLock<Weak<dyn Peers>>,
     /// The inserts of extensions that this table refused, or for which the target table of its own extensions does not
     /// exist.
-    pub(super) refusals: Refusals,
+    pub(super) refusals: Mutex<LogThrottle>,
 }
 
 /// The tables of an engine, for inserts that extensions request.
@@ -79,7 +79,7 @@ impl TableCore {
             disk_tier: OnceLock::new(),
             memory: Arc::clone(memory),
             peers: OnceLock::new(),
-            refusals: Refusals::default(),
+            refusals: Mutex::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -133,7 +133,7 @@ impl TableCore {
         let origin = Origin { who, since, deadline: Some(deadline), confirmations: None };
         let (outcome, after) = self.locked(|change| change.insert(item, &origin));
         if let Err(error) = outcome
-            && let Some(refused) = self.shared.refusals.note(since)
+            && let Some(refused) = self.shared.refusals.lock().note(since)
         {
             tracing::warn!(from = &**who, refused, last = %error, "a table refused inserts of extensions");
         }
@@ -148,7 +148,7 @@ impl TableCore {
             let Effect::InsertInto { table: name, item } = effect;
             let Some(core) = peers.core_of(&name, item.key) else {
                 let (table, target) = (from.name(), &*name);
-                if let Some(dropped) = from.shared.refusals.note(Instant::now()) {
+                if let Some(dropped) = from.shared.refusals.lock().note(Instant::now()) {
                     tracing::warn!(table, target, dropped, "the target table of an extension does not exist");
                 }
                 continue;

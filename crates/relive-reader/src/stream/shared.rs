@@ -15,7 +15,7 @@ use relive_connection::{Error, ErrorKind, Result, status_error};
 use relive_wire::codec;
 use relive_wire::reverb::{SampleStreamRequest, Timeout};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::Status;
 
 use crate::options::SamplerOptions;
@@ -24,6 +24,10 @@ use crate::samples::Sample;
 /// The next request is sent before the previous one has completed if at least `1 / n` of a worker's capacity is free,
 /// where `n` is this number.
 const PIPELINE_FRACTION: usize = 4;
+
+/// How long a worker waits before it reads ahead again after the limiter's timeout, if no caller waits: with a timeout of
+/// 0, it would otherwise open streams without a pause.
+const READ_AHEAD_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -306,15 +310,28 @@ impl Shared {
     }
 
     /// Records the limiter's timeout. The worker then pauses until the caller waits again, so that a later wait does
-    /// not receive the timeout of an earlier one.
+    /// not receive the timeout of an earlier one. If no caller waits, the worker pauses only briefly, and then reads
+    /// ahead again.
     pub(super) async fn limiter_timed_out(&self, status: Status) {
-        {
+        let caller = {
             let mut state = self.state.lock();
-            let Some(caller) = state.caller.take() else { return };
-            state.timeout = Some(status_error("sample", status));
-            drop(state);
-            caller.wake();
+            let caller = state.caller.take();
+            if caller.is_some() {
+                state.timeout = Some(status_error("sample", status));
+            }
+            caller
+        };
+        match caller {
+            Some(caller) => {
+                caller.wake();
+                self.wait_for_caller().await;
+            }
+            None => drop(timeout(READ_AHEAD_PAUSE, self.wait_for_caller()).await),
         }
+    }
+
+    /// Waits until a caller waits that has not been told of a timeout.
+    async fn wait_for_caller(&self) {
         loop {
             let back = self.caller_is_back.notified();
             tokio::pin!(back);

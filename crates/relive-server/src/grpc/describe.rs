@@ -2,7 +2,6 @@
 //! transport for a client.
 
 use relive_engine::{MemoryStatus, MemoryWaiter, Operation, TableStatus, WaiterInfo, process_bytes};
-use relive_table::SelectorKind;
 use relive_wire::bulk::VERSION;
 use relive_wire::reverb::{InitializeConnectionRequest, InitializeConnectionResponse};
 use relive_wire::v1::waiter::Operation as WireOperation;
@@ -71,8 +70,6 @@ fn table_status(status: &TableStatus) -> WireStatus {
         waiters: status.waiters.iter().map(waiter).collect(),
         waiters_not_listed: status.waiters_not_listed as u64,
         undelivered_samples: status.undelivered_samples,
-        sampler_without_replacement: status.info.config.sampler == SelectorKind::WithoutReplacement,
-        remover_without_replacement: status.info.config.remover == SelectorKind::WithoutReplacement,
         sample_waits_for: status.sample_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         insert_waits_for: status.insert_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         columns: columns.map(structure::to_wire),
@@ -83,8 +80,6 @@ fn table_status(status: &TableStatus) -> WireStatus {
             shared_bytes: status.bytes.shared_bytes,
             spilled_bytes: status.bytes.spilled_bytes,
         }),
-        max_bytes: status.info.config.max_bytes.unwrap_or(0),
-        shards: status.info.config.shards,
         inserts_paused: status.paused.inserts,
         samples_paused: status.paused.samples,
     }

@@ -5,19 +5,18 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
-use relive_engine::Engine;
+use relive_engine::{Engine, LogThrottle};
 use relive_transport::LocalListener;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::Instant;
 
 use super::connection::{Accepted, IncomingConnection};
 use super::workers::Workers;
 use crate::access::Access;
 use crate::listening::{Entrance, Entrances, handle_accept_error};
-use crate::log_throttle::LogThrottle;
 use crate::monitor::Monitor;
 use crate::options::ServerOptions;
 use crate::services::{LocalSocket, Services};
@@ -160,14 +159,14 @@ impl Acceptor {
         shutdown: impl Future<Output = ()>,
     ) -> io::Result<()> {
         let mut shutdown = std::pin::pin!(shutdown);
-        let mut refusals = Refusals::default();
+        let mut refusals = LogThrottle::default();
         loop {
             tokio::select! {
                 () = &mut shutdown => return Ok(()),
                 accepted = listeners.accept() => match accepted {
                     Ok(incoming) if workers.connections() >= self.max_connections => {
                         self.services.count_refusal();
-                        refusals.note(&incoming.peer, self.max_connections);
+                        self.log_refusal(&mut refusals, &incoming.peer);
                     }
                     Ok(incoming) => workers.serve(incoming, self.services.clone(), self.stopping.clone()),
                     Err(error) => handle_accept_error(error).await?,
@@ -176,25 +175,15 @@ impl Acceptor {
             }
         }
     }
-}
 
-/// Counts refused connections, which are logged at intervals rather than individually.
-#[derive(Default)]
-struct Refusals {
-    unlogged: u64,
-    throttle: LogThrottle,
-}
-
-impl Refusals {
-    fn note(&mut self, peer: &str, limit: usize) {
-        self.unlogged += 1;
-        if self.throttle.is_due(Instant::now()) {
+    fn log_refusal(&self, refusals: &mut LogThrottle, peer: &str) {
+        if let Some(refused) = refusals.note(Instant::now()) {
             tracing::warn!(
                 last = peer,
-                refused = self.unlogged,
-                "refusing connections: the limit of {limit} open connections (max_connections) is reached"
+                refused,
+                "refusing connections: the limit of {} open connections (max_connections) is reached",
+                self.max_connections
             );
-            self.unlogged = 0;
         }
     }
 }

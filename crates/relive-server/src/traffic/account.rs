@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 
 use parking_lot::{Mutex, MutexGuard};
+use relive_engine::LogThrottle;
 use tokio::time::Instant;
 
 use super::host::{Host, Hosts};
 use super::meter::{Client, Meter};
 use super::windows::Windows;
 use crate::limits::{ROOM_RECHECK, STALLED_AFTER, WOKEN_FOR_ROOM};
-use crate::log_throttle::LogThrottle;
 
 /// The account of all connections.
 #[derive(Debug)]
@@ -311,8 +311,8 @@ impl Traffic {
     }
 
     pub(super) fn log_waiting(&self) {
-        let is_due = self.state.lock().log_throttle.is_due(Instant::now());
-        if is_due {
+        let due = self.state.lock().log_throttle.note(Instant::now().into_std());
+        if due.is_some() {
             let TrafficStatus { bytes, max_bytes, waiting, .. } = self.status();
             tracing::warn!(
                 bytes,

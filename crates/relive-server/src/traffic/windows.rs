@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
+use relive_engine::LogThrottle;
 use tokio::time::{Instant, Sleep};
 
 use crate::limits::{ROOM_RECHECK, UNREAD_BYTES_PER_CONNECTION};
-use crate::log_throttle::LogThrottle;
 
 /// The unread bytes of all connections.
 #[derive(Debug)]
@@ -46,8 +46,8 @@ impl Windows {
     }
 
     fn log_paused(&self) {
-        let is_due = self.log_throttle.lock().is_due(Instant::now());
-        if is_due {
+        let due = self.log_throttle.lock().note(Instant::now().into_std());
+        if due.is_some() {
             tracing::warn!(
                 bytes = self.bytes(),
                 "paused reading from connections with unread requests: the limit of {} bytes (max_bytes_in_flight) is reached",

@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use relive_wire::sample::ReceivedSample;
+use tokio::time::Instant;
+use tonic::Status;
 
-use super::{Shared, TakeResult};
+use super::{READ_AHEAD_PAUSE, Shared, TakeResult};
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
@@ -189,4 +191,17 @@ proptest! {
         run.settle();
         prop_assert_eq!(run.received, max_samples);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_pauses_after_a_timeout_that_no_caller_waits_for() {
+    let options = SamplerOptions::default();
+    let shared = Shared::new("t", &options, options.capacity(), Duration::from_secs(1));
+    let began = Instant::now();
+    for _ in 0..3 {
+        shared.limiter_timed_out(Status::deadline_exceeded("the table is blocked")).await;
+    }
+    assert!(began.elapsed() >= 3 * READ_AHEAD_PAUSE, "it paused for {:?}", began.elapsed());
+    let taken = shared.take(&mut VecDeque::new(), 0, Waker::noop());
+    assert!(matches!(taken, TakeResult::Nothing { .. }), "nobody waited for these timeouts");
 }
