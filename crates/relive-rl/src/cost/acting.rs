@@ -30,8 +30,10 @@ const SLOW: Duration = Duration::from_millis(250);
 /// Errors of the environments and the policy.
 pub(super) fn measure(
     agent: &dyn Agent,
-    (environment, make): (&str, &MakeEnvironment),
-    (seed, weights): (u64, &Weights),
+    environment: &str,
+    make: &MakeEnvironment,
+    seed: u64,
+    weights: &Weights,
 ) -> Result<Vec<ActCost>> {
     let store = WeightStore::default();
     store.publish(weights.clone());

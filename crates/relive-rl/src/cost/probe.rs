@@ -72,8 +72,8 @@ impl Probe<'_> {
         CpuTimes::now()?;
         let run = self.run()?;
         let Measured { trained, moments, weights, items } = run;
-        let acting =
-            acting::measure(self.agent.as_ref(), (self.environment, self.make), (SEED, &trained.weights))?;
+        let (agent, weights_then) = (self.agent.as_ref(), &trained.weights);
+        let acting = acting::measure(agent, self.environment, self.make, SEED, weights_then)?;
         let environments = self.agent.environments(1);
         let window = Window::of(&moments, weights).ok_or(RlError::Stopped)?;
         let mut costs = window.costs(acting, environments);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use relive_client::blocking::Client;
 
 use crate::identity::{Comparison, Identity};
-use crate::plan::{Agent, Crew, MakeAgent, MakeNamed, next_progress, policies_of};
+use crate::plan::{Agent, Crew, CrewParts, MakeAgent, MakeNamed, Role, next_progress, policies_of};
 use crate::remote::{Layouts, Team};
 use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::stop::Stop;
@@ -67,14 +67,14 @@ pub fn learn(
         },
     )?;
     let layouts = Layouts::of(&agent, &spec, of.seed)?;
-    let team = Arc::new(Team::join(&joining, rank, &of, (layouts, stop))?);
+    let team = Arc::new(Team::join(&joining, rank, &of, layouts, stop)?);
     let workers = usize::try_from(joining.workers).unwrap_or(usize::MAX);
-    let crew = Crew::of_follower(
-        (&policies_of(&agent), &make, client),
-        (&of, spec),
-        (workers, joining.env_steps),
-        Arc::clone(&team),
-    );
+    let role = Role::Follower { of: workers };
+    let crew = Crew::new(CrewParts {
+        env_steps: joining.env_steps,
+        team: Some(Arc::clone(&team)),
+        ..CrewParts::new(&of, role, policies_of(&agent), &make, spec, client)
+    });
     match followed(agent.as_ref(), &crew, &team, stop) {
         Err(error) if is_over(&error) => {
             Ok(Followed { steps: team.steps(), weights: crew.weights().newest() })

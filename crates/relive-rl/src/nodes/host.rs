@@ -368,7 +368,7 @@ mod tests {
             host(&node, &mut Recorded(sender))
         });
         assert!(held(&receiver, 3).is_empty(), "it continues without workers");
-        let registry = Registry::new((0, 2), false);
+        let registry = Registry::new(0, 2, false);
         registry.update(&client, &|| true).unwrap();
         while !registry.has_some() {
             registry.update(&client, &|| true).unwrap();

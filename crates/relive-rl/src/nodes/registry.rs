@@ -50,9 +50,9 @@ struct RegistryState {
 }
 
 impl Registry {
-    /// Creates the registry of a run with the given number of actors; the first `started` are not available to nodes.
+    /// Creates the registry of a run with `workers` workers; the first `started` are not available to nodes.
     /// `follows` is true if the run had a driver before.
-    pub(crate) fn new((started, workers): (usize, usize), follows: bool) -> Registry {
+    pub(crate) fn new(started: usize, workers: usize, follows: bool) -> Registry {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         Registry { workers: (number(started), number(workers)), follows, ..Registry::default() }
     }
@@ -236,7 +236,7 @@ mod tests {
     fn a_replaced_node_list_is_written_again() {
         let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
-        let (registry, begun) = (Registry::new((0, 2), false), Instant::now());
+        let (registry, begun) = (Registry::new(0, 2, false), Instant::now());
         NodeHeartbeat::of_test(7, 2).send(&client).unwrap();
         let look = |after: Duration| registry.update_at(begun + after, &client, &|| true).unwrap();
         while !registry.has_some() {
@@ -262,7 +262,7 @@ mod tests {
     fn late_messages_from_a_lost_node_do_not_occupy_its_worker_numbers() {
         let engine = super::super::tables().fold(Engine::builder(), EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
-        let registry = Registry::new((0, 1), false);
+        let registry = Registry::new(0, 1, false);
         registry.fix();
         let send = |heartbeat: NodeHeartbeat, until: &dyn Fn(&NodeList) -> bool| {
             heartbeat.send(&client).unwrap();

@@ -64,21 +64,24 @@ pub(crate) enum Role {
     Here { actors: usize, engine: Engine },
     /// This process learns; the workers are other processes.
     Driver(Arc<Driver>),
-    /// This process is one of `of` workers.
+    /// This process is one of `of` workers, and acts with published weights.
     Worker { number: u32, of: usize, output: Arc<WorkerOutput> },
     /// This process is a learner other than learner 0. The run has `of` workers.
     Follower { of: usize },
 }
 
 impl CrewParts {
-    /// Returns the crew of a process that takes part in another process's run.
-    fn elsewhere(
-        (policies, make, client): (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
-        (identity, spec): (&Identity, EnvironmentSpec),
+    /// Returns the parts of a new run with one learner and without a limit of steps, recorded data or hooks.
+    pub(crate) fn new(
+        identity: &Identity,
         role: Role,
+        policies: Arc<dyn MakePolicy>,
+        make: &MakeEnvironment,
+        spec: EnvironmentSpec,
+        client: &Client,
     ) -> CrewParts {
         CrewParts {
-            policies: Arc::clone(policies),
+            policies,
             make: make.clone(),
             environment: identity.environment.clone(),
             spec,
@@ -108,30 +111,6 @@ impl Crew {
     #[must_use]
     pub fn spec(&self) -> &EnvironmentSpec {
         &self.0.spec
-    }
-
-    /// Returns the crew of the worker with the given number, in the worker's own process; the worker acts with
-    /// published weights.
-    pub(crate) fn of_worker(
-        user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
-        (identity, spec, generation): (&Identity, EnvironmentSpec, u64),
-        (number, of): (u32, usize),
-        (weights, output): (WeightStore, Arc<WorkerOutput>),
-    ) -> Crew {
-        // Excess workers also have their own environments.
-        let role = Role::Worker { number, of: of.max(index(number) + 1), output };
-        Crew::new(CrewParts { generation, weights, ..CrewParts::elsewhere(user, (identity, spec), role) })
-    }
-
-    /// Returns the crew of a learner other than learner 0, in its own process.
-    pub(crate) fn of_follower(
-        user: (&Arc<dyn MakePolicy>, &MakeEnvironment, &Client),
-        of: (&Identity, EnvironmentSpec),
-        (workers, env_steps): (usize, u64),
-        team: Arc<Team>,
-    ) -> Crew {
-        let role = Role::Follower { of: workers };
-        Crew::new(CrewParts { env_steps, team: Some(team), ..CrewParts::elsewhere(user, of, role) })
     }
 
     pub(super) fn role(&self) -> &Role {

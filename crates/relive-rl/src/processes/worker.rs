@@ -12,7 +12,7 @@ use relive_flow::Flow;
 use super::weight_source::WeightSource;
 use crate::identity::{Comparison, Identity};
 use crate::limits::MAX_WORKERS;
-use crate::plan::{Agent, Crew, MakeAgent, MakeEnvironment, MakeNamed, policies_of};
+use crate::plan::{Agent, Crew, CrewParts, MakeAgent, MakeEnvironment, MakeNamed, Role, policies_of};
 use crate::remote::{Message, Stream, Worked, WorkerOutput};
 use crate::seeds::{EnvironmentUser, environment_seed, generation};
 use crate::stop::Stop;
@@ -300,16 +300,21 @@ impl WorkSession {
                 advice: "use the same version of all programs on all machines",
             },
         )?;
-        let output = &self.output;
-        let crew = Crew::of_worker(
-            (&policies_of(agent), make, &self.client),
-            (of, spec, generation(self.job.now.checkpoints, self.job.now.joins_of(self.number))),
-            (self.number, usize::try_from(self.job.now.workers).unwrap_or(usize::MAX)),
-            (self.weights.store().clone(), Arc::clone(output)),
-        );
+        let crew = Crew::new(CrewParts {
+            generation: generation(self.job.now.checkpoints, self.job.now.joins_of(self.number)),
+            weights: self.weights.store().clone(),
+            ..CrewParts::new(of, self.role(), policies_of(agent), make, spec, &self.client)
+        });
         // The driver runs everything after the workers' streams.
         drop(agent.plan(&crew)?);
-        output.take()
+        self.output.take()
+    }
+
+    fn role(&self) -> Role {
+        // Excess workers also have their own environments.
+        let of = self.job.now.workers.max(u64::from(self.number) + 1);
+        let of = usize::try_from(of).unwrap_or(usize::MAX);
+        Role::Worker { number: self.number, of, output: Arc::clone(&self.output) }
     }
 
     fn send(&self, stream: Stream, results: &mut Results) -> Result<()> {

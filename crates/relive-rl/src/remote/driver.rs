@@ -65,9 +65,19 @@ pub(crate) struct Publishing {
     is_own: bool,
 }
 
+/// What a driver starts with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    /// The number of workers.
+    pub(crate) workers: usize,
+    /// The number of workers, the first ones, that do not belong to nodes.
+    pub(crate) without_nodes: usize,
+    /// The number of checkpoints that the run has written so far.
+    pub(crate) checkpoints: u64,
+}
+
 impl Driver {
-    /// Writes the job of a run with the given number of workers into its table; the first `started` of them do not
-    /// belong to nodes.
+    /// Writes the job of a run into its table.
     ///
     /// # Errors
     /// The server is lost.
@@ -75,7 +85,7 @@ impl Driver {
         client: &Client,
         identity: &Identity,
         weights: WeightStore,
-        (started, workers, checkpoints): (usize, usize, u64),
+        started: Started,
         stop: &Stop,
     ) -> Result<Driver> {
         let follows = job::exists(client)?;
@@ -87,8 +97,8 @@ impl Driver {
         // rounds take longer than a nanosecond.
         let epoch = rounds_from().max(last_epoch + 1);
         let now = JobProgress {
-            workers: workers as u64,
-            checkpoints,
+            workers: started.workers as u64,
+            checkpoints: started.checkpoints,
             joins: joins.clone(),
             epoch,
             version: None,
@@ -103,7 +113,7 @@ impl Driver {
             round: AtomicU64::new(epoch),
             is_over: AtomicBool::new(false),
             stop: stop.clone(),
-            nodes: Registry::new((started, workers), follows),
+            nodes: Registry::new(started.without_nodes, started.workers, follows),
             members: Mutex::default(),
             stats: WorkerStats::with_joins(joins),
             failed: Mutex::new(None),
@@ -315,12 +325,14 @@ pub(super) mod tests {
     use super::*;
     use crate::remote::tables;
 
+    const ONE_WORKER: Started = Started { workers: 1, without_nodes: 1, checkpoints: 0 };
+
     pub(in crate::remote) fn driver() -> Driver {
         let engine = tables::worker_tables(1).fold(Engine::builder(), relive_engine::EngineBuilder::table);
         let client = Client::in_process(engine.build().unwrap()).unwrap();
         let spec = relive_env::make("catch/0", 1).unwrap().spec().clone();
         let identity = Identity::new(("none", Vec::new()), "catch/0", &spec, 1);
-        Driver::new(&client, &identity, WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap()
+        Driver::new(&client, &identity, WeightStore::default(), ONE_WORKER, &Stop::new()).unwrap()
     }
 
     /// Returns the count of members after a worker has joined in these ways, one after the other, and left once.
@@ -354,7 +366,7 @@ pub(super) mod tests {
         let of = |seed| Identity::new(("none", Vec::new()), "catch/0", &spec, seed);
         let joins_of_next = |seed| {
             let next =
-                Driver::new(&client, &of(seed), WeightStore::default(), (1, 1, 0), &Stop::new()).unwrap();
+                Driver::new(&client, &of(seed), WeightStore::default(), ONE_WORKER, &Stop::new()).unwrap();
             let now = next.now.lock();
             now.joins_of(1)
         };

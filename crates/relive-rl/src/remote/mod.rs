@@ -7,7 +7,7 @@ mod tables;
 mod team;
 mod worker_output;
 
-pub(crate) use driver::{Driver, Publishing};
+pub(crate) use driver::{Driver, Publishing, Started};
 pub use message::{Layouts, Message};
 pub(crate) use tables::of_run as tables_of_run;
 pub(crate) use team::Team;

@@ -38,25 +38,25 @@ pub(crate) struct Team {
 }
 
 impl Team {
-    /// Opens a meeting on this machine if the run has several learners. The run has `actors` actors and takes
-    /// `env_steps` steps.
+    /// Opens a meeting of `count` learners on this machine. The run has `workers` workers and takes `env_steps` steps.
     ///
     /// # Errors
-    /// The errors of `layouts`. Also fails if it is not possible to listen at the address.
-    pub(crate) fn of_run(
-        (learners, actors, env_steps): (Option<u32>, usize, u64),
-        stop: &Stop,
+    /// It is not possible to listen at the address.
+    pub(crate) fn open(
+        count: u32,
+        workers: usize,
+        env_steps: u64,
         identity: &Identity,
-        layouts: impl FnOnce() -> Result<Layouts>,
-    ) -> Result<Option<Arc<Team>>> {
-        let Some(count) = learners.filter(|count| *count > 1) else { return Ok(None) };
+        layouts: Layouts,
+        stop: &Stop,
+    ) -> Result<Arc<Team>> {
         let token = format!("{:016x}{:016x}", seeds::unrepeatable(), seeds::unrepeatable());
         let meeting = Meeting::open("127.0.0.1:0", options(count, identity, &token))?;
-        let (meeting_at, workers) = (meeting.address().to_string(), actors as u64);
+        let (meeting_at, workers) = (meeting.address().to_string(), workers as u64);
         let joining = Joining { count, meeting: meeting_at, token, workers, env_steps };
         let (peers, stop) = (Peers::expected(count), stop.clone());
         let (meeting, steps) = (Mutex::new(Some((meeting, joining))), AtomicU64::new(0));
-        Ok(Some(Arc::new(Team { peers, layouts: layouts()?, meeting, stop, steps })))
+        Ok(Arc::new(Team { peers, layouts, meeting, stop, steps }))
     }
 
     /// Writes to the run's table the data that other learners need for joining.
@@ -76,7 +76,8 @@ impl Team {
         joining: &Joining,
         rank: u32,
         identity: &Identity,
-        (layouts, stop): (Layouts, &Stop),
+        layouts: Layouts,
+        stop: &Stop,
     ) -> Result<Team> {
         let ring = Ring::join(&joining.meeting, rank, options(joining.count, identity, &joining.token))?;
         let peers = Peers::from(ring.checked_by(unless_stopped(stop)));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use relive_client::blocking::Client;
+use relive_engine::Engine;
 use relive_env::EnvironmentSpec;
 
 use super::checkpoints::Folder;
@@ -15,11 +15,10 @@ use super::{Evaluation, RunOptions};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
 use crate::identity::Identity;
-use crate::plan::{Agent, Crew, CrewParts, MakeEnvironment, Role, SavedParts, policies_of};
+use crate::plan::{Agent, Crew, CrewParts, MakeEnvironment, Role, policies_of};
 use crate::recorded::RunData;
-use crate::remote::{Driver, Layouts, Team};
+use crate::remote::{Driver, Layouts, Started, Team};
 use crate::seeds::{EnvironmentUser, environment_seed};
-use crate::times::SharedTimes;
 use crate::watching::{LogWriter, Origin, PlanStateWriter, WorkerStats};
 use crate::{Result, RlError};
 
@@ -42,22 +41,37 @@ impl Session {
         // Checked before any table is changed, because the tables may belong to another run.
         let state = opened.state(&identity)?;
         let weights = WeightStore::default();
-        let driver = driver(options, (&opened.client, &identity), &weights, opened.checkpoints)?;
+        let driver = driver(options, &opened, &identity, &weights)?;
         if let Some((watch, engine)) = options.watch.as_ref().zip(opened.engine.as_ref()) {
             watch.show(engine);
         }
         let (counters, saved) = opened.resumed(state.as_deref())?;
-        let of = (&opened, driver.as_ref(), &identity);
-        let resumes = Resumes { is_resumed: state.is_some(), begins_anew };
-        let crew = crew(agent, (options, make, data), of, (spec, resumes), (weights, saved))?;
+        let role = role(options, driver.as_ref(), opened.engine.as_ref())?;
+        let layouts = || Layouts::of(agent, &spec, options.seed);
+        let crew = Crew::new(CrewParts {
+            env_steps: options.env_steps,
+            data,
+            generation: opened.checkpoints,
+            is_resumed: state.is_some(),
+            begins_anew,
+            weights,
+            parts: saved,
+            hooks: options.hooks.of_run(layouts)?,
+            team: team(options, &identity, layouts)?,
+            ..CrewParts::new(&identity, role, policies_of(agent), make, spec.clone(), &opened.client)
+        });
         let plan = agent.plan(&crew)?;
         crew.free_data();
         let evaluator = evaluator(options, &crew)?;
         let workers = driver.as_ref().map_or_else(WorkerStats::default, |driver| driver.stats().clone());
         let Opened { engine, client, lease, .. } = opened;
         let published = driver.map(|driver| driver.published(lease)).transpose()?;
-        let (plan_state, log_writer) =
-            publish_state(options, (&client, &identity), (crew.times(), &workers))?;
+        let is_observed = options.watch.is_some() || options.processes.is_some();
+        let plan_state = is_observed
+            .then(|| PlanStateWriter::new(&client, &identity, &options.stop, crew.times(), &workers));
+        let log_writer = options.log_lines.as_ref().filter(|_| is_observed);
+        let log_writer =
+            log_writer.map(|lines| LogWriter::start(&client, Origin::Driver, lines)).transpose()?;
         crew.team().map_or(Ok(()), |team| team.announce(&client, &identity))?;
         options.begun.iter().for_each(Begun::notify);
         crew.meet()?;
@@ -98,79 +112,41 @@ fn identified(
     Ok((identity.with_data(digest), data))
 }
 
-/// How a run continues from a checkpoint.
-struct Resumes {
-    /// Whether this run continues from a saved state.
-    is_resumed: bool,
-    /// Whether environments reset after each checkpoint.
-    begins_anew: bool,
+/// Returns the role of this process, which learns, and the location of the workers.
+fn role(options: &RunOptions, driver: Option<&Arc<Driver>>, engine: Option<&Engine>) -> Result<Role> {
+    match (driver, engine) {
+        (None, Some(engine)) => Ok(Role::Here { actors: options.actors, engine: engine.clone() }),
+        (Some(driver), _) => Ok(Role::Driver(Arc::clone(driver))),
+        (None, None) => Err(RlError::Order { call: "a run on a server", needs: "processes" }),
+    }
 }
 
-/// Returns the resources for the run's plan.
-fn crew(
-    agent: &Arc<dyn Agent>,
-    (options, make, data): (&RunOptions, &MakeEnvironment, Option<RunData>),
-    (opened, driver, identity): (&Opened, Option<&Arc<Driver>>, &Identity),
-    (spec, resumes): (EnvironmentSpec, Resumes),
-    (weights, parts): (WeightStore, SavedParts),
-) -> Result<Crew> {
-    let RunOptions { environment, seed, actors, env_steps, .. } = options;
-    let role = match (driver, &opened.engine) {
-        (None, Some(engine)) => Role::Here { actors: *actors, engine: engine.clone() },
-        (Some(driver), _) => Role::Driver(Arc::clone(driver)),
-        (None, None) => return Err(RlError::Order { call: "a run on a server", needs: "processes" }),
-    };
-    let layouts = || Layouts::of(agent, &spec, *seed);
-    let hooks = options.hooks.of_run(layouts)?;
-    let team = Team::of_run((options.learners, *actors, *env_steps), &options.stop, identity, layouts)?;
-    Ok(Crew::new(CrewParts {
-        policies: policies_of(agent),
-        make: make.clone(),
-        environment: environment.clone(),
-        spec,
-        seed: *seed,
-        role,
-        env_steps: *env_steps,
-        data,
-        generation: opened.checkpoints,
-        is_resumed: resumes.is_resumed,
-        begins_anew: resumes.begins_anew,
-        weights,
-        parts,
-        client: opened.client.clone(),
-        times: SharedTimes::default(),
-        hooks,
-        team,
-    }))
+/// Returns the team of learners, if the run has several.
+fn team(
+    options: &RunOptions,
+    identity: &Identity,
+    layouts: impl FnOnce() -> Result<Layouts>,
+) -> Result<Option<Arc<Team>>> {
+    let Some(count) = options.learners.filter(|count| *count > 1) else { return Ok(None) };
+    let RunOptions { actors, env_steps, stop, .. } = options;
+    Team::open(count, *actors, *env_steps, identity, layouts()?, stop).map(Some)
 }
 
 /// Returns the driver, if workers are other processes.
 fn driver(
     options: &RunOptions,
-    (client, identity): (&Client, &Identity),
+    opened: &Opened,
+    identity: &Identity,
     weights: &WeightStore,
-    checkpoints: u64,
 ) -> Result<Option<Arc<Driver>>> {
-    let driver = options.processes.as_ref().map(|processes| {
-        let of = (processes.started(options.actors), options.actors, checkpoints);
-        Driver::new(client, identity, weights.clone(), of, &options.stop).map(Arc::new)
-    });
-    driver.transpose()
-}
-
-/// Publishes the run's state and logs, if observers can connect.
-fn publish_state(
-    options: &RunOptions,
-    (client, identity): (&Client, &Identity),
-    (times, workers): (&SharedTimes, &WorkerStats),
-) -> Result<(Option<PlanStateWriter>, Option<LogWriter>)> {
-    if options.watch.is_none() && options.processes.is_none() {
-        return Ok((None, None));
-    }
-    let state = PlanStateWriter::new(client, identity, &options.stop, (times, workers));
-    let lines = options.log_lines.as_ref();
-    let writer = lines.map(|lines| LogWriter::start(client, Origin::Driver, lines)).transpose()?;
-    Ok((Some(state), writer))
+    let Some(processes) = &options.processes else { return Ok(None) };
+    let started = Started {
+        workers: options.actors,
+        without_nodes: processes.started(options.actors),
+        checkpoints: opened.checkpoints,
+    };
+    let driver = Driver::new(&opened.client, identity, weights.clone(), started, &options.stop)?;
+    Ok(Some(Arc::new(driver)))
 }
 
 /// Returns the worker for evaluations, if the options request them.

@@ -97,7 +97,8 @@ impl PlanStateWriter {
         client: &Client,
         identity: &Identity,
         stop: &Stop,
-        (times, workers): (&SharedTimes, &WorkerStats),
+        times: &SharedTimes,
+        workers: &WorkerStats,
     ) -> PlanStateWriter {
         PlanStateWriter {
             client: client.clone(),

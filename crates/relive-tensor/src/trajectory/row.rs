@@ -22,6 +22,10 @@ pub const MAX_ROW_BYTES: usize = 4_096;
 /// copy of this size is no larger than the item's description.
 pub const MAX_PACKED_BYTES: usize = 512;
 
+/// The most bytes that are decoded to copy an item: of all tensors of which it has rows. Tensors are decoded whole, for
+/// each item and under the lock of its table, so this bounds how long other callers wait: for about 10 µs.
+const MAX_DECODED_BYTES: u64 = 16 << 10;
+
 /// A column in the item's only chunk.
 struct InPlaceColumn<'a> {
     slice: OnlySlice<'a>,
@@ -77,8 +81,8 @@ impl<'a> InPlaceColumn<'a> {
 impl Trajectory {
     /// Returns the item as a row. The returned layout is `None` if `known` describes the item.
     ///
-    /// Returns `None` for large items, strings, movable chunks, invalid bools, and items above [`MAX_PACKED_BYTES`]
-    /// that are in several chunks or compressed.
+    /// Returns `None` for large items, strings, movable chunks, invalid bools, items above [`MAX_PACKED_BYTES`] that are
+    /// in several chunks or compressed, and compressed items of large chunks.
     #[must_use]
     pub fn row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
         self.in_place_row(known).or_else(|| self.packed_row(known))
@@ -118,12 +122,12 @@ impl Trajectory {
 
     /// Returns the row as a copy of its consecutive columns.
     fn packed_row(&self, known: Option<&RowLayout>) -> Option<(Row, Option<RowLayout>)> {
+        if self.chunks().iter().any(|chunk| chunk.is_movable()) {
+            return None;
+        }
         let mut columns = SmallVec::with_capacity(self.num_columns());
         let mut size = 0_usize;
         for column in self.columns() {
-            if self.chunks().iter().any(|chunk| chunk.is_movable()) {
-                return None;
-            }
             let described =
                 ColumnLayout::new(column.dtype(), column.squeeze(), column.rows(), column.cell_shape());
             let bytes = described.size_bytes(1)?;
@@ -132,13 +136,42 @@ impl Trajectory {
             let part = RowPart { start, stride, bytes: u32::try_from(bytes).ok()? };
             columns.push(RowColumn { layout: described, part });
         }
+        let frame = self.packed_plain(size).or_else(|| self.packed_decoded(size))?;
+        let (row, layout) = (Row { frame, origin: 0, first: 0 }, RowLayout::new(columns));
+        Some((row, (known != Some(&layout)).then_some(layout)))
+    }
+
+    /// Returns the `size` bytes of the columns if all of them are uncompressed.
+    fn packed_plain(&self, size: usize) -> Option<Arc<[u8]>> {
+        let mut packed: SmallVec<[u8; MAX_PACKED_BYTES]> = SmallVec::from_elem(0, size);
+        let mut left = packed.as_mut_slice();
+        for column in self.columns() {
+            for slice in column.slices() {
+                let tensor = column.chunk_of(&slice)?.encoded(slice.index as usize)?;
+                let bytes = tensor.size_bytes()?.checked_div(u64::from(tensor.shape.rows()?))?;
+                let bytes = usize::try_from(bytes).ok()?.checked_mul(slice.length as usize)?;
+                let (rows, rest) = left.split_at_mut_checked(bytes)?;
+                tensor.copy_plain_rows(slice.offset, rows)?.ok()?;
+                left = rest;
+            }
+        }
+        left.is_empty().then(|| Arc::from(packed.as_slice()))
+    }
+
+    /// Returns the `size` bytes of the columns after decoding them, unless that takes too long.
+    fn packed_decoded(&self, size: usize) -> Option<Arc<[u8]>> {
+        let mut cost = 0_u64;
+        for column in self.columns() {
+            for slice in column.slices() {
+                let tensor = column.chunk_of(&slice)?.encoded(slice.index as usize)?;
+                cost = cost.checked_add(tensor.size_bytes()?).filter(|&cost| cost <= MAX_DECODED_BYTES)?;
+            }
+        }
         let mut packed: SmallVec<[u8; MAX_PACKED_BYTES]> = SmallVec::with_capacity(size);
         for tensor in self.decode().ok()? {
             packed.extend_from_slice(tensor.bytes()?);
         }
-        let (row, layout) =
-            (Row { frame: Arc::from(packed.as_slice()), origin: 0, first: 0 }, RowLayout::new(columns));
-        Some((row, (known != Some(&layout)).then_some(layout)))
+        Some(Arc::from(packed.as_slice()))
     }
 }
 
@@ -165,6 +198,13 @@ mod tests {
             Tensor::from_bools(&[true, false, true], [3]).unwrap(),
             Tensor::from_slice(&[1_i64, -2, 3], [3]).unwrap(),
         ]
+    }
+
+    /// Returns two columns with many different rows.
+    fn columns_of(rows: u32) -> [Tensor; 2] {
+        let numbers: Vec<i64> = (0..i64::from(rows)).collect();
+        let bools: Vec<bool> = numbers.iter().map(|number| number % 3 == 0).collect();
+        [Tensor::from_slice(&numbers, [rows]).unwrap(), Tensor::from_bools(&bools, [rows]).unwrap()]
     }
 
     /// Returns an item of slices of chunks. Each column is a list of pieces: chunk, first row, number of rows and
@@ -227,6 +267,19 @@ mod tests {
             assert_eq!(bytes, bytes_of(&item));
             assert!(item.row(Some(&layout)).unwrap().1.is_none());
         }
+    }
+
+    #[test]
+    fn items_are_packed_only_if_little_must_be_decoded() {
+        let column = |rows: u32| [Tensor::from_slice(&vec![1_u8; rows as usize * 512], [rows, 512]).unwrap()];
+        let first_of = |rows, codec| item(&[chunk(1, &column(rows), codec)], &[&[(0, 0, 1, 0)]]);
+        let most = u32::try_from(MAX_DECODED_BYTES / 512).unwrap();
+        assert!(first_of(most, Codec::Zstd).row(None).is_some());
+        assert!(first_of(most + 1, Codec::Zstd).row(None).is_none());
+        // Of uncompressed tensors, only the item's rows are read.
+        let two = [1, 2].map(|key| chunk(key, &columns_of(100 * most), Codec::Raw));
+        let apart = item(&two, &[&[(0, 0, 1, 0), (1, 7, 1, 0)], &[(1, 9, 2, 1)]]);
+        assert_eq!(row_bytes(&apart, None).0, bytes_of(&apart));
     }
 
     #[test]
