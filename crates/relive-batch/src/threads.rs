@@ -1,7 +1,7 @@
 //! Processes large batches on several threads.
 
 use std::num::NonZero;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
 
 use relive_tensor::ChunkFault;
@@ -19,22 +19,26 @@ pub(crate) fn threads_for(bytes: usize) -> usize {
     if threads == 1 { 1 } else { threads.min(available_threads()) }
 }
 
-/// Runs the last share on this thread, and each other share on its own thread.
+/// Runs `work` for each of the shares on a thread for each share, of which this thread is one. If the system allows no
+/// more threads, the threads that there are run the other shares, too.
 ///
 /// # Errors
-/// Returns the first error of any share, after all shares have ended.
+/// Returns the first error of any share, after all threads have ended.
 pub(crate) fn on_threads<T: Send>(
-    mut shares: Vec<T>,
+    shares: Vec<T>,
     work: impl Fn(T) -> Result<(), ChunkFault> + Sync,
 ) -> Result<(), ChunkFault> {
-    let Some(own) = shares.pop() else { return Ok(()) };
-    if shares.is_empty() {
-        return work(own);
+    let others = shares.len().saturating_sub(1);
+    let left = Mutex::new(shares);
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let run = || std::iter::from_fn(next).try_for_each(&work);
+    if others == 0 {
+        return run();
     }
     thread::scope(|scope| {
-        let work = &work;
-        let running: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || work(share))).collect();
-        let own = work(own);
+        let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
+        let running: Vec<_> = (0..others).map_while(start).collect();
+        let own = run();
         // A panic in a thread propagates to the caller.
         let ended = running
             .into_iter()

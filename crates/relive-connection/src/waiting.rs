@@ -1,11 +1,11 @@
 //! Deadlines, backoff between attempts, and a timer with a movable deadline.
 
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
 /// The wait after the first failure.
 const FIRST_WAIT: Duration = Duration::from_millis(1);
@@ -37,6 +37,19 @@ impl Backoff {
         let wait = self.next_wait;
         self.next_wait = (wait * 2).min(LONGEST_WAIT);
         wait
+    }
+}
+
+/// Runs a stream to its end. Calls `note` once the stream has lasted for as long as a healthy one: it may be quiet
+/// because a rate limiter blocks samples, but its server is reachable.
+pub async fn noting_health<T>(stream: impl Future<Output = T>, note: impl FnOnce()) -> T {
+    let mut stream = pin!(stream);
+    match timeout(HEALTHY_LIFE, stream.as_mut()).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            note();
+            stream.await
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use futures_core::Stream;
 use relive_connection::{Deadline, Error, ErrorKind, Result, engine_error};
 use relive_fleet::{Backend, Target};
 
+use crate::call::GRACE;
 use crate::fleet::FleetFeed;
 use crate::local::LocalFeed;
 use crate::options::SamplerOptions;
@@ -130,13 +131,7 @@ impl Sampler {
     pub async fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         match Deadline::after(timeout).run(self.next()).await {
             Some(next) => next,
-            None => {
-                let text = format!(
-                    "sample: Timeout exceeded: no sample of table {:?} within {timeout:?}",
-                    self.table()
-                );
-                Some(Err(Error::new(ErrorKind::Timeout, text)))
-            }
+            None => Some(Err(self.late(timeout))),
         }
     }
 
@@ -147,6 +142,32 @@ impl Sampler {
     /// The errors of [`next`](Self::next), if they occur before the first sample.
     pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
+        self.fill(&mut batch, num_samples).await?;
+        Ok(batch)
+    }
+
+    /// Like [`next_batch`](Self::next_batch), but returns the samples that have arrived within `timeout`. It waits up to
+    /// a second longer, in which a server can report why there are no more.
+    ///
+    /// # Errors
+    /// `Timeout` if no sample has arrived, and the errors of [`next_batch`](Self::next_batch).
+    pub async fn next_batch_with_timeout(
+        &mut self,
+        num_samples: usize,
+        timeout: Duration,
+    ) -> Result<Vec<Sample>> {
+        let mut batch = Vec::new();
+        let deadline = Deadline::after(timeout.saturating_add(GRACE));
+        match deadline.run(self.fill(&mut batch, num_samples)).await {
+            Some(filled) => filled?,
+            None if batch.is_empty() => return Err(self.late(timeout)),
+            None => {}
+        }
+        Ok(batch)
+    }
+
+    /// Adds samples to `batch` until it has `num_samples`. Dropping the future loses no samples.
+    async fn fill(&mut self, batch: &mut Vec<Sample>, num_samples: usize) -> Result<()> {
         while batch.len() < num_samples {
             let wanted = num_samples - batch.len();
             match poll_fn(|cx| self.poll_sample(wanted, cx)).await {
@@ -159,7 +180,13 @@ impl Sampler {
                 None => break,
             }
         }
-        Ok(batch)
+        Ok(())
+    }
+
+    fn late(&self, timeout: Duration) -> Error {
+        let table = self.table();
+        let text = format!("sample: Timeout exceeded: no sample of table {table:?} within {timeout:?}");
+        Error::new(ErrorKind::Timeout, text)
     }
 
     /// Polls for the next sample. The caller is going to request `wanted` samples in total.

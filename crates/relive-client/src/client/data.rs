@@ -88,7 +88,7 @@ impl Client {
             .max_in_flight_samples_per_worker(num_samples)
             .rate_limiter_timeout(self.timeout())
             .unavailable_timeout(self.timeout());
-        self.sampler(table, options)?.next_batch(num_samples).await
+        self.sampler(table, options)?.next_batch_with_timeout(num_samples, self.timeout()).await
     }
 
     /// Requests `num_samples` samples from `table` for a caller that blocks its thread. `timeout` limits how long the

@@ -293,6 +293,11 @@ impl Shared {
         }
     }
 
+    /// Ends an outage, because a connection has lasted for a while. It may be quiet because the rate limiter blocks.
+    pub(super) fn note_long_connection(&self) {
+        self.state.lock().outage = None;
+    }
+
     /// Records that the connection broke. Outstanding batches are requested again.
     pub(super) fn note_outage(&self, text: String) {
         let mut state = self.state.lock();

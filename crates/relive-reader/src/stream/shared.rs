@@ -240,8 +240,6 @@ impl Shared {
         cx: &Context<'_>,
     ) -> Poll<Option<SampleStreamRequest>> {
         let mut state = self.state.lock();
-        // Requests are polled only on an established connection.
-        state.outage = None;
         let plan = self.next_request(&state, worker);
         let closed = state.closed;
         let Some(mine) = state.workers.get_mut(worker).filter(|mine| mine.stream == stream && !closed) else {
@@ -268,6 +266,20 @@ impl Shared {
             relive_codecs: codec::known(),
             ..SampleStreamRequest::default()
         }))
+    }
+
+    /// Ends an outage, because the server has answered on a worker's stream.
+    pub(super) fn note_answer(&self) {
+        self.state.lock().outage = None;
+    }
+
+    /// Ends an outage if the worker's stream, which has not ended for a while, is on an established connection: only
+    /// there are requests polled. Some servers send nothing before the first sample.
+    pub(super) fn note_long_stream(&self, worker: usize) {
+        let mut state = self.state.lock();
+        if state.workers.get(worker).is_some_and(|worker| worker.requested > 0) {
+            state.outage = None;
+        }
     }
 
     /// Returns the next action of the worker's stream.
@@ -301,6 +313,7 @@ impl Shared {
         mine.outstanding = outstanding;
         state.ready.extend(samples.drain(..));
         state.has_delivered = true;
+        state.outage = None;
         let caller = state.caller.take();
         self.wake_idle_workers(state);
         if let Some(caller) = caller {

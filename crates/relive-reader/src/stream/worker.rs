@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use relive_connection::{
-    Backoff, Connection, GrpcChannel, Result, is_limiter_timeout, is_transient_status, status_error,
+    Backoff, Connection, GrpcChannel, Result, is_limiter_timeout, is_transient_status, noting_health,
+    status_error,
 };
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
@@ -24,7 +25,8 @@ pub(super) async fn run(
     let mut backoff = Backoff::default();
     while let Some(stream) = shared.begin_stream(worker) {
         let started = Instant::now();
-        let ended = one_stream(&shared, worker, stream, &mut channel).await;
+        let streaming = one_stream(&shared, worker, stream, &mut channel);
+        let ended = noting_health(streaming, || shared.note_long_stream(worker)).await;
         let owed = shared.end_stream(worker);
         match ended {
             Ok(()) if !owed => continue,
@@ -56,6 +58,7 @@ async fn one_stream(
 ) -> Result<(), StreamEnd> {
     let requests = Requests { shared: Arc::clone(shared), worker, stream };
     let mut responses = Responses::open(channel, SAMPLE_STREAM, requests).await?;
+    shared.note_answer();
     let mut assembler = Assembler::default();
     let (mut received, mut samples) = (Vec::new(), Vec::new());
     while let Some(message) = responses.message().await? {

@@ -44,6 +44,8 @@ pub(crate) struct ChunkGroup {
     length: ChunkLength,
     /// The group's columns, by their numbers in the writer.
     members: SmallVec<[usize; 1]>,
+    /// The number of members that have left the group, because their chunk length changed.
+    left: usize,
     compressibilities: SmallVec<[Compressibility; 1]>,
     /// The number of bytes in one step of the group's columns, or `None` if no other column may join.
     shared_bytes: Option<u64>,
@@ -68,6 +70,7 @@ impl ChunkGroup {
             open: None,
             length,
             members: SmallVec::new(),
+            left: 0,
             compressibilities: SmallVec::new(),
             shared_bytes: is_small(rows).then_some(0),
         })
@@ -86,6 +89,16 @@ impl ChunkGroup {
         self.members.push(column);
         self.compressibilities.push(Compressibility::default());
         self.chunker.lock().add_column()
+    }
+
+    /// Records that a column has left the group.
+    pub(crate) fn leave(&mut self) {
+        self.left += 1;
+    }
+
+    /// Returns whether all columns have left the group.
+    pub(crate) fn is_unused(&self) -> bool {
+        self.left == self.members.len() && self.open.is_none()
     }
 
     /// Stores checked rows of some of the group's columns, identified by their numbers in the chunker.

@@ -223,7 +223,7 @@ impl Recorder {
 
     /// Returns the cells by group. Columns that are new or have been reconfigured join a group.
     fn by_group<'a>(&mut self, cells: &[Cell<'a>]) -> Result<SmallVec<[(Membership, Rows<'a>); 8]>> {
-        let known = self.groups.len();
+        let mut made: SmallVec<[usize; 4]> = SmallVec::new();
         let mut sorted: SmallVec<[(Membership, Rows<'a>); 8]> = SmallVec::with_capacity(cells.len());
         for (index, rows) in cells {
             let Some(column) = self.columns.get_mut(*index) else { continue };
@@ -232,12 +232,15 @@ impl Recorder {
                 Some(member) => member,
                 None => {
                     let length = column.length();
-                    let open = self.groups.get(known..).unwrap_or_default();
-                    let group = match open.iter().position(|group| group.takes(length, rows)) {
-                        Some(group) => known + group,
+                    let takes =
+                        |at: &usize| self.groups.get(*at).is_some_and(|group| group.takes(length, rows));
+                    let group = match made.iter().copied().find(takes) {
+                        Some(group) => group,
                         None => {
-                            self.groups.push(ChunkGroup::new(length, self.delta_encoded, rows)?);
-                            self.groups.len() - 1
+                            let group = ChunkGroup::new(length, self.delta_encoded, rows)?;
+                            let at = add_group(&mut self.groups, group);
+                            made.push(at);
+                            at
                         }
                     };
                     let number = self.groups.get_mut(group).map_or(0, |group| group.add(*index, rows));
@@ -319,6 +322,9 @@ impl Recorder {
                 ));
             }
             column.configure(length);
+            if let Some(group) = member.and_then(|member| self.groups.get_mut(member.group)) {
+                group.leave();
+            }
         }
         self.configured.insert(path.to_owned(), length);
         Ok(())
@@ -345,4 +351,39 @@ impl Recorder {
 /// Draws a key in the same way as dm-reverb's clients: uniformly from all 64-bit numbers except the largest.
 fn new_key(rng: &mut Xoshiro256PlusPlus) -> u64 {
     rng.random_range(0..u64::MAX)
+}
+
+/// Adds a group in place of one that all columns have left, if there is one, and returns its number.
+fn add_group(groups: &mut Vec<ChunkGroup>, group: ChunkGroup) -> usize {
+    let free = groups.iter().position(ChunkGroup::is_unused);
+    let at = free.unwrap_or(groups.len());
+    match groups.get_mut(at) {
+        Some(unused) => *unused = group,
+        None => groups.push(group),
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use relive_tensor::Tensor;
+
+    use super::*;
+    use crate::chunks::ChunkForm;
+
+    #[test]
+    fn a_group_that_all_columns_have_left_is_replaced() {
+        let lengths = [1, 2].map(|length| ChunkLength::constant(length, 3).unwrap());
+        let rng = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut recorder = Recorder::new(lengths[0], rng, Encoder::new(ChunkForm::Messages, None));
+        recorder.add_columns(&[Arc::from("a"), Arc::from("b")]).unwrap();
+        let (one, two) = (Tensor::scalar(1_i64), Tensor::scalar(2_i64));
+        for length in lengths.into_iter().cycle().take(20) {
+            recorder.configure("a", length).unwrap();
+            recorder.append(&[(0, Rows::step(&one)), (1, Rows::step(&two))], false).unwrap();
+            recorder.finish_all().unwrap();
+        }
+        assert_eq!(recorder.groups.len(), 2);
+    }
 }

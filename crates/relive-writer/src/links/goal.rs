@@ -41,6 +41,8 @@ pub(crate) struct Unconfirmed {
     pub(crate) why: String,
     /// Whether the server is unreachable.
     pub(crate) is_away: bool,
+    /// Whether the writer has failed, so that the items can no longer be confirmed.
+    pub(crate) has_failed: bool,
 }
 
 /// Formats the number of items of each table, largest first.

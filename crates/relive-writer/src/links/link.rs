@@ -4,12 +4,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_connection::{Error, Proposal, Result};
+use relive_connection::{Backoff, Error, Proposal, Result};
 use relive_fleet::{Backend, Target};
 use relive_tensor::Codec;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::destination::Destination;
 use super::goal::{Limits, MAX_HOLD, Unconfirmed};
@@ -22,6 +22,31 @@ use crate::items::PendingItem;
 /// Returns the error for items whose names differ from the names of their table.
 pub(crate) fn other_names(why: &str) -> Error {
     Error::invalid(format!("create_item: {why}"))
+}
+
+/// Checks that the items of a table may have the proposed structure, once its server can be reached, and fails the link
+/// if they may not.
+async fn compare_names(backend: &Backend, link: &RemoteLink, proposal: &Proposal) {
+    let Proposal { table, structure } = proposal;
+    let mut backoff = Backoff::default();
+    loop {
+        let asked = Instant::now();
+        match backend.agree_on_columns(table, structure).await {
+            Ok(Some(kept)) => {
+                if let Err(why) = kept.check(table, structure) {
+                    link.refuse(other_names(&why));
+                }
+                return;
+            }
+            Ok(None) => return,
+            Err(error) if error.is_transient() && !link.is_closing() => {
+                tracing::debug!(%table, %error, "could not compare the names of a table's columns yet");
+                sleep(backoff.wait_after(asked.elapsed())).await;
+            }
+            Err(error) if error.is_transient() => return link.refuse(error),
+            Err(error) => return tracing::debug!(%table, %error, "could not name the columns of a table"),
+        }
+    }
 }
 
 /// Carries items in the order in which they were created, and tracks which have been confirmed.
@@ -121,16 +146,7 @@ impl Link {
         let Link::Remote { link, runtime, .. } = self else { return };
         let (backend, link, hold) = (backend.clone(), Arc::clone(link), RemoteLink::hold(link));
         runtime.spawn(async move {
-            let Proposal { table, structure } = proposal;
-            match backend.agree_on_columns(&table, &structure).await {
-                Ok(Some(kept)) => {
-                    if let Err(why) = kept.check(&table, &structure) {
-                        link.refuse(other_names(&why));
-                    }
-                }
-                Ok(None) => {}
-                Err(error) => tracing::debug!(%table, %error, "could not name the columns of a table"),
-            }
+            compare_names(&backend, &link, &proposal).await;
             drop(hold);
         });
     }

@@ -192,6 +192,9 @@ impl LocalLink {
     /// Describes the condition that holds the items back, as the table's rate limiter reports it.
     fn missing_reason(&mut self) -> String {
         let state = self.state.get_mut();
+        if let Some(failure) = &state.failure {
+            return failure.to_string();
+        }
         let Some(item) = state.deferred.values().next() else {
             return "they are waiting for steps that are not in a chunk yet".to_owned();
         };
@@ -209,9 +212,9 @@ impl LocalLink {
     pub(super) fn unconfirmed(&mut self) -> Option<Unconfirmed> {
         let state = self.state.get_mut();
         state.settle_all(&self.confirmations);
-        let (items, tables) = (state.pending().items, state.tables());
+        let (items, tables, has_failed) = (state.pending().items, state.tables(), state.failure.is_some());
         let why = || self.missing_reason();
-        (items > 0).then(why).map(|why| Unconfirmed { items, tables, why, is_away: false })
+        (items > 0).then(why).map(|why| Unconfirmed { items, tables, why, is_away: false, has_failed })
     }
 
     pub(super) fn pending_items(&self) -> usize {

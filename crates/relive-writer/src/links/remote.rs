@@ -164,6 +164,7 @@ impl RemoteLink {
             tables: by_table(state.outbox.pending()),
             why: state.unconfirmed_reason(),
             is_away: state.last_error.is_some(),
+            has_failed: state.failure.is_some(),
         })
     }
 
@@ -208,6 +209,11 @@ impl RemoteLink {
         if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// Returns whether the writer is closed or being closed.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state.lock().closing
     }
 
     /// Keeps the stream from sending while the returned value is alive.
@@ -346,6 +352,9 @@ impl Queue {
     }
 
     fn unconfirmed_reason(&self) -> String {
+        if let Some(failure) = &self.failure {
+            return failure.to_string();
+        }
         let pending = self.pending();
         match &self.last_error {
             Some(last_error) => format!("the server cannot be reached: {last_error}"),

@@ -55,16 +55,9 @@ impl RecentValues {
                 tracing::warn!("{fault}; without such a value, the condition does not hold");
             }
         }
-        for source in self.errors.keys() {
-            if let Some(value) = step.leaf(*source).filter(|value| number(value).is_none()) {
-                return Err(Error::invalid(format!(
-                    "column {source} is {} {}; a priority needs one f32, f64, i32 or i64 value per step",
-                    value.dtype(),
-                    value.shape()
-                )));
-            }
-        }
-        Ok(())
+        self.errors
+            .keys()
+            .try_for_each(|source| step.leaf(*source).map_or(Ok(()), |value| check(*source, value)))
     }
 
     fn condition_fault(&self, step: &FlatStep<'_>) -> Option<String> {
@@ -112,6 +105,21 @@ impl RecentValues {
     /// Forgets the history.
     pub(crate) fn clear(&mut self) {
         self.errors.values_mut().for_each(|errors| errors.values.clear());
+    }
+}
+
+/// Checks that a priority can be computed from a value of column `source`.
+fn check(source: u32, value: &Tensor) -> Result<()> {
+    match number(value) {
+        Some(number) if number.is_finite() => Ok(()),
+        Some(number) => {
+            Err(Error::invalid(format!("column {source} is {number}, but a priority needs finite values")))
+        }
+        None => Err(Error::invalid(format!(
+            "column {source} is {} {}; a priority needs one f32, f64, i32 or i64 value per step",
+            value.dtype(),
+            value.shape()
+        ))),
     }
 }
 

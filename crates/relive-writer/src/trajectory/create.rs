@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::tuning::{GroupUse, Uses};
 use super::writer::TrajectoryWriter;
 use crate::chunks::ChunkRef;
-use crate::columns::{Column, IndexError, item_shape, resolve};
+use crate::columns::{Column, IndexError, Recorder, item_shape, resolve};
 use crate::history::column_error;
 use crate::items::{ItemDraft, PendingItem, TrajectoryColumns};
 
@@ -65,6 +65,15 @@ impl<'a> Windows<'a> {
     /// One item for each element of `steps`: a single step without a leading dimension.
     pub fn steps(steps: &'a [i64]) -> Windows<'a> {
         Windows { ends: steps, length: 1, squeeze: true, columns: None }
+    }
+
+    /// Returns the number of rows of each column of an item, or `None` for single steps.
+    fn rows(&self) -> Result<Option<u32>> {
+        let rows = u32::try_from(self.length).ok().filter(|rows| *rows > 0);
+        let rows = rows.ok_or_else(|| {
+            Error::invalid(format!("a window must have 1 to {} steps, got {}", u32::MAX, self.length))
+        })?;
+        Ok((!self.squeeze).then_some(rows))
     }
 
     /// Uses the columns with the given numbers, in this order, instead of all columns.
@@ -150,7 +159,8 @@ impl TrajectoryWriter {
     }
 
     /// Creates an item for `table` from each of `trajectories`, with the priority at the same position, and returns
-    /// their keys. Creates either all items or none. Together, they count as one item toward the writer's limits.
+    /// their keys. Checks all of them before it creates the first; a table that refuses one later, such as for a negative
+    /// priority, may already have the ones before it. Together, they count as one item toward the writer's limits.
     ///
     /// # Errors
     /// The errors of [`create_item`](Self::create_item), and `InvalidArgument` if the numbers of priorities and
@@ -212,7 +222,7 @@ impl TrajectoryWriter {
     }
 
     /// Creates an item for `table` from each window of the history, with the priority at the same position, and returns
-    /// their keys. This is the fastest way to create many items. Creates all items or none, like
+    /// their keys. This is the fastest way to create many items. Checks all windows first, like
     /// [`create_items`](Self::create_items).
     ///
     /// ```
@@ -264,9 +274,10 @@ impl TrajectoryWriter {
             return Err(nan());
         }
         let columns = self.window_columns(windows)?;
-        let layout = self.window_layout(windows, &columns)?;
+        let columns_of = layout(&self.recorder, windows.rows()?, &columns)?;
         let Some(known) = self.tables.get(table, &self.backend)? else { return Ok(None) };
-        known.check_layout(layout.into_iter())?;
+        let steps = || Ok(layout(&self.recorder, None, &columns)?.into_iter());
+        known.check_layout(columns_of.into_iter(), steps)?;
         let table = Arc::clone(&known.name);
         if windows.columns.is_none() && !self.agree_on_steps(&table, Self::structure_of_steps)? {
             return Ok(None);
@@ -347,24 +358,6 @@ impl TrajectoryWriter {
         }
     }
 
-    /// Returns the type and shape of each window's columns.
-    fn window_layout(
-        &self,
-        windows: Windows<'_>,
-        columns: &[usize],
-    ) -> Result<SmallVec<[(DType, Shape); 8]>> {
-        let rows = u32::try_from(windows.length).ok().filter(|rows| *rows > 0);
-        let rows = rows.ok_or_else(|| {
-            Error::invalid(format!("a window must have 1 to {} steps, got {}", u32::MAX, windows.length))
-        })?;
-        let layout = columns.iter().filter_map(|column| self.recorder.columns().get(*column)).map(|state| {
-            let missing = || column_error(state.path(), IndexError::Missing { step: 0 });
-            let spec = state.spec().ok_or_else(missing)?;
-            Ok((spec.dtype, item_shape((!windows.squeeze).then_some(rows), &spec.shape)))
-        });
-        layout.collect()
-    }
-
     fn window_item(
         &mut self,
         table: &Arc<str>,
@@ -428,6 +421,20 @@ impl TrajectoryWriter {
         self.tuning.settle(&mut self.recorder);
         Ok(())
     }
+}
+
+/// Returns the types and shapes of columns with `rows` steps each, or of single steps.
+fn layout(
+    recorder: &Recorder,
+    rows: Option<u32>,
+    columns: &[usize],
+) -> Result<SmallVec<[(DType, Shape); 8]>> {
+    let layout = columns.iter().filter_map(|column| recorder.columns().get(*column)).map(|state| {
+        let missing = || column_error(state.path(), IndexError::Missing { step: 0 });
+        let spec = state.spec().ok_or_else(missing)?;
+        Ok((spec.dtype, item_shape(rows, &spec.shape)))
+    });
+    layout.collect()
 }
 
 fn tuned_stride(items: usize) -> usize {

@@ -185,19 +185,22 @@ impl KnownTable {
 
     /// Checks that items with the given columns match the table.
     pub(crate) fn check(&self, columns: &[Column]) -> Result<()> {
-        let checked = self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())));
-        match &self.signature {
-            Some(signature) if checked.is_err() && self.per_step => {
-                let steps = columns.iter().map(|column| (column.dtype(), column.cell_shape().clone()));
-                signature.check_layout(steps).or(checked)
-            }
-            _ => checked,
-        }
+        let steps = || Ok(columns.iter().map(|column| (column.dtype(), column.cell_shape().clone())));
+        self.check_layout(columns.iter().map(|column| (column.dtype(), column.shape())), steps)
     }
 
-    /// Checks that items whose columns have these types and shapes match the table.
-    pub(crate) fn check_layout(&self, columns: impl ExactSizeIterator<Item = (DType, Shape)>) -> Result<()> {
-        self.signature.as_ref().map_or(Ok(()), |signature| signature.check_layout(columns))
+    /// Checks that items whose columns have the types and shapes in `columns` match the table. `steps` returns the types
+    /// and shapes of single steps of the columns, which may be in the signature instead.
+    pub(crate) fn check_layout<S: ExactSizeIterator<Item = (DType, Shape)>>(
+        &self,
+        columns: impl ExactSizeIterator<Item = (DType, Shape)>,
+        steps: impl FnOnce() -> Result<S>,
+    ) -> Result<()> {
+        let Some(signature) = &self.signature else { return Ok(()) };
+        match signature.check_layout(columns) {
+            Err(error) if self.per_step => signature.check_layout(steps()?).map_err(|_| error),
+            checked => checked,
+        }
     }
 }
 

@@ -417,11 +417,12 @@ impl TrajectoryWriter {
     /// Returns the loss that [closing the writer now](Self::close_now) would cause, as an error with the number of
     /// unconfirmed items of each table and the reason, or `None` if all items have been confirmed.
     pub fn loss(&mut self) -> Option<Error> {
-        let Unconfirmed { items, tables, why, is_away } = self.link.unconfirmed()?;
+        let Unconfirmed { items, tables, why, is_away, has_failed } = self.link.unconfirmed()?;
         let kind = if is_away { ErrorKind::Unavailable } else { ErrorKind::FailedPrecondition };
         let address = self.backend.address();
+        let advice = if has_failed { "" } else { "; flush it first" };
         let text = format!(
-            "close: a writer for {address} ended with {items} items not confirmed ({tables}), which may be lost: {why}; flush it first"
+            "close: a writer for {address} ended with {items} items not confirmed ({tables}), which may be lost: {why}{advice}"
         );
         Some(Error::new(kind, text))
     }

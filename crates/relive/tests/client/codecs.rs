@@ -1,19 +1,12 @@
 //! Tests codecs that writers choose: every reader receives the same data, and a server receives only codecs that it
 //! supports.
 
-use std::convert::Infallible;
-
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use relive::{
     BatchOptions, Client, Codec, CodecSet, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig,
     StructuredWriterOptions, TableConfig, Tensor, TrajectoryWriterOptions,
 };
-use tokio::net::TcpListener;
 
-use crate::common::{LONG, TestServer, client, dict, leaf};
+use crate::common::{LONG, TestServer, client, dict, grpc_server, leaf};
 
 /// Returns a table in which sixteen samples of sixteen items return each item once.
 fn table() -> TableConfig {
@@ -117,29 +110,12 @@ async fn the_default_codec_is_readable_by_dm_reverb() {
 /// Returns a server that only supports Snappy, and answers a request for its description in one of two ways: with an
 /// empty description, or with the error that the call is unknown.
 async fn old_server(describes: bool) -> std::net::SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        while let Ok((socket, _)) = listener.accept().await {
-            let answer = move |request: Request<Incoming>| async move {
-                let path = request.uri().path();
-                let is_question = path.ends_with("/Describe") || path.ends_with("/Negotiate");
-                assert!(is_question, "{path}: nothing is sent before");
-                let status = if describes { "0" } else { "12" };
-                let body = if describes { vec![0; 5] } else { Vec::new() };
-                let answer = Response::builder()
-                    .header("content-type", "application/grpc")
-                    .header("grpc-status", status)
-                    .body(Full::new(Bytes::from(body)));
-                Ok::<_, Infallible>(answer.unwrap())
-            };
-            tokio::spawn(
-                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-                    .serve_connection(TokioIo::new(socket), hyper::service::service_fn(answer)),
-            );
-        }
-    });
-    address
+    grpc_server(move |path| {
+        let is_question = path.ends_with("/Describe") || path.ends_with("/Negotiate");
+        assert!(is_question, "{path}: nothing is sent before");
+        if describes { ("0", vec![0; 5]) } else { ("12", Vec::new()) }
+    })
+    .await
 }
 
 #[tokio::test]

@@ -1,10 +1,15 @@
 //! A server in the test's process, and a proxy whose connections can be cut.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use relive::{
     Client, ClientOptions, Nest, Sample, Server, ServerBuilder, ServerOptions, TableConfig, Tensor,
     TransportChoice,
@@ -173,4 +178,30 @@ pub(crate) fn dict(fields: &[(&str, Nest<Tensor>)]) -> Nest<Tensor> {
 /// Returns the only column of each sample, as i64.
 pub(crate) fn values(samples: &[Sample]) -> Vec<Vec<i64>> {
     samples.iter().map(|sample| sample.columns().unwrap()[0].to_vec().unwrap()).collect()
+}
+
+/// Starts a server that answers each call with the status and the body that `answer` returns for its path.
+pub(crate) async fn grpc_server(
+    answer: impl Fn(&str) -> (&'static str, Vec<u8>) + Clone + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            let answer = answer.clone();
+            let respond = move |request: Request<Incoming>| {
+                let (status, body) = answer(request.uri().path());
+                let response = Response::builder()
+                    .header("content-type", "application/grpc")
+                    .header("grpc-status", status)
+                    .body(Full::new(Bytes::from(body)));
+                async move { Ok::<_, Infallible>(response.unwrap()) }
+            };
+            tokio::spawn(
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(socket), hyper::service::service_fn(respond)),
+            );
+        }
+    });
+    address
 }

@@ -395,6 +395,25 @@ async fn column_names_are_sent_again_after_a_server_restart() {
     assert_eq!(names, Some(Nest::dict([("a", ()), ("b", ())])));
 }
 
+#[tokio::test]
+async fn items_of_a_pattern_wait_until_a_server_has_compared_their_names() {
+    let server = start().await;
+    let address = server.address;
+    let reward = Nest::dict([("reward", SourceColumn::at(1).step(-1).unwrap())]);
+    let client = client(address, Duration::from_millis(50));
+    let mut writer = client.structured_writer(vec![StructuredConfig::new("t", reward)]).unwrap();
+    writer.wait_until_ready().await.unwrap();
+    server.stop().await;
+    writer.append(&step(1)).await.unwrap();
+    let error = writer.flush(Duration::from_millis(300)).await.unwrap_err();
+    assert!(error.is_timeout(), "{error}");
+    let server = TestServer::start_at(address, [TableConfig::new("t")]).await;
+    add_unchecked(&server.client(), "t", ["a", "b"]).await;
+    let error = writer.flush(LONG).await.unwrap_err();
+    assert!(error.to_string().contains("its first writer wrote {a, b}"), "{error}");
+    assert_eq!(server.engine().table("t").unwrap().info().current_size, 1);
+}
+
 #[test]
 fn a_blocking_client_exchanges_names_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();

@@ -1,10 +1,11 @@
 //! Tests connections that break between or inside messages, and servers that restart.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use crate::common::{LONG, Proxy, TestServer, client, client_by, leaf, values};
+use crate::common::{LONG, Proxy, TestServer, client, client_by, grpc_server, leaf, values};
 use relive::{
-    SamplerOptions, SelectorKind, Server, ServerOptions, TableConfig, TrajectoryWriter,
+    ErrorKind, SamplerOptions, SelectorKind, Server, ServerOptions, TableConfig, TrajectoryWriter,
     TrajectoryWriterOptions, TransportChoice,
 };
 
@@ -76,7 +77,7 @@ async fn a_writer_survives_its_server() {
     for i in 1..=3 {
         add(&mut writer, i).await;
     }
-    let waiting = std::time::Duration::from_millis(30);
+    let waiting = Duration::from_millis(30);
     assert!(writer.flush(waiting).await.unwrap_err().is_timeout());
     let server = TestServer::start_at(address, [fifo()]).await;
     writer.close().await.unwrap();
@@ -185,5 +186,39 @@ async fn a_call_survives_a_connection_cut_at_any_byte() {
         client.server_info().await.unwrap_or_else(|error| panic!("cut after {bytes} bytes: {error}"));
         proxy.cut();
         client.server_info().await.unwrap_or_else(|error| panic!("cut after an answer: {error}"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_accepts_connections_but_never_serves_is_unavailable() {
+    let address = grpc_server(|_| ("14", Vec::new())).await;
+    let patience = Duration::from_secs(2);
+    let options = SamplerOptions::default().unavailable_timeout(patience);
+    let mut sampler = client(address, LONG).sampler("t", options).unwrap();
+    let error = sampler.next_with_timeout(5 * patience).await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+}
+
+#[tokio::test]
+async fn a_sample_call_ends_in_time_even_if_samples_arrive_one_by_one() {
+    let server = TestServer::start([fifo()]).await;
+    let timeout = Duration::from_millis(300);
+    for reader in [client(server.address, timeout), server.client_in_process().with_timeout(timeout)] {
+        let writer = server.client();
+        let trickle = async {
+            let mut ticks = tokio::time::interval(Duration::from_millis(200));
+            loop {
+                ticks.tick().await;
+                writer.insert(&leaf(1_i64), &[("t", 1.0)]).await.unwrap();
+            }
+        };
+        let began = Instant::now();
+        let samples = tokio::select! {
+            samples = reader.sample("t", 20) => samples.unwrap(),
+            () = trickle => unreachable!("it never ends"),
+        };
+        assert!(!samples.is_empty() && samples.len() < 20, "{} samples", samples.len());
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        server.client().reset("t").await.unwrap();
     }
 }

@@ -152,3 +152,26 @@ async fn steps_of_another_shape_are_refused() {
     let step = Nest::List(vec![Nest::Leaf(Tensor::scalar(1_i64))]);
     assert!(writer.append(&step).await.unwrap_err().to_string().contains("column 2"));
 }
+
+#[tokio::test]
+async fn errors_that_are_not_finite_give_no_priority() {
+    let prioritized = fifo("t").sampler(SelectorKind::Prioritized { exponent: 0.6 });
+    for table in [fifo("t"), prioritized] {
+        let server = TestServer::start([table]).await;
+        for client in [server.client(), server.client_in_process()] {
+            let priority = PriorityFn::TdError { max_priority_weight: 1.0, column: column(0) };
+            let config =
+                StructuredConfig::new("t", Nest::Leaf(column(0).step(-1).unwrap())).priority(priority);
+            let mut writer = client.structured_writer(vec![config]).unwrap();
+            writer.append(&leaf(1.0_f32)).await.unwrap();
+            for bad in [f32::NAN, f32::INFINITY] {
+                let error = writer.append(&leaf(bad)).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+                assert!(error.to_string().contains("a priority needs finite values"), "{error}");
+            }
+            writer.append(&leaf(2.0_f32)).await.unwrap();
+            writer.close().await.unwrap();
+            client.sample("t", 2).await.unwrap();
+        }
+    }
+}

@@ -447,3 +447,42 @@ async fn a_chunk_that_cannot_be_cut_ends_its_writer() {
         assert_eq!(place.size("t"), 0);
     }
 }
+
+#[tokio::test]
+async fn the_loss_of_a_failed_writer_names_the_refusal() {
+    let table = || TableConfig::new("p").sampler(SelectorKind::Prioritized { exponent: 1.0 });
+    for place in Place::every(&[table()]).await {
+        let mut writer = place.client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+        writer.append(&leaf(1_i64)).unwrap();
+        let column = || writer.history().column_at(0).unwrap().slice(-1..).unwrap();
+        let items = [(); 3].map(|()| Nest::Leaf(column()).into());
+        let created = writer.create_items("p", &[1.0, -1.0, 2.0], &items).await;
+        let refused = match created {
+            Err(error) => error,
+            Ok(_) => writer.flush(LONG).await.unwrap_err(),
+        };
+        let loss = writer.loss().map(|error| error.to_string());
+        let is_named =
+            |loss: &String| loss.contains(&refused.to_string()) && !loss.contains("flush it first");
+        assert!(loss.as_ref().is_none_or(is_named), "{loss:?}, {refused}");
+        writer.discard();
+    }
+}
+
+#[tokio::test]
+async fn windows_may_match_a_signature_of_single_steps() {
+    let signature = Nest::Leaf(TensorSpec::new("x", relive::DType::Int64, Some(vec![])));
+    for place in Place::every(&[fifo("t").signature(signature)]).await {
+        let options = TrajectoryWriterOptions::new(3).signature_per_step(true);
+        let mut writer = place.client.trajectory_writer(options).unwrap();
+        for value in 0..3_i64 {
+            writer.append(&leaf(value)).unwrap();
+        }
+        writer.create_window_items("t", &[1.0], Windows::of(3, &[-1])).await.unwrap();
+        writer.close().await.unwrap();
+        let mut strict = place.client.trajectory_writer(TrajectoryWriterOptions::new(3)).unwrap();
+        strict.append(&leaf(3_i64)).unwrap();
+        let error = strict.create_window_items("t", &[1.0], Windows::of(1, &[-1])).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    }
+}

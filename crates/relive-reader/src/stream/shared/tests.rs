@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use proptest::prelude::*;
+use relive_connection::noting_health;
 use relive_wire::sample::ReceivedSample;
 use tokio::time::Instant;
 use tonic::Status;
@@ -204,4 +205,33 @@ async fn a_worker_pauses_after_a_timeout_that_no_caller_waits_for() {
     assert!(began.elapsed() >= 3 * READ_AHEAD_PAUSE, "it paused for {:?}", began.elapsed());
     let taken = shared.take(&mut VecDeque::new(), 0, Waker::noop());
     assert!(matches!(taken, TakeResult::Nothing { .. }), "nobody waited for these timeouts");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_ends_with_an_answer_or_a_stream_that_lasts() {
+    let options = SamplerOptions::default();
+    let shared = Shared::new("t", &options, options.capacity(), Duration::from_secs(5));
+    let is_out = || {
+        let taken = shared.take(&mut VecDeque::new(), 0, Waker::noop());
+        matches!(taken, TakeResult::Nothing { give_up_at: Some(_) })
+    };
+    let cx = Context::from_waker(Waker::noop());
+    shared.stream_broke("gone");
+    // A server accepts the connection, but answers nothing useful.
+    let stream = shared.begin_stream(0).unwrap();
+    assert!(shared.poll_request(0, stream, &cx).is_ready() && is_out());
+    shared.end_stream(0);
+    noting_health(tokio::time::sleep(Duration::from_secs(1)), || shared.note_long_stream(0)).await;
+    assert!(is_out(), "the stream was short");
+    shared.begin_stream(0).unwrap();
+    noting_health(tokio::time::sleep(Duration::from_secs(3)), || shared.note_long_stream(0)).await;
+    assert!(is_out(), "no request was sent");
+    let stream = shared.begin_stream(0).unwrap();
+    assert!(shared.poll_request(0, stream, &cx).is_ready());
+    noting_health(tokio::time::sleep(Duration::from_secs(3)), || shared.note_long_stream(0)).await;
+    assert!(!is_out());
+    shared.stream_broke("gone");
+    assert!(is_out());
+    shared.note_answer();
+    assert!(!is_out());
 }
