@@ -63,7 +63,9 @@ impl Connection {
             let (mut stub, request) = (self.replay_stub(), request.clone());
             async move { stub.drop_table(request).await }
         });
-        answer.await.map(drop)
+        answer.await?;
+        self.shared.remembered.forget(table);
+        Ok(())
     }
 }
 

@@ -82,8 +82,8 @@ impl ClientOptions {
 
     /// Sets how long one of many servers may take to answer a request for its tables. Default: 1 s.
     ///
-    /// After this time, the client repeats the request once, and leaves the server out after another quarter of the
-    /// time. A broken or refused connection is detected immediately. This option has no effect with a single server.
+    /// After this time, the client waits for another quarter of it, in case it was itself not running, and then leaves
+    /// the server out. A broken or refused connection is detected immediately. This option has no effect with a single server.
     #[must_use]
     pub fn answer_timeout(mut self, timeout: Duration) -> ClientOptions {
         self.answer_timeout = timeout;

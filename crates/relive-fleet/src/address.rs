@@ -41,7 +41,8 @@ impl Source {
 
 /// Returns whether `address` may denote more than one server: a comma-separated list, or a name to be resolved.
 pub(crate) fn is_many(address: &str) -> bool {
-    address.contains(',') || address.starts_with(NAME_PREFIX)
+    let prefixes = LIST_PREFIXES.iter().chain([&NAME_PREFIX]);
+    address.contains(',') || prefixes.into_iter().any(|prefix| address.starts_with(prefix))
 }
 
 /// Parses the servers in `addresses`. Each address may itself be a comma-separated list.

@@ -146,14 +146,20 @@ impl Backend {
     /// # Errors
     /// `NotFound` for a table that does not exist in this process.
     pub fn known_signature(&self, table: &str) -> Result<Option<Arc<TableSignature>>> {
-        match (self.shared.signatures.get(table), self.target()) {
-            (Some(known), _) => Ok(Some(known)),
-            (None, Target::Server(_) | Target::Fleet(_)) => Ok(None),
-            (None, Target::Process(local)) => {
+        match self.target() {
+            Target::Server(_) | Target::Fleet(_) => Ok(self.shared.signatures.get(table)),
+            Target::Process(local) => {
                 let config = local.table("create_item", table)?.config();
-                Ok(Some(self.shared.signatures.add(&config)))
+                Ok(Some(self.shared.signatures.of(&config)))
             }
         }
+    }
+
+    /// Forgets what is known of the columns of `table`, because it was dropped. A later table with its name may have
+    /// others.
+    pub fn forget_columns(&self, table: &str) {
+        self.proposals().forget(table);
+        self.shared.signatures.forget(table);
     }
 
     /// Returns whether `table` is known to have a signature, which names its columns.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use relive_connection::{Deadline, Error, ErrorKind, ServerInfo, ServerStatus, Transport, Waits};
+use relive_connection::{
+    Connection, Deadline, Error, ErrorKind, Result, ServerInfo, ServerStatus, Transport, Waits,
+};
 use relive_table::{Changed, CheckpointStatus, ItemStructure, TableChange, TableConfig};
 use relive_tensor::Nest;
 
@@ -171,15 +173,24 @@ impl Fleet {
         })
     }
 
-    /// Adds an empty table on all servers.
+    /// Adds an empty table on all servers. A call after a partial failure adds it where it is missing.
     pub fn add_table(&self, config: TableConfig, timeout: Duration) -> Call<'_, ()> {
         Box::pin(async move {
             let (servers, timeout) = self.settle("add_table", timeout).await?;
             let pending = self.ask("add_table", &servers, |server, _| {
                 let config = config.clone();
-                async move { server.add_table(&config, timeout).await }
+                async move { add_unless_present(&server, &config, timeout).await }
             });
-            pending.await.all().map(drop)
+            let present: Vec<Option<Error>> =
+                pending.await.all()?.into_iter().map(|(_, present)| present).collect();
+            match present
+                .into_iter()
+                .collect::<Option<Vec<Error>>>()
+                .and_then(|errors| errors.into_iter().next())
+            {
+                Some(error) => Err(error),
+                None => Ok(()),
+            }
         })
     }
 
@@ -293,4 +304,23 @@ impl Part {
     fn len(&self) -> u64 {
         u64::try_from(self.updates.len() + self.deletes.len()).unwrap_or(u64::MAX)
     }
+}
+
+/// Adds a table to one server. Returns the server's error if the server already has a table with this name and the same
+/// rules.
+async fn add_unless_present(
+    server: &Connection,
+    config: &TableConfig,
+    timeout: Duration,
+) -> Result<Option<Error>> {
+    let Err(error) = server.add_table(config, timeout).await else { return Ok(None) };
+    if error.kind() != ErrorKind::InvalidArgument {
+        return Err(error);
+    }
+    // Servers do not tell these settings.
+    let told =
+        |config: &TableConfig| TableConfig { seed: None, allow_never_sampled: false, ..config.clone() };
+    let info = server.server_info("add_table", timeout).await?;
+    let is_same = info.table(&config.name).is_some_and(|present| told(&present.config) == told(config));
+    if is_same { Ok(Some(error)) } else { Err(error) }
 }

@@ -12,19 +12,25 @@ use relive_tensor::{DType, Shape, TensorSpec};
 #[derive(Debug)]
 pub struct TableSignature {
     table: Arc<str>,
+    config: Arc<TableConfig>,
     columns: Option<Vec<(String, TensorSpec)>>,
     structure: Option<Arc<ItemStructure>>,
 }
 
 impl TableSignature {
-    fn new(config: &TableConfig) -> TableSignature {
+    fn new(config: &Arc<TableConfig>) -> TableSignature {
         let described = config.signature.as_deref().map(|signature| {
             let leaves = signature.flatten_with_paths().into_iter();
             leaves.map(|(path, spec)| (path.to_string(), spec.clone())).collect()
         });
         let named = config.signature.as_deref().filter(|signature| !signature.is_empty());
         let structure = named.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));
-        TableSignature { table: Arc::from(config.name.as_str()), columns: described, structure }
+        TableSignature {
+            table: Arc::from(config.name.as_str()),
+            config: Arc::clone(config),
+            columns: described,
+            structure,
+        }
     }
 
     /// Returns the structure of items, if the signature defines one.
@@ -87,11 +93,19 @@ impl SignatureCache {
         *self.tables.lock() = fresh.collect();
     }
 
-    /// Adds the signature of one table.
-    pub(crate) fn add(&self, config: &TableConfig) -> Arc<TableSignature> {
-        let signature = Arc::new(TableSignature::new(config));
-        self.tables.lock().insert(config.name.clone(), Arc::clone(&signature));
-        signature
+    /// Returns the signature of a table with these rules.
+    pub(crate) fn of(&self, config: &Arc<TableConfig>) -> Arc<TableSignature> {
+        let known = self.get(&config.name).filter(|known| Arc::ptr_eq(&known.config, config));
+        known.unwrap_or_else(|| {
+            let signature = Arc::new(TableSignature::new(config));
+            self.tables.lock().insert(config.name.clone(), Arc::clone(&signature));
+            signature
+        })
+    }
+
+    /// Forgets the signature of a table that was dropped.
+    pub(crate) fn forget(&self, table: &str) {
+        self.tables.lock().remove(table);
     }
 
     /// Returns the error for a table that the server does not have.

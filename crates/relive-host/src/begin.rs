@@ -159,7 +159,8 @@ impl Begin {
                 table = table.name,
                 "not configured: restored from the checkpoint with its rules"
             );
-            builder = builder.table(table);
+            // The table was accepted with these rules when it was added.
+            builder = builder.table(table.allow_never_sampled(true));
         }
         let restored = builder
             .build_from(snapshot, self.checkpoints.rules)

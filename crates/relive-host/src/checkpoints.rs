@@ -113,7 +113,8 @@ impl Checkpoints {
     }
 
     /// Sets a checkpoint, or a folder of checkpoints, that is loaded if the server does not have any checkpoint. A
-    /// location without an intact checkpoint is ignored.
+    /// location that does not exist or has no complete checkpoint is ignored, with a warning. A damaged checkpoint, or
+    /// a location that cannot be used, is an error.
     #[must_use]
     pub fn fallback(mut self, place: impl Into<String>) -> Self {
         self.fallback = Some(place.into());

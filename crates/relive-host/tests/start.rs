@@ -8,7 +8,7 @@ use std::time::Duration;
 use relive_client::{Client, Nest, Tensor};
 use relive_host::{Checkpoints, Endpoint, ErrorKind, Format, Server, ServerBuilder};
 use relive_server::access::Role;
-use relive_table::{SavedCheckpoint, TableConfig};
+use relive_table::{RateLimiterConfig, SavedCheckpoint, TableConfig};
 use tokio::net::TcpListener;
 
 fn builder() -> ServerBuilder {
@@ -113,6 +113,17 @@ async fn a_checkpoint_of_other_tables_is_refused_or_loads_its_tables() {
     );
     let server = other().checkpoints(at(folder.path()).other_tables(true)).bind(":0").await.unwrap();
     assert!(server.engine().table("steps").is_ok() && server.engine().table("other").is_ok());
+    server.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn other_tables_may_have_rules_under_which_nothing_is_sampled() {
+    let folder = tempfile::tempdir().unwrap();
+    let limiter = RateLimiterConfig::min_size(10).unwrap();
+    let odd = TableConfig::new("odd").max_size(5).rate_limiter(limiter).allow_never_sampled(true);
+    builder().table(odd).checkpoints(at(folder.path())).bind(":0").await.unwrap().stop().await.unwrap();
+    let server = builder().checkpoints(at(folder.path()).other_tables(true)).bind(":0").await.unwrap();
+    assert_eq!(server.engine().table("odd").unwrap().config().rate_limiter.min_size_to_sample, 10);
     server.stop().await.unwrap();
 }
 

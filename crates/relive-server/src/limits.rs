@@ -45,6 +45,13 @@ pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 /// The number of bytes in one batch on the bulk path. It is bounded because the whole batch is assembled in memory.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
+/// The most bytes that one step of a batch takes from a table with a disk tier, because data on disk is read into memory
+/// all at once. The rest of the batch follows.
+pub const MAX_FETCHED_BYTES: u64 = 256 << 20;
+
+/// The most bytes that are reserved for a request that has only been announced. More bytes are reserved as they arrive.
+pub const ANNOUNCED_BYTES: u64 = 16 << 20;
+
 /// The memory that a connection shares with its client. When the client holds all of it, further batches are sent
 /// through the socket.
 pub const MAX_SHARED_BYTES_PER_CONNECTION: usize = 1 << 30;

@@ -16,6 +16,9 @@ pub struct Snapshot {
     pub tables: Vec<TableSnapshot>,
     /// The ledger that counts the chunks.
     pub ledger: Arc<Ledger>,
+    /// Whether the rules are incomplete, because the tables come from a file of dm-reverb, which cannot express the rules
+    /// that only Relive has.
+    pub lacks_own_rules: bool,
 }
 
 /// A table at one point in time.

@@ -36,14 +36,18 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     }
     loading.check_counts(folder)?;
     let Loading { tables, ledger, losses, .. } = loading;
-    let snapshot = Snapshot { tables, ledger };
+    let snapshot = Snapshot { tables, ledger, lacks_own_rules: true };
     Ok(Loaded { snapshot, location: folder.to_string_lossy().into_owned(), losses: losses.into_list() })
 }
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
 
-/// The number of chunks that are passed to a disk tier at once, if there is one.
+/// The limit on the number of chunks that are passed to a disk tier at once, if there is one.
 const CHUNKS_AT_ONCE: usize = 256;
+
+/// The number of bytes in chunks from which they are passed to a disk tier. They are in memory beyond its budget until
+/// then, and go to one file of the tier, in which each chunk must start before 4 GiB.
+const BYTES_AT_ONCE: u64 = 32 << 20;
 
 #[derive(Default)]
 struct Loading {
@@ -76,7 +80,7 @@ impl Loading {
         options: &LoadOptions,
         progress: &CheckpointProgress,
     ) -> Result<(), Error> {
-        let mut read = Vec::new();
+        let (mut read, mut read_bytes) = (Vec::new(), 0);
         while let Some(record) = records.next()? {
             let length = record.len() as u64;
             let chunk = checkpoint::chunk_from_wire(record).map_err(|error| records.damaged(error))?;
@@ -86,9 +90,11 @@ impl Loading {
                 self.chunks.entry(key).or_insert_with(|| Arc::new(chunk.with_ledger(Arc::clone(ledger))));
             progress.advance(0, length);
             read.push(Arc::clone(chunk));
-            if read.len() >= CHUNKS_AT_ONCE {
+            read_bytes += chunk.size_bytes();
+            if read.len() >= CHUNKS_AT_ONCE || read_bytes >= BYTES_AT_ONCE {
                 options.spill(&read, ledger)?;
                 read.clear();
+                read_bytes = 0;
             }
         }
         options.spill(&read, &self.ledger)

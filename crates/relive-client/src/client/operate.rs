@@ -97,7 +97,7 @@ impl Client {
         // A later table with this name may have different columns, so the names are forgotten for every server that
         // dropped the table.
         if dropped.as_ref().map_or_else(is_done_in_part, |()| true) {
-            self.backend.proposals().forget(table);
+            self.backend.forget_columns(table);
         }
         dropped
     }

@@ -169,6 +169,12 @@ impl TableHandle {
     }
 
     /// Returns the disk tier, if the engine has one.
+    /// Returns whether data of the table's items may be on disk.
+    #[must_use]
+    pub fn has_disk_tier(&self) -> bool {
+        self.disk_tier().is_some()
+    }
+
     pub(crate) fn disk_tier(&self) -> Option<&Arc<DiskTier>> {
         self.front().shared.disk_tier.get()
     }

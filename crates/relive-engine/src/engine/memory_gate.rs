@@ -35,7 +35,7 @@ impl Engine {
     fn memory_exhausted(&self, waited: Duration) -> EngineError {
         EngineError::Memory {
             limit: limit(self.bound().max_bytes, self.bound().gate_bytes),
-            resident: bytes(self.ledger().snapshot().resident_bytes()),
+            resident: self.bound().status().used(),
             waited,
             cold: self.cold_failure(),
             largest: self.largest_tables(),
@@ -163,13 +163,13 @@ impl MemoryGate {
         poll_fn(|cx| attempt.0.poll_open(cx, &own_bytes)).await
     }
 
-    /// Reserves room for `bytes` that the writer is about to send, until the next call to this function or to
+    /// Reserves room for at least `bytes` that the writer has sent or is about to send, until the next call to
     /// [`unreserve`](Self::unreserve). In the meantime, other writers' gates count these bytes, so that concurrent
-    /// writers together do not exceed the bound.
+    /// writers together do not exceed the bound. A later call with more bytes enlarges the reservation.
     pub fn reserve(&mut self, bytes: u64) {
-        self.unreserve();
-        self.engine.bound().reserve(bytes);
-        self.reserved = Some(bytes);
+        let more = bytes.saturating_sub(self.reserved.unwrap_or(0));
+        self.engine.bound().reserve(more);
+        self.reserved = Some(self.reserved.unwrap_or(0) + more);
     }
 
     /// Returns whether the writer has a reservation.

@@ -16,10 +16,9 @@ use crate::memory::Memory;
 /// Selects the rules that a restored table uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Rules {
-    /// The rules of the snapshot, as with dm-reverb: the table continues as before the restart. The following keep
-    /// their configured values: `WithoutReplacement` if the snapshot has `Uniform` (dm-reverb's files cannot express
-    /// `WithoutReplacement`), `max_bytes` if the snapshot has none, the number of shards, `seed` and
-    /// `allow_never_sampled`.
+    /// The rules of the snapshot, as with dm-reverb: the table continues as before the restart. The number of shards,
+    /// `seed` and `allow_never_sampled` keep their configured values; if the snapshot is from a file of dm-reverb, which
+    /// [lacks some rules](Snapshot::lacks_own_rules), so do `max_bytes`, and `WithoutReplacement` where it has `Uniform`.
     #[default]
     Stored,
     /// The rules of the builder. If `max_size` or `max_bytes` is smaller than in the snapshot, the remover evicts the
@@ -61,7 +60,7 @@ impl EngineBuilder {
     /// The errors of [`build`](Self::build). An error is also returned if the snapshot has a table that the builder
     /// does not have, or contains an impossible state.
     pub fn build_from(self, snapshot: Snapshot, rules: Rules) -> Result<Restored, BuildError> {
-        let Snapshot { tables, ledger } = snapshot;
+        let Snapshot { tables, ledger, lacks_own_rules } = snapshot;
         self.check_known(&tables)?;
         let mut stored: HashMap<String, TableSnapshot> = HashMap::with_capacity(tables.len());
         for table in tables {
@@ -75,7 +74,11 @@ impl EngineBuilder {
             let Some(mut state) = stored.remove(&config.name) else {
                 return Ok(TableHandle::empty(config, extensions, rng, memory)?);
             };
-            keep_what_cannot_be_stored(Arc::make_mut(&mut state.config), &config);
+            let stored = Arc::make_mut(&mut state.config);
+            keep_settings(stored, &config);
+            if lacks_own_rules {
+                keep_own_rules(stored, &config);
+            }
             if matches!(rules, Rules::Stored) && config.signature.is_none() {
                 // Programs often configure a table without a signature, so a missing signature does not count as a
                 // difference.
@@ -86,7 +89,7 @@ impl EngineBuilder {
                 Rules::Stored => TableConfig::clone(&state.config),
                 Rules::Given => config,
             };
-            restored(config, extensions, state, rng, rules, memory).map_err(BuildError::from)
+            restored(config, extensions, state, rng, memory).map_err(BuildError::from)
         })?;
         Ok(Restored { engine, differences: found })
     }
@@ -103,17 +106,21 @@ impl EngineBuilder {
     }
 }
 
-/// Keeps the rules that dm-reverb's files cannot express, and the settings that are not part of a table's state.
-fn keep_what_cannot_be_stored(stored: &mut TableConfig, given: &TableConfig) {
+/// Keeps the settings that are not part of a table's state.
+fn keep_settings(stored: &mut TableConfig, given: &TableConfig) {
+    stored.shards = given.shards;
+    stored.seed = given.seed;
+    stored.allow_never_sampled = given.allow_never_sampled;
+}
+
+/// Keeps the rules that dm-reverb's files cannot express.
+fn keep_own_rules(stored: &mut TableConfig, given: &TableConfig) {
     for (stored, given) in [(&mut stored.sampler, given.sampler), (&mut stored.remover, given.remover)] {
         if *stored == SelectorKind::Uniform && given == SelectorKind::WithoutReplacement {
             *stored = given;
         }
     }
     stored.max_bytes = stored.max_bytes.or(given.max_bytes);
-    stored.shards = given.shards;
-    stored.seed = given.seed;
-    stored.allow_never_sampled = given.allow_never_sampled;
 }
 
 fn restored(
@@ -121,14 +128,9 @@ fn restored(
     extensions: Vec<Box<dyn Extension>>,
     state: TableSnapshot,
     rng: Xoshiro256PlusPlus,
-    rules: Rules,
     memory: &Arc<Memory>,
 ) -> Result<TableHandle, RestoreError> {
-    let items = state.items.len() as u64;
-    if rules == Rules::Stored && items > config.max_size {
-        let limit = config.max_size;
-        return Err(RestoreError::Full { table: config.name, items, limit });
-    }
+    // There may be more items than the rules allow: those that were not evicted yet after the rules had changed.
     let (handle, left) = TableHandle::restored(config, extensions, state, rng, memory)?;
     if left > 0 {
         tracing::warn!(

@@ -51,7 +51,7 @@ impl Engine {
             Some(TableSnapshot { structure, ..table.merged(&mut parts)? })
         };
         let tables = tables.iter().filter_map(whole).collect();
-        let snapshot = Snapshot { tables, ledger: Arc::clone(self.ledger()) };
+        let snapshot = Snapshot { tables, ledger: Arc::clone(self.ledger()), lacks_own_rules: false };
         Captured { snapshot, longest_pause: pauses.longest }
     }
 }

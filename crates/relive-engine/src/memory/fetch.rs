@@ -51,7 +51,7 @@ impl DiskTier {
     }
 }
 
-/// Keeps the samples' data in memory, and returns the chunks that are not in memory.
+/// Keeps the samples' data in memory, and returns the chunks that are not in memory, each once.
 fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
     let mut all_away = Vec::new();
     for sample in samples {
@@ -59,6 +59,9 @@ fn keep(samples: &mut [Sampled]) -> Vec<Arc<Chunk>> {
         sample.residence_guard = residence_guard;
         all_away.extend(away);
     }
+    // Items often share chunks, and an item may be sampled repeatedly.
+    all_away.sort_unstable_by_key(Arc::as_ptr);
+    all_away.dedup_by(|a, b| Arc::ptr_eq(a, b));
     all_away
 }
 

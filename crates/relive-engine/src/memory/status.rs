@@ -38,16 +38,20 @@ impl MemoryStatus {
     #[must_use]
     pub fn reason(&self) -> String {
         let limit = limit(self.max_bytes, self.gate_bytes);
-        let resident = bytes(self.chunks.resident_bytes());
-        let reserved = match self.reserved_bytes {
-            0 => String::new(),
-            reserved => format!(" and {} are in flight", bytes(reserved)),
-        };
         let stuck = match &self.spill_error {
             Some(error) => format!("; chunks cannot be moved to disk: {error}"),
             None => String::new(),
         };
-        format!("server memory: chunks take {resident}{reserved}, max_bytes is {limit}{stuck}")
+        format!("server memory: chunks take {}, max_bytes is {limit}{stuck}", self.used())
+    }
+
+    /// Returns, as text, the bytes that count against the bound.
+    pub(crate) fn used(&self) -> String {
+        let resident = bytes(self.chunks.resident_bytes());
+        match self.reserved_bytes {
+            0 => resident,
+            reserved => format!("{resident} and {} are in flight", bytes(reserved)),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::common::Writer;
 use relive_engine::{
     BuildError, Engine, EngineBuilder, EngineError, ErrorKind, MemoryGate, Mutation, Rules, TableHandle,
 };
-use relive_table::{NewItem, TableConfig};
+use relive_table::{NewItem, Snapshot, TableConfig};
 use relive_tensor::{Chunk, Codec, SequenceRange, Slice, Tensor, TrajectoryBuilder, encode_chunk};
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -225,7 +225,7 @@ fn a_table_reports_its_bytes() {
 }
 
 #[test]
-fn a_byte_limit_missing_from_a_snapshot_comes_from_the_builder() {
+fn a_byte_limit_that_a_format_lacks_comes_from_the_builder() {
     let engine = engine();
     for key in 0..5 {
         insert(&engine.table("small").unwrap(), item(&engine, key, 100)).unwrap();
@@ -234,7 +234,11 @@ fn a_byte_limit_missing_from_a_snapshot_comes_from_the_builder() {
         let builder = Engine::builder().table(TableConfig::new("small").max_bytes(250));
         builder.table(TableConfig::new("large"))
     };
-    let restored = given().build_from(engine.snapshot(), Rules::Stored).unwrap();
+    let unbounded = given().build_from(engine.snapshot(), Rules::Stored).unwrap().engine;
+    let small = unbounded.table("small").unwrap().status();
+    assert_eq!((small.info.config.max_bytes, small.info.current_size), (None, 5), "the bound was removed");
+    let reverb = Snapshot { lacks_own_rules: true, ..engine.snapshot() };
+    let restored = given().build_from(reverb, Rules::Stored).unwrap();
     let small = restored.engine.table("small").unwrap().status();
     assert_eq!((small.info.config.max_bytes, small.info.current_size), (Some(250), 2));
     assert!(restored.differences.is_empty());

@@ -5,7 +5,9 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
+
+use relive_engine::LogThrottle;
 
 use super::line::{Fingerprint, TokenLine, TokenLineError, fingerprint, fingerprint_of_new};
 use super::role::Role;
@@ -109,22 +111,34 @@ impl Tokens {
     /// Reads the file again whenever it changes. If the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(&self) {
         let Some(path) = &self.path else { return std::future::pending().await };
-        let mut last = self.known().version;
+        let (mut last, mut failures) = (self.known().version, LogThrottle::default());
         loop {
             tokio::time::sleep(TOKEN_FILE_CHECK_INTERVAL).await;
-            last = self.reload_if_changed(path, last);
+            last = self.reload_if_changed(path, last, &mut failures);
         }
     }
 
-    /// Reads the file again if its version differs from `last`.
-    fn reload_if_changed(&self, path: &Path, last: Option<FileVersion>) -> Option<FileVersion> {
+    /// Reads the file again if its version differs from `last`. Returns the version that was read: a file that cannot be
+    /// read is tried again.
+    fn reload_if_changed(
+        &self,
+        path: &Path,
+        last: Option<FileVersion>,
+        failures: &mut LogThrottle,
+    ) -> Option<FileVersion> {
         let now = FileVersion::at(path);
-        if now != last
-            && let Err(error) = self.reload(path)
-        {
-            tracing::error!(%error, "the previous tokens remain valid");
+        if now == last {
+            return now;
         }
-        now
+        match self.reload(path) {
+            Ok(()) => now,
+            Err(error) => {
+                if failures.note(Instant::now()).is_some() {
+                    tracing::error!(%error, "the previous tokens remain valid");
+                }
+                last
+            }
+        }
     }
 
     fn reload(&self, path: &Path) -> Result<(), TokensError> {
@@ -240,18 +254,19 @@ mod tests {
     fn a_changed_token_file_is_reloaded_and_a_broken_one_is_ignored() {
         let file = file("a read 0123456789abcdef");
         let tokens = Tokens::open(file.path()).unwrap();
-        let first = tokens.known().version;
-        assert_eq!(tokens.reload_if_changed(file.path(), first), first);
+        let (first, mut failures) = (tokens.known().version, LogThrottle::default());
+        let mut reload = |last| tokens.reload_if_changed(file.path(), last, &mut failures);
+        assert_eq!(reload(first), first);
         fs::write(file.path(), "a read 0123456789abcdef\nbroken").unwrap();
-        let broken = tokens.reload_if_changed(file.path(), first);
-        assert_ne!(broken, first);
+        assert_eq!(reload(first), first, "it is tried again");
         assert!(tokens.holder("0123456789abcdef").is_some());
         fs::write(file.path(), "b admin another-token-of-ours").unwrap();
-        let last = tokens.reload_if_changed(file.path(), broken);
+        let last = reload(first);
+        assert_ne!(last, first);
         assert!(tokens.holder("0123456789abcdef").is_none());
         assert_eq!(tokens.holder("another-token-of-ours").unwrap().role, Role::Admin);
         fs::remove_file(file.path()).unwrap();
-        assert_eq!(tokens.reload_if_changed(file.path(), last), None, "nothing is there");
+        assert_eq!(reload(last), last, "nothing is there");
         assert!(tokens.holder("another-token-of-ours").is_some());
     }
 }

@@ -17,6 +17,7 @@ use tonic::Status;
 use super::batches::{Rows, Sender};
 use super::failure::{Failure, malformed, unexpected, without_body};
 use super::slots::Slots;
+use crate::limits::MAX_FETCHED_BYTES;
 use crate::services::{Services, Stop, status};
 use crate::traffic::ConnectionBudget;
 
@@ -208,7 +209,8 @@ impl Reader {
     async fn take(&mut self, frames: &mut Frames) -> Result<Result<Vec<Sampled>, ClientGone>, Failure> {
         let who = Arc::clone(&self.peer);
         let limit = self.missing.min(MAX_SAMPLES_PER_REQUEST);
-        let request = SampleRequest { limit, max_bytes: u64::MAX, timeout: None, who };
+        let max_bytes = if self.table.has_disk_tier() { MAX_FETCHED_BYTES } else { u64::MAX };
+        let request = SampleRequest { limit, max_bytes, timeout: None, who };
         let mut samples = self.table.sample(request);
         loop {
             let frame = tokio::select! {

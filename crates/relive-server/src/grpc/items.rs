@@ -26,6 +26,9 @@ use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 /// The maximum number of items that are looked up and packed together.
 const ITEMS_AT_ONCE: usize = 64;
 
+/// The number of batches without any item after which other connections have their turn.
+const MAX_EMPTY_BATCHES: usize = 64;
+
 pub(super) async fn list(services: Services, request: ListItemsRequest) -> Result<ListItemsResponse, Status> {
     run_blocking(move || {
         let table = services.engine().table(&request.table)?;
@@ -175,12 +178,20 @@ impl http_body::Body for ItemsBody {
         if self.is_over {
             return Poll::Ready(None);
         }
-        while self.out.is_empty() {
+        for _ in 0..MAX_EMPTY_BATCHES {
+            if !self.out.is_empty() {
+                break;
+            }
             match ready!(self.poll_pack(cx)) {
                 Ok(true) => {}
                 Ok(false) => return Poll::Ready(Some(Ok(self.end(&Status::ok(""))))),
                 Err(status) => return Poll::Ready(Some(Ok(self.end(&status)))),
             }
+        }
+        if self.out.is_empty() {
+            // The table has none of many keys. Other connections on this thread have their turn.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         Poll::Ready(self.out.pop_front().map(|part| {
             if let Some(load) = &self.load {

@@ -15,7 +15,7 @@ use relive_wire::{chunk, item, item_run};
 use tonic::Status;
 
 use super::items::ItemsInFlight;
-use crate::limits::{MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
+use crate::limits::{ANNOUNCED_BYTES, MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
 use crate::services::{Services, status};
 use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
@@ -71,7 +71,7 @@ impl Inserter {
             Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_insert(&error))),
             Poll::Ready(Ok(())) => {
                 self.load = Some(ready!(self.budget.poll_take(0, cx)));
-                self.gate.reserve(size_bytes);
+                self.gate.reserve(size_bytes.min(ANNOUNCED_BYTES));
                 Poll::Ready(Ok(()))
             }
         }
@@ -80,6 +80,7 @@ impl Inserter {
     /// Records that `bytes` of an incomplete request have arrived. Becomes ready once there is room for them; the
     /// caller must not read more before that.
     pub(crate) fn poll_grow(&mut self, bytes: u64, cx: &mut Context<'_>) -> Poll<()> {
+        self.gate.reserve(bytes);
         self.load.as_mut().map_or(Poll::Ready(()), |load| load.poll_grow(bytes, cx))
     }
 

@@ -45,6 +45,8 @@ impl Shortfall {
         match *self {
             Self::Paused { .. } => 0,
             Self::MinSize { size, required } => u64::try_from(required - size).unwrap_or(0),
+            Self::MinDiff { missing_inserts: u64::MAX, .. }
+            | Self::MaxDiff { missing_samples: u64::MAX, .. } => 0,
             Self::MinDiff { missing_inserts, .. } => missing_inserts,
             Self::MaxDiff { missing_samples, .. } => missing_samples,
         }

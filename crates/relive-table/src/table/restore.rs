@@ -35,16 +35,6 @@ pub enum RestoreError {
         /// The number of given items.
         items: usize,
     },
-    /// There are more items than the rules allow.
-    #[error("table {table:?}: there are {items} items, but max_size is {limit}")]
-    Full {
-        /// The name of the table.
-        table: String,
-        /// The number of given items.
-        items: u64,
-        /// The table's `max_size`.
-        limit: u64,
-    },
     /// Two items have the same key.
     #[error("table {table:?}: two items have the key {key}")]
     DuplicateKey {
@@ -164,8 +154,11 @@ impl State {
             return Err(RestoreError::Counters { table: table(), inserts, deletes, items: items.len() });
         }
         let mut next_sequence = 0;
+        let limit = self.config.max_times_sampled;
         for item in items {
             let StoredItem { data, priority, times_sampled } = item;
+            // The limit was lowered after the item had reached it: while the table was in use, or for this restart.
+            self.is_limit_changed |= limit >= 1 && times_sampled >= limit;
             let key = data.key;
             if data.sequence < next_sequence {
                 return Err(RestoreError::Order { table: table(), key });

@@ -70,6 +70,20 @@ fn a_restored_table_continues_where_the_saved_one_stopped() {
 }
 
 #[test]
+fn items_that_reached_a_lowered_limit_are_removed_when_they_are_next_sampled() {
+    let config = TableConfig::new("t").sampler(SelectorKind::Fifo);
+    let mut table = filled(config.clone(), 0..2);
+    for _ in 0..5 {
+        assert_eq!(sample(&mut table).item.key, 0);
+    }
+    let mut snapshot = snapshot(&table);
+    snapshot.config = Arc::new(config.max_times_sampled(3));
+    let mut again = restored(snapshot).unwrap();
+    assert_eq!((sample(&mut again).item.key, again.info().current_size), (0, 1));
+    assert_eq!(sample(&mut again).item.key, 1);
+}
+
+#[test]
 fn restoring_bypasses_the_limiter_and_keeps_its_counts() {
     let mut table = filled(TableConfig::queue("q", 3), 0..3);
     assert_eq!(sample(&mut table).item.key, 0);

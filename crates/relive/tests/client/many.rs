@@ -429,6 +429,21 @@ async fn a_dns_name_expands_to_its_addresses_and_a_server_counts_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_partially_added_table_is_added_on_the_remaining_servers() {
+    let fleet = Fleet::start(&uniform()).await;
+    let queue = |size| TableConfig::queue("u", size).seed(3);
+    fleet.one(1).add_table(queue(10)).await.unwrap();
+    let error = fleet.client.add_table(queue(11)).await.unwrap_err();
+    assert!(error.to_string().contains("succeeded on 3 of 4 servers"), "{error}");
+    fleet.client.drop_table("u").await.unwrap();
+    fleet.one(1).add_table(queue(10)).await.unwrap();
+    fleet.client.add_table(queue(10)).await.unwrap();
+    assert!(fleet.client.status().await.unwrap().table("u").is_some());
+    let error = fleet.client.add_table(queue(10)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_partially_dropped_table_is_dropped_on_the_remaining_servers() {
     let fleet = Fleet::start(&uniform()).await;
     fleet.client.add_table(TableConfig::queue("u", 10)).await.unwrap();

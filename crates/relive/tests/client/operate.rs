@@ -1,6 +1,6 @@
 //! Tests changes to tables that are in use, over the network and in process.
 
-use relive::{ErrorKind, TableChange, TableConfig};
+use relive::{DType, ErrorKind, Nest, TableChange, TableConfig, Tensor, TensorSpec};
 
 use crate::common::{TestServer, leaf};
 
@@ -84,6 +84,25 @@ async fn tables_can_be_added_and_dropped() {
         assert_eq!(gone.kind(), ErrorKind::NotFound);
         assert!(gone.to_string().contains("was dropped by an operator"), "{gone}");
         assert_eq!(client.drop_table("new").await.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test]
+async fn a_table_that_is_added_again_has_its_own_signature() {
+    let of = |size| {
+        let spec = TensorSpec::new("x", DType::Int64, Some(vec![Some(size)]));
+        TableConfig::new("u").signature(Nest::Leaf(spec))
+    };
+    let step = |size: u32| Nest::Leaf(Tensor::from_slice(&vec![1_i64; size as usize], [size]).unwrap());
+    let server = start().await;
+    for client in [server.client(), server.client_in_process()] {
+        for size in [2, 3] {
+            client.add_table(of(size)).await.unwrap();
+            client.insert(&step(size), &[("u", 1.0)]).await.unwrap();
+            let error = client.insert(&step(5 - size), &[("u", 1.0)]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            client.drop_table("u").await.unwrap();
+        }
     }
 }
 
