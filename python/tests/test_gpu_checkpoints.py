@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gpu_stores import put, simple, survivors
 from relive import errors, gpu
+from relive.gpu import _kept_weights
 
 
 @pytest.mark.parametrize("sampling", ["uniform", "prioritized", "without_replacement"])
@@ -40,6 +41,72 @@ def test_a_loader_resumes_bit_identically(sampling: str, prefetch: int, tmp_path
     other = loader_of(again)
     other.restore(state)
     assert train(again, other) == expected
+
+
+def test_a_state_has_the_rows_of_an_unfinished_batch(tmp_path: pathlib.Path) -> None:
+    store = simple(capacity=12, removal=("max_times_sampled", 1))
+    for value in range(3):
+        put(store, value)
+
+    def loader_of(store: gpu.Store) -> gpu.Loader:
+        return store.loader(4, {"x": gpu.Window()}, seed=3, prefetch=0)
+
+    first = loader_of(store)
+    with pytest.raises(errors.UnavailableError):
+        next(first)
+    state = pickle.loads(pickle.dumps(first.state()))
+    store.save(tmp_path)
+    again = gpu.Store.load(tmp_path)
+    second = loader_of(again)
+    second.restore(state)
+    assert pickle.dumps(second.state()["unfinished"]) == pickle.dumps(state["unfinished"])
+    first.restore(state)
+    for store, loader in ((store, first), (again, second)):
+        for value in range(4):
+            put(store, 10 + value)
+        batch = next(loader)
+        assert sorted(batch.indices[:3].tolist()) == [0, 1, 2] and batch.indices[3] > 2
+        assert batch.generations.tolist() == [1] * 4
+    for damaged in ("x", [np.zeros(1)] * 4, [np.zeros(8, np.int64)] * 5):
+        with pytest.raises(errors.InvalidArgumentError):
+            second.restore({**state, "unfinished": damaged})
+    with pytest.raises(errors.NotFoundError):
+        loader_of(simple(removal=("max_times_sampled", 1))).restore(state)
+
+
+def test_states_without_unfinished_batches_are_accepted() -> None:
+    store = simple()
+    put(store, 1)
+    loader = store.loader(1, {"x": gpu.Window()})
+    state = loader.state()
+    assert state["unfinished"] is None
+    del state["unfinished"]
+    loader.restore({**state, "version": 3})
+
+
+class ChangedBetween:
+    """A store's extension whose trajectory is replaced right after the weights were read."""
+
+    def __init__(self, store: gpu.Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store._native, name)
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def weights(self) -> Any:
+        weights = self._store.weights()
+        put(self._store, 2, weight=7.0)
+        return weights
+
+
+def test_a_state_has_weights_of_the_trajectories_in_it() -> None:
+    store = simple(capacity=1)
+    put(store, 1, weight=3.0)
+    kept = _kept_weights.of_store(ChangedBetween(store))  # type: ignore[arg-type]
+    assert {name: values.tolist() for name, values in kept.items()} == {"indices": [0], "generations": [2], "weights": [7.0]}
 
 
 def test_states_of_other_loaders_are_refused() -> None:

@@ -103,6 +103,23 @@ def test_pickled_files_are_named(tmp_path: pathlib.Path) -> None:
         gpu.Store.of_dataset(path)
 
 
+@pytest.mark.parametrize(("options", "writers", "room"), [({"max_selectable": 2}, 0, 2), ({}, 1, 2), ({"max_selectable": 1}, 2, 1)])
+def test_a_dataset_without_enough_room_removes_nothing(options: dict[str, int], writers: int, room: int) -> None:
+    data = rows([1, 1, 1])
+    with gpu.Store({"actions": "int64"}, capacity=3, max_steps=2, **options) as store:
+        held = [store.writer() for _ in range(writers)]
+        for writer in held:
+            with pytest.raises(errors.DeadlineExceededError):
+                writer.begin(timeout=0.0)
+        store.scan()
+        with pytest.raises(errors.InvalidArgumentError, match=f"3 episodes, but there is room for only {room} without"):
+            store.insert_dataset(data)
+        assert len(store) == 0
+        assert len(store.insert_dataset(rows([1] * room))) == len(store) == room
+    with pytest.raises(errors.InvalidArgumentError, match="room for only 2"):
+        gpu.Store.of_dataset(data, max_selectable=2)
+
+
 def written(arrays: dict[str, Any], ending: str, folder: pathlib.Path) -> Any:
     """Returns the arrays as a data set of the given kind."""
     path = folder / f"data{ending}"

@@ -71,6 +71,21 @@ def expect_ended(groups: list[gpu.LocalGroup], why: str) -> None:
             group.all_gather(b"")
 
 
+@pytest.mark.parametrize("timeout", [3e6, 9e8])
+def test_a_timeout_may_exceed_the_system_s_limit(timeout: float) -> None:
+    name = f"groups-long-{os.getpid()}"
+    groups = in_threads(*[lambda rank=rank: gpu.LocalGroup(name, rank, 2, timeout=timeout) for rank in range(2)])
+    assert in_threads(*[lambda group=group: group.all_gather(bytes([group.rank])) for group in groups]) == [[b"\0", b"\1"]] * 2
+    for group in groups:
+        group.close()
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, 1e9, float("inf"), float("nan")])
+def test_an_invalid_timeout_of_a_group_is_refused(timeout: float) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="must be above 0 seconds, and below 1e9"):
+        gpu.LocalGroup("groups-refused", 0, 1, timeout=timeout)
+
+
 def test_a_timeout_ends_the_group_on_all_ranks(meet: Meet) -> None:
     groups = meet(3)
     groups[1].timeout = 0.3

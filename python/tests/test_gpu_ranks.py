@@ -553,6 +553,68 @@ def test_another_process_reads_one_rank_and_does_not_draw() -> None:
     together(2, work)
 
 
+def test_the_number_of_an_episode_is_its_number_in_the_dataset() -> None:
+    data = {"actions": np.arange(11), "terminals": np.array([0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 1], bool)}
+
+    def work(group: gpu.Group) -> str:
+        with gpu.Store({"actions": "int64"}, capacity=2, max_steps=4, group=group) as store:
+            try:
+                store.insert_dataset(data)
+            except errors.InvalidArgumentError as error:
+                return str(error)
+        return ""
+
+    first, second = together(2, work)
+    assert first == "" and "episode 3" in second
+
+
+def test_ranks_return_the_batches_drawn_ahead_when_no_more_can_be_drawn() -> None:
+    def work(group: gpu.Group) -> list[int]:
+        with filled(group, removal=("max_times_sampled", 1)) as store, store.loader(2, WINDOWS, sampling="fifo", prefetch=1) as loader:
+            # Nine trajectories have a weight, and each batch of both ranks takes four.
+            indices = [int(index) for _ in range(2) for index in next(loader).indices]
+            for _ in range(2):
+                with pytest.raises(errors.UnavailableError):
+                    next(loader)
+            store.update_weights([[0, 4], [8, 8]][group.rank], [1.0, 1.0])
+            return indices + next(loader).indices.tolist()
+
+    found = together(2, work)
+    indices = [index for share in found for index in share]
+    assert len(indices) == len(set(indices)) == 12
+
+
+def test_a_batch_drawn_ahead_is_kept_if_one_rank_fails() -> None:
+    def work(group: gpu.Group) -> bool:
+        with filled(group) as store, store.loader(2, WINDOWS, sampling="fifo", prefetch=1) as loader:
+            first = next(loader).indices.tolist()
+            native = loader._native
+            if group.rank == 0:
+                loader._native = FailingOnce(native)  # type: ignore[assignment]
+            with pytest.raises(errors.InvalidArgumentError if group.rank == 0 else errors.UnavailableError, match="mine"):
+                next(loader)
+            return next(loader).indices.tolist() == first
+
+    assert together(2, work) == [True, True]
+
+
+class FailingOnce:
+    """A loader's extension whose next draw fails."""
+
+    def __init__(self, native: Any) -> None:
+        self._native, self._fails = native, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._native, name)
+
+    def part(self, summaries: list[bytes]) -> bytes:
+        if self._fails:
+            self._fails = False
+            raise errors.InvalidArgumentError("mine")
+        part: bytes = self._native.part(summaries)
+        return part
+
+
 class RemovedBetween:
     """A loader's extension, with the first trajectory of rank 0 removed between the two exchanges of the first round."""
 

@@ -101,6 +101,39 @@ def test_a_removal_function_that_raises_keeps_the_new_trajectory_out() -> None:
     assert survivors(store) == [1]
 
 
+def test_a_removal_function_raises_only_in_the_thread_that_called_it() -> None:
+    raised = threading.Event()
+    owner = threading.get_ident()
+
+    def choose(candidates: gpu.Candidates) -> int:
+        if threading.get_ident() == owner:
+            return 0
+        raised.set()
+        raise KeyError("mine")
+
+    store = simple(capacity=1, removal=choose)
+    put(store, 1)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        # After its function has raised, the call waits a little longer for room.
+        failing = pool.submit(store.insert, {"x": np.zeros(1, np.float32)}, timeout=30.0)
+        assert raised.wait(30.0)
+        put(store, 2)
+        with pytest.raises(KeyError, match="mine"):
+            failing.result(60.0)
+    assert survivors(store) == [2]
+
+
+def test_reading_all_steps_uses_up_no_samples() -> None:
+    store = simple(removal=("max_times_sampled", 1))
+    for value in range(3):
+        put(store, value)
+    for _ in range(2):
+        assert store.all_steps()["x"].tolist() == [0] * 3 + [1] * 3 + [2] * 3
+    assert [store.status(index).sampled for index in range(3)] == [0] * 3 and sum(store.metrics()["ages"]) == 0
+    loader = store.loader(3, {"x": gpu.Window()}, sampling="fifo", prefetch=0)
+    assert next(loader).indices.tolist() == [0, 1, 2]
+
+
 def test_a_removal_function_may_not_scan_its_store() -> None:
     store = simple(capacity=1, removal=lambda candidates: store.scan() and 0)
     put(store, 1)

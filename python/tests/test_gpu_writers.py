@@ -145,10 +145,10 @@ def test_invalid_store_writer_calls_are_refused() -> None:
             writer.append(step)
         with pytest.raises(errors.InvalidArgumentError, match="weight"):
             writer.finish(-1.0)
+        with pytest.raises(errors.NotFoundError, match="no open request"):
+            made.observe([gpu.Request(0, 0, 6, 1)], "action")
         writer.finish(2.0)
         assert made.scan() == gpu.Scan([], [gpu.Inserted(0, 1)], 0, 0)
-        with pytest.raises(errors.NotFoundError, match="no open request"):
-            made.observe([gpu.Request(0, 0, 0)], "action")
         writer.close()
         with pytest.raises(errors.ClosedError):
             writer.begin()
@@ -213,6 +213,26 @@ def test_a_writer_cannot_begin_in_the_middle_of_a_trajectory() -> None:
         writer.abandon()
         writer.begin()
         assert writer.steps == 0
+
+
+def test_a_late_answer_reaches_no_other_writer() -> None:
+    with store() as made:
+        old, other = begun(made), begun(made)
+        old.write({"observation": np.ones(2)})
+        late, request = asked(made, old, "action"), asked(made, other, "action")
+        old.close()
+        assert made.scan().aborted == 1
+        new = begun(made)
+        new.write({"observation": np.full(2, 7)})
+        current = asked(made, new, "action")
+        assert (current.writer, current.generation > late.generation or current.index != late.index) == (late.writer, True)
+        assert made.observe([late, current], "observation").tolist() == [[0, 0], [7, 7]]
+        made.answer([late, request], {"action": [1, 2]})
+        assert other.wait(timeout=0.0) == 2
+        with pytest.raises(errors.DeadlineExceededError):
+            new.wait(timeout=0.0)
+        made.answer([current], {"action": [3]})
+        assert new.wait(timeout=0.0) == 3
 
 
 def test_an_answer_counts_for_all_of_its_columns() -> None:

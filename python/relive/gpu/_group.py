@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu._waits import log_long_wait
 
-# Precedes each message: a magic number, the number of the exchange, whether the rank failed, and the length of the
-# call's name, which follows.
-_TAG = struct.Struct("<8sQ?B")
+# Precedes each message: a magic number, the number of the exchange, whether and how the rank failed, and the length of
+# the call's name, which follows.
+_TAG = struct.Struct("<8sQBB")
 _MARK = b"RLVCALL1"
+# How a rank failed.
+_OK, _UNAVAILABLE, _FAILED = range(3)
 _REMEDY = "create the store again on all ranks, with a new group, or load the last checkpoint"
 
 
@@ -35,6 +37,8 @@ class Group(abc.ABC):
     """The call that exchanges messages, for errors."""
     _exchanges = 0
     """The number of exchanges so far, which is the same on all ranks."""
+    _is_unavailable = False
+    """Whether every rank that failed in the last exchange raised UnavailableError; all ranks have the same value."""
     _ended: str | None = None
     """Why no further exchange is possible."""
 
@@ -174,6 +178,7 @@ def exchange(group: Group, make: Callable[[], bytes], call: str = "next(loader)"
     """
     group._check()
     group._call = call
+    group._is_unavailable = False
     try:
         failed, message = _outcome(group, make)
         with log_long_wait(f"rank {group.rank} of {group.ranks}", group._awaited):
@@ -185,10 +190,11 @@ def exchange(group: Group, make: Callable[[], bytes], call: str = "next(loader)"
     finally:
         group._call = Group._call
     _check_calls(group, answers)
+    group._is_unavailable = {answer.failure for answer in answers} - {_OK} == {_UNAVAILABLE}
     if failed is not None:
         raise failed
     for rank, answer in enumerate(answers):
-        if answer.has_failed:
+        if answer.failure != _OK:
             raise UnavailableError(f"rank {rank} cannot continue: {answer.body.decode(errors='replace')}")
     return [answer.body for answer in answers]
 
@@ -196,28 +202,30 @@ def exchange(group: Group, make: Callable[[], bytes], call: str = "next(loader)"
 class _Answer(NamedTuple):
     at: str
     """The number of the exchange, and the call."""
-    has_failed: bool
+    failure: int
+    """``_OK``, or how the rank failed."""
     body: bytes
 
 
 def _outcome(group: Group, make: Callable[[], bytes]) -> tuple[Exception | None, bytes]:
     """Returns the exception of ``make``, if any, and the message for the other ranks."""
-    failed = None
+    failed, failure = None, _OK
     try:
         body = make()
     except Exception as error:
         failed, body = error, str(error).encode(errors="replace")
+        failure = _UNAVAILABLE if isinstance(error, UnavailableError) else _FAILED
     name = group._call.encode()
-    return failed, _TAG.pack(_MARK, group._exchanges, failed is not None, len(name)) + name + body
+    return failed, _TAG.pack(_MARK, group._exchanges, failure, len(name)) + name + body
 
 
 def _parsed(given: Any) -> _Answer:
     message = bytes(given) if isinstance(given, (bytes, bytearray, memoryview)) else b""
     if len(message) < _TAG.size or not message.startswith(_MARK):
-        return _Answer("a different program", False, b"")
-    _, number, has_failed, length = _TAG.unpack_from(message)
+        return _Answer("a different program", _OK, b"")
+    _, number, failure, length = _TAG.unpack_from(message)
     begin = _TAG.size + length
-    return _Answer(f"{message[_TAG.size:begin].decode(errors='replace')} (exchange {number})", has_failed, message[begin:])
+    return _Answer(f"{message[_TAG.size:begin].decode(errors='replace')} (exchange {number})", failure, message[begin:])
 
 
 def _check_calls(group: Group, answers: Sequence[_Answer]) -> None:

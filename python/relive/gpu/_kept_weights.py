@@ -28,7 +28,9 @@ def of_store(store: _native.GpuStore) -> Kept:
     statuses = [store.status(rank * capacity + place) for place in places.tolist()]
     there = np.array([status[0] in ("selectable", "pinned") for status in statuses], bool)
     generations = np.array([status[1] for status in statuses], np.int64)
-    return {"indices": rank * capacity + places[there], "generations": generations[there], "weights": weights[places][there]}
+    # Another thread may have changed the store since the weights were read; a status belongs to one trajectory.
+    weights = np.array([status[3] for status in statuses], np.float32)
+    return {"indices": rank * capacity + places[there], "generations": generations[there], "weights": weights[there]}
 
 
 def checked(store: _native.GpuStore, kept: Any) -> Kept:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive.errors import FailedPreconditionError, InvalidArgumentError, ReverbError
+from relive.errors import FailedPreconditionError, InvalidArgumentError, ReverbError, UnavailableError
 from relive.gpu import _batch, _columns, _kept_weights, _window
 from relive.gpu._device import conversion, cuda_batches
 from relive.gpu._given import real, whole
@@ -24,14 +24,16 @@ UpdateWeights = Callable[["npt.ArrayLike", "npt.ArrayLike", "npt.ArrayLike | Non
 
 _log = logging.getLogger("relive")
 
-# The version of a loader's state, which is a dictionary.
-_VERSION = 3
+# The version of a loader's state, which is a dictionary. Version 3 has no unfinished batch.
+_VERSION = 4
+_VERSIONS = (3, 4)
 
 
 class Loader:
     """An endless iterator of batches, created by :meth:`relive.gpu.Store.loader`.
 
-    It is also a context manager; exiting it ends its thread immediately. Only one thread at a time may use it.
+    It is also a context manager; exiting it ends its thread, and waits for a batch that is being collected. Only one
+    thread at a time may use it.
     """
 
     def __init__(
@@ -114,8 +116,8 @@ class Loader:
           DeadlineExceededError: another rank does not arrive in time, if the group has a deadline.
         """
         try:
-            while self._group is not None and self._native.is_short():
-                self._draw_together(self._group)
+            if self._group is not None:
+                self._draw_ahead(self._group)
             if self._cuda is not None:
                 return self._cuda.next(self._native, self._names)
             parts = self._next()
@@ -127,10 +129,15 @@ class Loader:
         return _batch.from_native(self._names, parts, self._convert)
 
     def _collect(self, indices: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> _batch.Batch:
-        """Returns the batch of the given trajectories; step -1 is the position after the last step."""
+        """Returns the batch of the given trajectories, which counts as sampling them; step -1 is the position after the
+        last step."""
         if self._cuda is not None:
             return self._cuda.collect(self._native, self._names, indices, steps)
-        return _batch.from_native(self._names, self._native.collect(indices, steps), self._convert)
+        return _batch.from_native(self._names, self._native.collect(indices, steps, True), self._convert)
+
+    def _read(self, indices: npt.NDArray[Any], steps: npt.NDArray[np.int64]) -> _batch.Batch:
+        """Like :meth:`_collect`, but does not count as sampling; for loaders that collect on the host."""
+        return _batch.from_native(self._names, self._native.collect(indices, steps, False), self._convert)
 
     def _next(self) -> Any:
         if self._group is None:
@@ -152,6 +159,16 @@ class Loader:
             f"trajectory {rank * len(weights) + at} has the weight {weights[at]:g}, which is above max_weight, {most:g}; give the loader "
             "max_weight= with the largest weight that the store will have, or lower the weight"
         )
+
+    def _draw_ahead(self, group: Group) -> None:
+        """Draws batches ahead together with all ranks. If no more can be drawn at the moment, earlier draws can still be
+        returned; all ranks have equally many."""
+        try:
+            while self._native.is_short():
+                self._draw_together(group)
+        except UnavailableError:
+            if not (group._is_unavailable and self._native.has_batch()):
+                raise
 
     def _draw_together(self, group: Group) -> None:
         """Draws trajectories together with all ranks, and starts to collect this process's share."""
@@ -196,14 +213,15 @@ class Loader:
         """Returns a state from which :meth:`restore` continues with exactly the batches that come next. The state can
         be pickled.
 
-        The state contains the random stream, the batches that were drawn ahead, β, and the weights of all trajectories
-        of this process's store. It does not contain the trajectories, which ``Store.save`` saves.
+        The state contains the random stream, the batches that were drawn ahead, the begun part of a batch for which
+        there were too few trajectories, β, and the weights of all trajectories of this process's store. It does not
+        contain the trajectories, which ``Store.save`` saves.
         """
-        seed, selector, pending = self._native.state()
+        seed, selector, pending, unfinished = self._native.state()
         weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None
         return {
             "version": _VERSION, "settings": self._drawing(), "seed": seed, "beta": self._beta, "selector": selector, "pending": pending,
-            "weights": weights,
+            "unfinished": unfinished, "weights": weights,
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -224,7 +242,7 @@ class Loader:
         store = self._source if isinstance(self._source, _native.GpuStore) else None
         weights = None if store is None or state["weights"] is None else _kept_weights.checked(store, state["weights"])
         try:
-            self._native.restore(state["seed"], state["selector"], state["pending"])
+            self._native.restore(state["seed"], state["selector"], state["pending"], state.get("unfinished"))
         except ReverbError:
             raise
         except (TypeError, ValueError, OverflowError) as error:
@@ -264,4 +282,4 @@ class Loader:
 
 
 def _is_version(given: Any) -> bool:
-    return isinstance(given, int) and given == _VERSION
+    return isinstance(given, int) and given in _VERSIONS

@@ -20,6 +20,8 @@ from relive.gpu._waits import log_long_wait
 _SIZE = struct.Struct("<Q")
 _END = (1 << 64) - 1
 _MAX_BYTES = 1 << 34
+# The system's waits have limits of about 2,147,483 seconds. Longer waits consist of several.
+_LONGEST_S = 2_000_000.0
 
 
 class LocalGroup(Group):
@@ -30,10 +32,11 @@ class LocalGroup(Group):
     Args:
       name: the name of the group, unique among the groups that exist at the same time.
       rank, ranks, replica, replicas: as in :class:`Group`.
-      timeout: the number of seconds that an exchange waits for the other ranks. After 5 seconds, the missing ranks are
-        logged to the logger ``relive``.
+      timeout: the number of seconds that an exchange waits for the other ranks, below 1e9. After 5 seconds, the
+        missing ranks are logged to the logger ``relive``.
 
     Raises:
+      InvalidArgumentError: an invalid rank, replica or timeout.
       UnavailableError: another process has this rank in a group with this name, or the name is too long.
       DeadlineExceededError: the other ranks do not arrive in time.
     """
@@ -42,8 +45,8 @@ class LocalGroup(Group):
         self, name: str, rank: int, ranks: int, *, replica: int | None = None, replicas: int | None = None, timeout: float = 60.0
     ) -> None:
         super().__init__(rank, ranks, replica=replica, replicas=replicas)
-        if not timeout > 0:
-            raise InvalidArgumentError(f"timeout is {timeout}; it must be above 0 seconds")
+        if not 0 < timeout < 1e9:
+            raise InvalidArgumentError(f"timeout is {timeout}; it must be above 0 seconds, and below 1e9")
         self.timeout = timeout
         self._name = name
         self._missing = "the other ranks have not connected"
@@ -123,11 +126,12 @@ class LocalGroup(Group):
                     arrived[key.data] = self._receive(key.data, deadline)
 
     def _left(self, deadline: float, what: str) -> float:
+        """Returns the number of seconds of the next wait."""
         self._missing = what
         left = deadline - time.monotonic()
         if left <= 0:
             raise DeadlineExceededError(f"group {self._name!r}, rank {self.rank}: {what} within {self.timeout} s")
-        return left
+        return min(left, _LONGEST_S)
 
     def _write(self, rank: int, whole: bytes, deadline: float) -> None:
         peer = self._peers[rank]

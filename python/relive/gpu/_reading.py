@@ -192,7 +192,7 @@ class Readable:
     def all_steps(self) -> dict[str, npt.NDArray[Any]]:
         """Returns the steps of all trajectories with a weight, concatenated, as ``[steps, …]`` for each column: the
         layout of D4RL's data sets. If there is a column ``terminals``, the result also has ``timeouts``, which is true
-        for the last step of a trajectory that has not terminated.
+        for the last step of a trajectory that has not terminated. Reading does not count as sampling.
 
         Raises:
           UnavailableError: no trajectory has a weight.
@@ -208,7 +208,7 @@ class Readable:
         with self._collector(windows, "cpu", "numpy", each) as collector:
             for start in range(0, len(indices), each):
                 part = indices[start : start + each].astype(np.uint64)
-                batch = collector._collect(part, np.full(len(part), -1))
+                batch = collector._read(part, np.full(len(part), -1))
                 there = np.arange(self._max_steps) < batch.lengths[:, None]
                 for name, steps in batch.data.items():
                     parts[name].append(steps[there])

@@ -39,7 +39,7 @@ class Rendezvous(NamedTuple):
     rank: int
     ranks: int
     left: Callable[[str], float]
-    """Returns the number of seconds that are left for an operation; raises an error if there are none."""
+    """Returns the number of seconds that an operation may wait; raises an error if none are left."""
 
     def claim(self) -> socket.socket:
         """Returns a socket that no other process can have as long as this one is open.

@@ -304,21 +304,23 @@ class Store(Readable):
 
         Raises:
           InvalidArgumentError: a column is not in the data or has a different shape, values do not fit a column's data
-            type, or the store does not have enough room for all episodes. Nothing is inserted.
+            type, or the store does not have enough room for all episodes, also because of ``max_selectable`` or of rows
+            that writers hold. Nothing is inserted.
           TypeError, ValueError, ImportError, OSError: the same as for :func:`relive.rl.arrays_of`.
         """
         return self._insert_all(_datasets.episodes_of(data, table), weight)
 
     def _insert_all(self, episodes: list[dict[str, npt.NDArray[Any]]], weight: float | Literal["length"]) -> list[Inserted]:
         weight = _datasets.weight_of(weight)
-        episodes = episodes[_ranks.part_of(self._group, len(episodes))]
-        room = self.capacity - len(self)
+        part = _ranks.part_of(self._group, len(episodes))
+        episodes = episodes[part]
+        room = self._native.room()
         if len(episodes) > room:
             raise InvalidArgumentError(
                 f"the data set has {len(episodes)} episodes, but there is room for only {room} without removing others; create a larger "
                 "store"
             )
-        fitting = [_datasets.fitted(episode, self._columns, self.max_steps, number) for number, episode in enumerate(episodes)]
+        fitting = [_datasets.fitted(episode, self._columns, self.max_steps, number) for number, episode in enumerate(episodes, part.start)]
         return [
             self.insert(episode, len(next(iter(episode.values()))) if weight == "length" else weight) for episode in fitting
         ]
@@ -387,16 +389,18 @@ class Store(Readable):
         return Scan([Request(*request) for request in requests], [Inserted(*place) for place in finished], aborted, starved)
 
     def observe(self, requests: Sequence[Request], column: str) -> npt.NDArray[Any]:
-        """Returns a copy of a column of the current steps of writers that wait for an answer, ``[requests, …]``.
+        """Returns a copy of a column of the current steps of writers that wait for an answer, ``[requests, …]``; zeros
+        for a writer that has ended since.
 
         Raises:
           NotFoundError: the column does not exist, or a writer is not waiting.
         """
         position = _columns.position({name: at for at, name in enumerate(self._columns)}, column)
-        return self._native.observe([request.writer for request in requests], position)
+        return self._native.observe(_writing.as_native(requests), position)
 
     def answer(self, requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]) -> None:
-        """Writes values ``[requests, …]`` into columns of the current steps of writers, which then continue.
+        """Writes values ``[requests, …]`` into columns of the current steps of writers, which then continue. Writers that
+        have ended since are skipped.
 
         Raises:
           NotFoundError: the column does not exist, or a writer is not waiting.

@@ -32,6 +32,8 @@ class Request:
     """The index of its future trajectory."""
     step: int
     """The current step."""
+    generation: int
+    """The generation of its future trajectory. If the writer ends, another writer may get its number."""
 
 
 class Scan(NamedTuple):
@@ -219,11 +221,16 @@ def attach_writer(
     return Writer(_native.GpuWriter.attach(_ranks.attached_name(name, rank), _columns.expected(columns, max_steps)))
 
 
+def as_native(requests: Sequence[Request]) -> list[tuple[int, int, int, int]]:
+    """Returns requests in the extension's form."""
+    return [(request.writer, request.index, request.step, request.generation) for request in requests]
+
+
 def answer(
     native: _native.GpuStore, columns: Mapping[str, ArraySpec], requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]
 ) -> None:
     """Writes values into the current steps of writers, and lets them continue."""
-    numbers, positions = [request.writer for request in requests], {name: at for at, name in enumerate(columns)}
+    numbers, positions = as_native(requests), {name: at for at, name in enumerate(columns)}
     for name, value in values.items():
         position = _columns.position(positions, name)
         native.answer(numbers, position, _columns.fitted(value, columns[name], "the answer", rows=len(requests)))

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "steps are copied by address; the block says why it is sound")]
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -17,29 +18,42 @@ use crate::memory::segment;
 use crate::schema::Schema;
 use crate::store::{Removal, Snapshot, SnapshotRow, Store, StoreOptions};
 
-/// A checkpoint in a folder, opened but not loaded.
+/// The maximum number of times that a checkpoint is opened again because a save has replaced it in the meantime. Each
+/// time takes a whole save.
+const TRIES: usize = 16;
+
+/// A checkpoint in a folder, opened but not loaded. Later saves into the folder do not affect it.
 #[derive(Debug)]
 pub struct Checkpoint {
     folder: PathBuf,
     manifest: Manifest,
+    /// The data files, by number. They stay readable if a save removes them.
+    files: HashMap<u64, File>,
 }
 
 impl Checkpoint {
     /// Opens the checkpoint in a folder.
     ///
     /// # Errors
-    /// The folder has no checkpoint, or the manifest is damaged.
+    /// The folder has no checkpoint, the manifest is damaged, or a data file is missing.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        let folder = folder.as_ref().to_owned();
-        let path = folder.join(MANIFEST);
-        let bytes = fs::read(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                Error::not_found(format!("there is no checkpoint {}", path.display()))
+        let folder = folder.as_ref();
+        let mut manifest = read_manifest(folder)?;
+        for _ in 0..TRIES {
+            let error = match open_files(folder, &manifest) {
+                Ok(files) => return Ok(Self { folder: folder.to_owned(), manifest, files }),
+                Err(error) => error,
+            };
+            let before = manifest.nonce;
+            manifest = read_manifest(folder)?;
+            if manifest.nonce == before {
+                return Err(error);
             }
-            _ => failed("read", &path, error),
-        })?;
-        let manifest = Manifest::decode(&bytes, &path.display().to_string())?;
-        Ok(Self { folder, manifest })
+        }
+        Err(Error::unavailable(format!(
+            "{} was saved again {TRIES} times while it was being opened; try again, or save less often",
+            folder.display()
+        )))
     }
 
     /// Returns the schema of the checkpoint's trajectories.
@@ -132,12 +146,6 @@ impl Checkpoint {
 
     /// Reads the bytes of all rows into the tables of the new store.
     fn read_rows(&self, store: &Store) -> Result<()> {
-        let mut files: HashMap<u64, File> = HashMap::new();
-        for group in &self.manifest.groups {
-            if let std::collections::hash_map::Entry::Vacant(entry) = files.entry(group.file) {
-                entry.insert(data::open(&self.folder, group.file)?);
-            }
-        }
         let mut wanted = vec![Vec::new(); self.manifest.groups.len()];
         for row in &self.manifest.rows {
             wanted[row.group as usize].push(narrow(u64::from(row.place)));
@@ -150,7 +158,7 @@ impl Checkpoint {
             let group = &self.manifest.groups[number];
             let mut buffer = spare.lock().pop().unwrap_or_default();
             data::read(
-                &files[&group.file],
+                &self.files[&group.file],
                 &data::path(&self.folder, group.file),
                 &group.extents[column],
                 &mut buffer,
@@ -201,6 +209,27 @@ impl Checkpoint {
             committed: manifest.committed,
         }
     }
+}
+
+fn read_manifest(folder: &Path) -> Result<Manifest> {
+    let path = folder.join(MANIFEST);
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::not_found(format!("there is no checkpoint {}", path.display()))
+        }
+        _ => failed("read", &path, error),
+    })?;
+    Manifest::decode(&bytes, &path.display().to_string())
+}
+
+fn open_files(folder: &Path, manifest: &Manifest) -> Result<HashMap<u64, File>> {
+    let mut files = HashMap::new();
+    for group in &manifest.groups {
+        if let Entry::Vacant(entry) = files.entry(group.file) {
+            entry.insert(data::open(folder, group.file)?);
+        }
+    }
+    Ok(files)
 }
 
 impl Store {

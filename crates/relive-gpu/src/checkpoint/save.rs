@@ -308,13 +308,25 @@ pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Syn
     failure.into_inner().map_or(Ok(()), Err)
 }
 
+/// A locked folder. A process that was forked in the meantime has a copy of the file, and closing the file here would
+/// leave the folder locked until that process ends, so the lock is released explicitly.
+#[derive(Debug)]
+pub(super) struct FolderLock(pub(super) File);
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Closing the file releases the lock as well, unless there is a copy.
+        let _: rustix::io::Result<()> = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Prevents two processes from saving to the same folder at the same time.
-pub(super) fn lock(folder: &Path) -> Result<File> {
+pub(super) fn lock(folder: &Path) -> Result<FolderLock> {
     let path = folder.join(LOCK);
     let file = File::options().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|error| failed("open", &path, error))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(FolderLock(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::unavailable(format!(
             "another save into {} is in progress; wait for it, or choose another folder",
             folder.display()

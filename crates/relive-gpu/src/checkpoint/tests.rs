@@ -225,6 +225,72 @@ fn invalid_checkpoint_options_are_refused() {
     assert_eq!(store.save(folder.path()).unwrap_err().kind(), ErrorKind::Unavailable);
 }
 
+/// A process that is forked during a save keeps copies of all files, including the locked one.
+#[test]
+fn a_copy_of_the_lock_does_not_keep_the_folder_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(Removal::Fifo);
+    let lock = save::lock(folder.path()).unwrap();
+    let _copy = lock.0.try_clone().unwrap();
+    drop(lock);
+    store.save(folder.path()).unwrap();
+}
+
+/// A checkpoint that was opened before a save is complete, although the save has removed its files.
+#[test]
+fn a_save_does_not_affect_an_open_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(Removal::Fifo);
+    store.save(folder.path()).unwrap();
+    let expected = rows_of(&store);
+    let checkpoint = Checkpoint::open(folder.path()).unwrap();
+    for number in 0..CAPACITY {
+        apply(&store, 100 + number, &Change::Insert { length: 3, weight: 1 });
+    }
+    assert_eq!(store.save(folder.path()).unwrap().removed_files, 1);
+    assert_eq!(rows_of(&checkpoint.load(None, options(Removal::Fifo)).unwrap()), expected);
+    assert_eq!(rows_of(&Store::load(folder.path()).unwrap()), rows_of(&store));
+}
+
+/// Every load finds a whole checkpoint, although saves replace all files all the time.
+#[test]
+fn loads_and_saves_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(Removal::Fifo);
+    store.save(folder.path()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for _ in 0..CAPACITY {
+                    number += 1;
+                    apply(&store, number, &Change::Insert { length: 1, weight: 1 });
+                }
+                store.save(folder.path()).unwrap();
+            }
+        });
+        let loaded: Vec<_> = (0..40).map(|_| Store::load(folder.path()).map(|store| store.len())).collect();
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        for rows in loaded {
+            assert_eq!(rows.unwrap(), CAPACITY);
+        }
+    });
+}
+
+/// The last sample of a trajectory may be counted after its weight was saved.
+#[test]
+fn an_exhausted_trajectory_has_no_weight_after_loading() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = filled(Removal::MaxTimesSampled(2));
+    store.inner.segment.sampled()[3].store(2, std::sync::atomic::Ordering::SeqCst);
+    store.save(folder.path()).unwrap();
+    let loaded = Store::load(folder.path()).unwrap();
+    let Status { weight, sampled, .. } = loaded.status(3).unwrap();
+    assert_eq!((weight.to_bits(), sampled), (0, 2));
+    assert!(loaded.status(4).unwrap().weight > 0.0);
+}
+
 /// Writers continue while a store is saved, and every saved trajectory is complete.
 #[test]
 fn saves_and_writers_at_once() {

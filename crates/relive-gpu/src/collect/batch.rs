@@ -9,7 +9,7 @@ use relive_tensor::DType;
 
 use super::plan::{BatchPlan, RowPlan};
 use crate::bytes::narrow;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::mapping::Mapping;
 use crate::metrics::Metrics;
 use crate::schema::Schema;
@@ -20,9 +20,19 @@ use crate::store::PinnedRow;
 pub(super) struct Ring {
     pub(super) plan: BatchPlan,
     pub(super) schema: Schema,
-    free: Mutex<Vec<Memory>>,
+    memory: Mutex<Available>,
     returned: Condvar,
+    /// The maximum number of batches.
     count: usize,
+}
+
+/// The memory that no batch uses. It is created when it is first needed, because a batch can be large, and most rings
+/// never use all of their batches at the same time.
+#[derive(Debug)]
+struct Available {
+    free: Vec<Memory>,
+    /// The number of batches whose memory exists, in use or not.
+    created: usize,
 }
 
 /// The memory in which a batch is built, and which a later batch reuses.
@@ -63,37 +73,65 @@ impl Ring {
                 "a ring needs at least 1 batch; with 2, one is used while the next is created",
             ));
         }
-        let rows = narrow(plan.rows);
-        let mut free = Vec::with_capacity(count);
-        for _ in 0..count {
-            let bytes = Mapping::private(plan.bytes, "a batch")?;
-            bytes.advise_huge();
-            bytes.touch(1, "a batch")?;
-            free.push(Memory {
-                bytes,
-                rows: Vec::with_capacity(rows),
-                plans: Vec::with_capacity(rows),
-                valid: vec![0; rows * plan.columns.len()],
-            });
-        }
-        Ok(Arc::new(Self { plan, schema, free: Mutex::new(free), returned: Condvar::new(), count }))
+        // The first batch exists from the start, so that a batch for which there is no memory is refused here.
+        let memory = Mutex::new(Available { free: vec![Memory::new(&plan)?], created: 1 });
+        Ok(Arc::new(Self { plan, schema, memory, returned: Condvar::new(), count }))
     }
 
     /// Waits until there is an unused batch, and returns its memory.
     pub(super) fn take(self: &Arc<Self>, patience: Duration, metrics: &Metrics) -> Result<Batch> {
-        let mut free = self.free.lock();
-        if free.is_empty() {
+        let mut memory = self.memory.lock();
+        if memory.free.is_empty() && memory.created < self.count {
+            memory.created += 1;
+            drop(memory);
+            return self.create();
+        }
+        if memory.free.is_empty() {
             let begin = Instant::now();
-            self.returned.wait_while_for(&mut free, |free| free.is_empty(), patience);
+            self.returned.wait_while_for(&mut memory, |memory| memory.free.is_empty(), patience);
             metrics.waited(begin.elapsed());
         }
-        let memory = free.pop().ok_or_else(|| {
+        let taken = memory.free.pop().ok_or_else(|| {
             Error::unavailable(format!(
                 "all {} batches were in use for {patience:?}; drop some, or create a larger ring",
                 self.count
             ))
         })?;
-        Ok(Batch { ring: Arc::clone(self), memory: Some(memory) })
+        Ok(self.batch(taken))
+    }
+
+    /// Creates the memory of another batch, which the caller has counted.
+    fn create(self: &Arc<Self>) -> Result<Batch> {
+        let created = Memory::new(&self.plan).map_err(|error| {
+            self.memory.lock().created -= 1;
+            // `Unavailable` would mean that a connection to another store was lost.
+            Error::new(ErrorKind::System, error.to_string())
+        })?;
+        Ok(self.batch(created))
+    }
+
+    fn batch(self: &Arc<Self>, memory: Memory) -> Batch {
+        Batch { ring: Arc::clone(self), memory: Some(memory) }
+    }
+
+    #[cfg(test)]
+    pub(super) fn created(&self) -> usize {
+        self.memory.lock().created
+    }
+}
+
+impl Memory {
+    fn new(plan: &BatchPlan) -> Result<Self> {
+        let rows = narrow(plan.rows);
+        let bytes = Mapping::private(plan.bytes, "a batch")?;
+        bytes.advise_huge();
+        bytes.touch(1, "a batch")?;
+        Ok(Self {
+            bytes,
+            rows: Vec::with_capacity(rows),
+            plans: Vec::with_capacity(rows),
+            valid: vec![0; rows * plan.columns.len()],
+        })
     }
 }
 
@@ -175,7 +213,7 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(memory) = self.memory.take() {
-            self.ring.free.lock().push(memory);
+            self.ring.memory.lock().free.push(memory);
             self.ring.returned.notify_one();
         }
     }

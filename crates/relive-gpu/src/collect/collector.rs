@@ -21,7 +21,8 @@ use crate::store::{Pinned, PinnedRow, Reader, Shard, StorePlace};
 pub struct CollectOptions {
     /// The maximum number of rows in a batch.
     pub rows: u64,
-    /// The number of batches with memory that is reused cyclically.
+    /// The maximum number of batches at the same time. Their memory is created when it is first needed, and reused
+    /// cyclically.
     pub batches: usize,
     /// The number of copying threads, including the caller's.
     pub threads: usize,
@@ -33,7 +34,7 @@ pub struct CollectOptions {
 }
 
 impl CollectOptions {
-    /// Creates options for batches of up to the given number of rows; 3 batches are reused cyclically and copied by 2
+    /// Creates options for batches of up to the given number of rows; up to 3 batches are reused cyclically and copied by 2
     /// threads, and waits end after 30 s.
     #[must_use]
     pub fn new(rows: u64) -> Self {
@@ -78,11 +79,16 @@ impl Collector {
         &self.shared.ring.plan
     }
 
+    #[cfg(test)]
+    pub(super) fn batches_created(&self) -> usize {
+        self.shared.ring.created()
+    }
+
     /// Copies the windows of pinned trajectories into a batch: row `i` is trajectory `i`, at its step `steps[i]`.
     ///
     /// # Errors
     /// The errors of [`collect_into`](Self::collect_into), and `Unavailable` if all batches are in use for longer than
-    /// the options' patience.
+    /// the options' patience; `System` if there is no memory for another batch.
     pub fn collect(&self, pinned: &Pinned, steps: &[u64]) -> Result<Batch> {
         let shared = &*self.shared;
         let mut batch = shared.ring.take(shared.options.patience, shared.reader.counters())?;

@@ -1,6 +1,8 @@
 //! Windows of rows in another machine's memory, written into a batch as they arrive.
 #![expect(unsafe_code, reason = "rows of a batch are written by address; the block says why it is sound")]
 
+use std::ops::Range;
+
 use super::copy::{Target, fill};
 use super::plan::{BatchPlan, ColumnPlan, RowPlan};
 use super::window::{Span, span};
@@ -20,11 +22,18 @@ pub(super) struct Remote<'a> {
     next: usize,
 }
 
+/// The maximum number of windows of rows in one request. Tests need several requests for a small batch.
+const PIECES: usize = if cfg!(test) { 16 } else { MAX_ANSWER_PIECES };
+
 /// A request in flight, and its rows.
 pub(super) struct InFlight {
     pending: PendingAnswer,
-    first: usize,
-    count: usize,
+    part: Part,
+}
+
+/// The rows of one request, and the number of bytes of the answer.
+struct Part {
+    rows: Range<usize>,
     bytes: u64,
 }
 
@@ -39,11 +48,18 @@ impl<'a> Remote<'a> {
         Self { lease, plan, windows, rows, next: 0 }
     }
 
-    /// Requests the next rows. Returns `None` if all rows have been requested.
+    /// Requests the first rows. Returns `None` if there are none.
     pub(super) async fn ask(&mut self) -> Result<Option<InFlight>> {
+        let Some((part, rows)) = self.next_part()? else { return Ok(None) };
+        let pending = self.lease.read(&self.windows, &rows).await?;
+        Ok(Some(InFlight { pending, part }))
+    }
+
+    /// Returns the next rows to request, or `None` if all rows have been requested.
+    fn next_part(&mut self) -> Result<Option<(Part, Vec<RowRequest>)>> {
         let first = self.next;
         let (mut count, mut bytes) = (0, 0);
-        let most = (MAX_ANSWER_PIECES / self.windows.len().max(1)).max(1);
+        let most = (PIECES / self.windows.len().max(1)).max(1);
         for (row, _) in self.rows[first..].iter().take(most) {
             let more: u64 = self.plan.columns.iter().map(|column| span_bytes(column, row)).sum();
             if count > 0 && bytes + more > MAX_ANSWER_BYTES {
@@ -60,28 +76,28 @@ impl<'a> Remote<'a> {
         if count == 0 {
             return Ok(None);
         }
-        let rows: Vec<RowRequest> =
-            self.rows[first..first + count].iter().map(|(_, pending)| *pending).collect();
-        let pending = self.lease.read(&self.windows, &rows).await?;
         self.next = first + count;
-        Ok(Some(InFlight { pending, first, count, bytes }))
+        let requests = self.rows[first..self.next].iter().map(|(_, request)| *request).collect();
+        Ok(Some((Part { rows: first..self.next, bytes }, requests)))
     }
 
     /// Writes the rows of the given request, and then of all following requests, into the batch. Returns the number of
     /// received bytes.
     pub(super) async fn receive(&mut self, first: Option<InFlight>, target: &mut Target) -> Result<u64> {
+        let Some(InFlight { mut pending, mut part }) = first else { return Ok(0) };
         let mut bytes = 0;
-        let mut next = first;
-        while let Some(now) = next {
-            bytes += self.take(now, target).await?;
-            next = self.ask().await?;
+        loop {
+            self.take(&mut pending, &part, target).await?;
+            bytes += part.bytes;
+            let Some((next, rows)) = self.next_part()? else { return Ok(bytes) };
+            pending.read_more(&self.windows, &rows).await?;
+            part = next;
         }
-        Ok(bytes)
     }
 
-    async fn take(&self, mut now: InFlight, target: &mut Target) -> Result<u64> {
-        let rows = &self.rows[now.first..now.first + now.count];
-        let mut body = now.pending.rows(now.bytes).await?;
+    async fn take(&self, pending: &mut PendingAnswer, part: &Part, target: &mut Target) -> Result<()> {
+        let rows = &self.rows[part.rows.clone()];
+        let mut body = pending.rows(part.bytes).await?;
         let mut scratch = Vec::new();
         for (window, column) in self.plan.columns.iter().enumerate() {
             for (row, _) in rows {
@@ -90,7 +106,7 @@ impl<'a> Remote<'a> {
                 one(column, &span, place, &mut body, &mut scratch).await?;
             }
         }
-        Ok(now.bytes)
+        Ok(())
     }
 }
 

@@ -134,6 +134,28 @@ fn output_memory_is_reused_and_waiting_for_it_times_out() {
     assert_eq!((store.metrics().collects, store.metrics().collected_bytes), (2, 6));
 }
 
+/// The memory of a batch is created only when all earlier batches are in use at the same time.
+#[test]
+fn output_memory_is_created_when_it_is_needed() {
+    let store = store(vec![Column::new("a", DType::UInt8, &[3])]);
+    let row = insert(&store, 0, 3);
+    let options =
+        CollectOptions { batches: 2, patience: std::time::Duration::ZERO, ..CollectOptions::new(1) };
+    let collector = Collector::new(store.reader(), &[Window::new("a", 0, 1)], options).unwrap();
+    let pinned = store.pin(&[row.index]).unwrap();
+    let collect = || collector.collect(&pinned, &[0]);
+    for _ in 0..3 {
+        drop(collect().unwrap());
+        assert_eq!(collector.batches_created(), 1);
+    }
+    let both = [collect().unwrap(), collect().unwrap()];
+    assert_eq!(collector.batches_created(), 2);
+    assert_eq!(collect().unwrap_err().kind(), ErrorKind::Unavailable);
+    drop(both);
+    drop(collect().unwrap());
+    assert_eq!(collector.batches_created(), 2);
+}
+
 #[test]
 fn invalid_collect_requests_are_refused() {
     let store = store(vec![Column::new("a", DType::UInt8, &[3])]);

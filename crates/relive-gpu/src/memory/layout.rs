@@ -16,6 +16,8 @@ pub(crate) const HUGE_PAGE: u64 = 2 << 20;
 pub(crate) const SCHEMA_AT: u64 = PAGE;
 /// The number of bytes of a writer's slot.
 pub(crate) const SLOT_BYTES: u64 = 256;
+/// The largest size of a segment or a file, which is the system's limit, less a page for rounding up.
+const LARGEST: u64 = i64::MAX as u64 - PAGE;
 const _: () = assert!(size_of::<Slot>() as u64 == SLOT_BYTES && ANSWER_COLUMNS == MAX_COLUMNS);
 
 /// The place of a column's table.
@@ -103,8 +105,7 @@ impl Layout {
             let table = table(schema, column, rows, tier, &mut end).ok_or_else(too_large)?;
             layout.tables.push(table);
         }
-        layout.segment_bytes =
-            round_up(end, PAGE).filter(|&end| end <= i64::MAX as u64).ok_or_else(too_large)?;
+        layout.segment_bytes = round_up(end, PAGE).filter(|&end| end <= LARGEST).ok_or_else(too_large)?;
         Ok(layout)
     }
 }
@@ -116,12 +117,12 @@ fn table(schema: &Schema, column: usize, rows: u64, tier: &Tier, end: &mut u64) 
     let bytes = stride.checked_mul(rows)?;
     let offset = match tier {
         Tier::File(_) => PAGE,
-        Tier::Host => {
-            let begin = round_up(*end, if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE })?;
-            *end = begin.checked_add(bytes)?;
-            begin
-        }
+        Tier::Host => round_up(*end, if bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE })?,
     };
+    let table_end = offset.checked_add(bytes).filter(|&end| end <= LARGEST)?;
+    if *tier == Tier::Host {
+        *end = table_end;
+    }
     Some(Table { offset, stride, step_bytes, bytes })
 }
 
@@ -149,6 +150,16 @@ mod tests {
         assert_eq!(layout.tables[0].stride, 28_224_000);
         assert_eq!(layout.tables[0].bytes, 28_224_000_000_000);
         let error = Layout::new(&schema, &shape(1 << 62), &[Tier::Host], 48).unwrap_err();
+        assert!(error.to_string().contains("lower the capacity"), "{error}");
+    }
+
+    /// A table of 2^64 - 128 bytes fits into 64 bits, but not together with the first page of its file.
+    #[test]
+    fn tables_in_files_do_not_wrap_around() {
+        let bytes = (1 << 57) / 7 * 128;
+        let schema = Schema::new(1, vec![Column::new("image", DType::UInt8, &[bytes])]).unwrap();
+        let tiers = [Tier::File("anywhere".into())];
+        let error = Layout::new(&schema, &shape(7), &tiers, 48).unwrap_err();
         assert!(error.to_string().contains("lower the capacity"), "{error}");
     }
 

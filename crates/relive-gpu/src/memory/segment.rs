@@ -468,4 +468,14 @@ mod tests {
         let closed = written(&CLOSED.to_le_bytes(), STATE_AT);
         assert_eq!(closed.kind(), ErrorKind::Unavailable);
     }
+
+    /// Other implementations rely on the document.
+    #[test]
+    fn every_live_word_is_in_the_format_document() {
+        let document = include_str!("../../../../docs/gpu-store-format.md");
+        for at in [STATE_AT, IDENTITY_AT, DOORBELL_AT, RELEASES_AT, EXHAUSTED_AT, COMMITTED_AT, CHANGES_AT] {
+            let row = format!("\n| {},{:03}–", at / 1000, at % 1000);
+            assert!(document.contains(&row), "{row}");
+        }
+    }
 }

@@ -15,8 +15,8 @@ use super::messages::{
 };
 use crate::error::{Error, Result};
 
-/// How long the link tries to notify a store that rows are released. If the store accepts no data during this time, the
-/// link closes the connection, which also releases the rows.
+/// How long the link tries to notify a store that rows are released, once it is the release's turn. If the store accepts
+/// no data during this time, the link closes the connection, which also releases the rows.
 const RELEASE_PATIENCE: Duration = Duration::from_secs(30);
 /// The number of bytes that are read at once, so that many short steps need few system calls.
 const READ_BYTES: usize = 256 << 10;
@@ -115,8 +115,7 @@ impl Link {
             return Ok(None);
         }
         let mut pending = PendingAnswer { link: Arc::clone(self), frames, is_answered: false };
-        let sent = pending.frames()?.send_frame(kind, head, body).await;
-        sent.map_err(|error| self.lost(&error))?;
+        pending.send(kind, head, body).await?;
         Ok(Some(pending))
     }
 
@@ -151,22 +150,32 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let (link, id) = (Arc::clone(&self.link), self.id);
         self.link.runtime.spawn(async move {
-            let release = async {
-                let mut frames = link.frames.lock().await;
-                let Some(open) = &*frames else { return };
-                if open.send_frame(FrameKind::ReleaseRows, &id.to_le_bytes(), &[]).await.is_err() {
-                    link.break_off(&mut frames);
-                }
-            };
-            if tokio::time::timeout(RELEASE_PATIENCE, release).await.is_err() {
+            let mut frames = link.frames.lock().await;
+            let Some(open) = &*frames else { return };
+            let head = id.to_le_bytes();
+            let release = open.send_frame(FrameKind::ReleaseRows, &head, &[]);
+            if !matches!(tokio::time::timeout(RELEASE_PATIENCE, release).await, Ok(Ok(()))) {
                 // A part of the frame may have been sent.
-                link.break_off(&mut *link.frames.lock().await);
+                link.break_off(&mut frames);
             }
         });
     }
 }
 
 impl PendingAnswer {
+    async fn send(&mut self, kind: FrameKind, head: &[u8], body: &[u8]) -> Result<()> {
+        self.is_answered = false;
+        let link = Arc::clone(&self.link);
+        self.frames()?.send_frame(kind, head, body).await.map_err(|error| link.lost(&error))
+    }
+
+    /// Requests steps of more rows, once this answer has been read. In between, no other call gets the connection: a call
+    /// that had the connection to this store could wait for another store, whose answer this call keeps unread.
+    pub(crate) async fn read_more(&mut self, windows: &[WindowRequest], rows: &[RowRequest]) -> Result<()> {
+        let (head, body) = (WindowRequest::encode_all(windows), RowRequest::encode_all(rows));
+        self.send(FrameKind::ReadRows, &head, &body).await
+    }
+
     fn frames(&mut self) -> Result<&mut Frames> {
         self.frames.as_mut().ok_or_else(|| self.link.abandoned())
     }
@@ -250,5 +259,34 @@ impl Body<'_> {
         self.pending.frames()?.read_body(out).await.map_err(|error| link.lost(&error))?;
         self.pending.is_answered = self.left == 0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relive_transport::Socket;
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// A release waits for a long call on the same link, as long as it takes.
+    #[tokio::test(start_paused = true)]
+    async fn a_release_that_waits_for_its_turn_does_not_close_the_link() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut server = Frames::new(Socket::over_tcp(listener.accept().await.unwrap().0).unwrap());
+        let link = Link::new("it".into(), Frames::new(Socket::over_tcp(socket).unwrap()), Handle::current());
+        let (pending, lease) = link.pin(&[1], true).await.unwrap().unwrap();
+        drop(lease);
+        // The release begins to wait.
+        tokio::task::yield_now().await;
+        tokio::time::advance(2 * RELEASE_PATIENCE).await;
+        let (request, _) = server.next().await.unwrap().unwrap();
+        server.read_bytes(request.body_len()).await.unwrap();
+        let rows = PinnedRowInfo::encode_all(&[PinnedRowInfo::NONE]);
+        server.send_frame(FrameKind::PinnedRows, &[], &rows).await.unwrap();
+        pending.pinned(1).await.unwrap();
+        let (release, _) = server.next().await.unwrap().expect("the link is open");
+        assert_eq!(release.kind, FrameKind::ReleaseRows);
+        assert!(!link.is_retired());
     }
 }

@@ -44,19 +44,23 @@ pub(crate) fn smallest(
     let per_thread = masses.len().div_ceil(TILE).div_ceil(weights.threads()) * TILE;
     let starts = (0..masses.len()).step_by(per_thread);
     let parts = starts.map(|start| start..masses.len().min(start + per_thread));
-    let mut found: Vec<Candidate> = thread::scope(|scope| {
-        let scans: Vec<_> = parts
-            .map(|part| {
-                scope.spawn(move || {
-                    let mut smallest = Smallest::new(count);
-                    scan(kind, scanned, numbers, part, &mut smallest);
-                    smallest.finish()
-                })
-            })
-            .collect();
-        let finished = scans.into_iter().map(thread::ScopedJoinHandle::join);
-        finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    });
+    let scan_part = |part| {
+        let mut smallest = Smallest::new(count);
+        scan(kind, scanned, numbers, part, &mut smallest);
+        smallest.finish()
+    };
+    let mut found: Vec<Candidate> = if per_thread >= masses.len() {
+        // Starting a thread takes longer than scanning a few rows.
+        scan_part(0..masses.len())
+    } else {
+        thread::scope(|scope| {
+            let scans: Vec<_> = parts.map(|part| scope.spawn(move || scan_part(part))).collect();
+            let finished = scans.into_iter().map(thread::ScopedJoinHandle::join);
+            finished
+                .flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    };
     first(&mut found, count);
     for candidate in &mut found {
         #[expect(clippy::cast_possible_truncation, reason = "the indices of this rank fit in memory")]

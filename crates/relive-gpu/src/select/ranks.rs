@@ -95,7 +95,7 @@ impl Summary {
         Ok((&self.indices, self.units, self.selectable) == (&now.indices, now.units, now.selectable))
     }
 
-    /// Returns the bytes to gather on all ranks: 104 bytes, plus 24 for each candidate of selections without
+    /// Returns the bytes to gather on all ranks: 96 bytes, plus 24 for each candidate of selections without
     /// replacement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {

@@ -274,13 +274,9 @@ impl Weights {
         let (grid, exponent) = (self.grid, self.config.exponent);
         if let Some(powers) = &mut self.powers {
             let parts = powers.chunks_mut(per_thread * RUN).zip(self.weights.chunks(per_thread * RUN));
-            thread::scope(|scope| {
-                for (powers, weights) in parts {
-                    scope.spawn(move || {
-                        for (power, weight) in powers.iter_mut().zip(weights) {
-                            *power = mass_of(*weight, exponent);
-                        }
-                    });
+            in_threads(parts, |(powers, weights)| {
+                for (power, weight) in powers.iter_mut().zip(weights) {
+                    *power = mass_of(*weight, exponent);
                 }
             });
         }
@@ -288,13 +284,25 @@ impl Weights {
         let [mut units, mut counts] =
             [&mut self.units, &mut self.counts].map(|sums| std::mem::take(sums).into_runs());
         let parts = units.chunks_mut(per_thread).zip(counts.chunks_mut(per_thread));
-        thread::scope(|scope| {
-            for ((units, counts), masses) in parts.zip(masses.chunks(per_thread * RUN)) {
-                scope.spawn(move || sum_runs(&grid, masses, units, counts));
-            }
+        in_threads(parts.zip(masses.chunks(per_thread * RUN)), |((units, counts), masses)| {
+            sum_runs(&grid, masses, units, counts);
         });
         (self.units, self.counts) = (Sums::of_runs(units), Sums::of_runs(counts));
     }
+}
+
+/// Calls `work` for each part, on one thread each. A single part needs no thread, whose start would take longer than the
+/// work.
+fn in_threads<T: Send>(parts: impl ExactSizeIterator<Item = T>, work: impl Fn(T) + Sync) {
+    if parts.len() <= 1 {
+        return parts.for_each(work);
+    }
+    let work = &work;
+    thread::scope(|scope| {
+        parts.for_each(|part| {
+            scope.spawn(move || work(part));
+        });
+    });
 }
 
 /// Checks an update against this configuration.

@@ -23,10 +23,14 @@ use crate::store::{Pinned, PinnedRow, Reader};
 
 /// How long a connection may take to send its greeting.
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a client may stall while it receives an answer, because its pins prevent rows from being replaced.
+/// How long a client may stall while it receives an answer, because its pins prevent rows from being replaced. In this
+/// time, it must receive at least [`BYTES`].
 const STALL_PATIENCE: Duration = Duration::from_secs(60);
 /// The maximum number of pieces sent in one call, which is a limit of Linux.
 const PIECES: usize = 1024;
+/// The maximum number of bytes sent in one call: few enough that a slow network transmits them within
+/// [`STALL_PATIENCE`], and many enough that calls cost nothing in comparison.
+const BYTES: usize = 1 << 20;
 /// The number of rows that are pinned at once, before other connections are served.
 const PINS_AT_ONCE: usize = 1 << 14;
 /// The maximum number of pins of one connection: one for each row of each lease, and one for each lease. Their lists
@@ -135,7 +139,7 @@ async fn serve(frames: &mut Frames, pins: &mut ClientPins<'_>) -> Result<(), End
             _ => return Err(out_of_place(&header)),
         };
         if let Err(error) = done {
-            refuse(frames, &error).await?;
+            sent(refuse(frames, &error)).await?;
         }
     }
     Ok(())
@@ -163,16 +167,41 @@ async fn read(frames: &Frames, pins: &ClientPins<'_>, head: &[u8], body: &[u8]) 
     let header = FrameHeader::new(FrameKind::Rows, 0, narrow(bytes)).map_err(io::Error::other)?;
     sent(frames.send(&mut [IoSlice::new(&header.encode())])).await?;
     let pieces = windows.len() * rows.len();
-    for begin in (0..pieces).step_by(PIECES) {
+    let (mut at, mut calls) = (0..pieces, Calls::default());
+    loop {
         let piece = |at: usize| pins.steps(&windows[at / rows.len()], &rows[at % rows.len()]);
-        let mut now: Vec<IoSlice<'_>> =
-            (begin..pieces.min(begin + PIECES)).map(|at| IoSlice::new(piece(at))).collect();
+        let mut now = calls.next(|| at.next().map(piece));
+        if now.is_empty() {
+            break;
+        }
         sent(frames.send(&mut now)).await?;
         // Sending pieces without bytes never waits, so other connections would starve.
         tokio::task::yield_now().await;
         crate::kill::kill_point!("rows half sent");
     }
     Ok(Ok(()))
+}
+
+/// Divides the pieces of an answer into calls.
+#[derive(Default)]
+struct Calls<'a> {
+    /// The part of the last piece for which the previous call had no room.
+    rest: &'a [u8],
+}
+
+impl<'a> Calls<'a> {
+    /// Returns what the next call sends; nothing after the last piece.
+    fn next(&mut self, mut next_piece: impl FnMut() -> Option<&'a [u8]>) -> Vec<IoSlice<'a>> {
+        let (mut now, mut left) = (Vec::new(), BYTES);
+        while now.len() < PIECES && left > 0 {
+            let piece = if self.rest.is_empty() { next_piece() } else { Some(self.rest) };
+            let Some(piece) = piece else { break };
+            let (first, rest) = piece.split_at(piece.len().min(left));
+            now.push(IoSlice::new(first));
+            (left, self.rest) = (left - first.len(), rest);
+        }
+        now
+    }
 }
 
 async fn sent(send: impl Future<Output = io::Result<()>>) -> io::Result<()> {
@@ -318,6 +347,37 @@ impl ClientPins<'_> {
         // row is pinned while the slice is borrowed, so nothing writes to it.
         unsafe {
             std::slice::from_raw_parts(start.add(narrow(found.begin * step)), narrow(found.count * step))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The time limit of a call is a limit on the time without progress, so a call must not have many bytes.
+        #[test]
+        fn calls_have_few_bytes_and_together_all_of_them(
+            sizes in proptest::collection::vec(prop_oneof![0_usize..4, 0_usize..3_000_000], 0..8),
+            small in 0_usize..2_500,
+        ) {
+            let block: Vec<u8> = (0..3_000_000_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
+            let sizes: Vec<usize> = sizes.into_iter().chain(std::iter::repeat_n(3, small)).collect();
+            let pieces: Vec<&[u8]> = sizes.iter().map(|&size| &block[..size]).collect();
+            let mut sent = Vec::new();
+            let (mut next, mut calls) = (pieces.iter().copied(), Calls::default());
+            loop {
+                let call = calls.next(|| next.next());
+                if call.is_empty() {
+                    break;
+                }
+                prop_assert!(call.len() <= PIECES);
+                prop_assert!(call.iter().map(|piece| piece.len()).sum::<usize>() <= BYTES);
+                call.iter().for_each(|piece| sent.extend_from_slice(piece));
+            }
+            prop_assert!(sent == pieces.concat());
         }
     }
 }

@@ -371,6 +371,27 @@ fn a_request_survives_the_end_of_the_one_before_it() {
     assert_eq!(network.wait("the second request", second).unwrap().len(), 1);
 }
 
+/// A batch of several requests to each of two stores, and a call that needs both stores, do not wait for each other.
+#[test]
+fn batches_of_several_requests_do_not_block_other_calls() {
+    let ranks = ranks(&NetworkOptions::new(), "127.0.0.1");
+    let collector = Collector::new(&ranks.remote, &windows(), CollectOptions::new(40)).unwrap();
+    let indices: Vec<u64> = (0..40).map(|number| CAPACITY + number % (2 * CAPACITY)).collect();
+    let pinned = ranks.remote.pin(&indices).unwrap();
+    let is_done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let collecting = scope.spawn(|| {
+            let outcome = (0..100).try_for_each(|_| collector.collect(&pinned, &[0; 40]).map(drop));
+            is_done.store(true, std::sync::atomic::Ordering::Relaxed);
+            outcome
+        });
+        while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
+            ranks.remote.pin(&[CAPACITY, 2 * CAPACITY]).unwrap();
+        }
+        collecting.join().unwrap().unwrap();
+    });
+}
+
 /// A reader of several lost stores needs one further attempt.
 #[test]
 fn all_lost_connections_are_reopened_at_once() {

@@ -23,6 +23,7 @@ impl Inner {
     pub(crate) fn restore(&self, snapshot: &Snapshot) {
         let segment = &self.segment;
         let mut state = self.state.lock();
+        let limit = segment.header().shape.max_times_sampled;
         for (cell, &generation) in segment.states().iter().zip(&snapshot.generations) {
             cell.store(Stamp::new(RowState::Free, generation).word(), Ordering::SeqCst);
         }
@@ -33,7 +34,9 @@ impl Inner {
             segment.sampled()[at].store(row.sampled, Ordering::Relaxed);
             let stamp = Stamp::new(RowState::Selectable, row.generation);
             segment.states()[at].store(stamp.word(), Ordering::SeqCst);
-            segment.weights()[at].store(without_sign(row.weight).to_bits(), Ordering::Release);
+            // A reader may have exhausted the trajectory after its weight was saved, but before its count was.
+            let weight = if limit > 0 && row.sampled >= limit { 0.0 } else { without_sign(row.weight) };
+            segment.weights()[at].store(weight.to_bits(), Ordering::Release);
         }
         segment.committed().store(snapshot.committed, Ordering::Relaxed);
         segment.note_change();

@@ -32,9 +32,18 @@ pub(crate) struct Controller {
     pub(super) random: SplitMix,
     /// The number of trajectories that became selectable so far.
     pub(super) committed: u64,
-    /// The number of evicted exhausted trajectories.
-    exhausted: u64,
+    exhausted: Exhausted,
     changed: Changed,
+}
+
+/// What is known about trajectories that were sampled the maximum number of times.
+#[derive(Debug, Default)]
+struct Exhausted {
+    /// The number of exhausted trajectories so far, as of the last time that all rows were read; `None` before that, and
+    /// when a reader has ended, because it may have ended before it counted a trajectory.
+    seen: Option<u64>,
+    /// The exhausted trajectories that were pinned then, in the order of their rows.
+    pinned: Vec<Place>,
 }
 
 /// The rows whose weights may have changed since the last query, each once.
@@ -60,7 +69,7 @@ impl Controller {
             order: Order::new(removal, capacity),
             random: SplitMix::new(seed),
             committed: 0,
-            exhausted: 0,
+            exhausted: Exhausted::default(),
             changed: Changed { rows: Vec::new(), noted: vec![false; narrow(capacity)] },
         }
     }
@@ -176,28 +185,39 @@ impl Controller {
     /// Frees the rows of trajectories that were sampled the maximum number of times.
     fn evict_exhausted(&mut self, segment: &Segment, metrics: &Metrics) -> bool {
         let limit = segment.header().shape.max_times_sampled;
-        if limit == 0 || segment.exhausted().load(Ordering::Acquire) == self.exhausted {
+        if limit == 0 {
             return false;
         }
-        let before = self.exhausted;
-        for row in 0..segment.capacity() {
-            let sampled = segment.sampled()[narrow(row)].load(Ordering::Relaxed);
-            if sampled >= limit && try_evict(segment, row) {
-                self.release(segment, row);
+        // The number is read first, so that a trajectory that is counted in the meantime is found the next time.
+        let seen = Some(segment.exhausted().load(Ordering::Acquire));
+        let before = self.free.len();
+        let candidates = std::mem::take(&mut self.exhausted.pinned);
+        let candidates =
+            if seen == self.exhausted.seen { candidates } else { exhausted_rows(segment, limit) };
+        self.exhausted.seen = seen;
+        for place in candidates {
+            if !is_selectable(segment, place) {
+                continue;
+            }
+            if try_evict(segment, place.row) {
+                self.release(segment, place.row);
                 metrics.evicted(Eviction::Exhausted);
+            } else {
+                self.exhausted.pinned.push(place);
             }
         }
-        self.exhausted > before
+        self.free.len() > before
+    }
+
+    /// Makes the next eviction read all rows, because a reader has ended.
+    pub(super) fn forget_exhausted(&mut self) {
+        self.exhausted.seen = None;
     }
 
     /// Frees the row of an evicted trajectory.
     fn release(&mut self, segment: &Segment, row: u64) {
         let at = narrow(row);
         let order_row = self.row(segment, row);
-        let limit = segment.header().shape.max_times_sampled;
-        if limit > 0 && segment.sampled()[at].load(Ordering::Relaxed) >= limit {
-            self.exhausted += 1;
-        }
         self.order.remove(order_row);
         segment.weights()[at].store(0, Ordering::SeqCst);
         segment.note_change();
@@ -256,6 +276,22 @@ impl Controller {
         }
         found
     }
+}
+
+/// Returns the trajectories that were sampled the maximum number of times.
+fn exhausted_rows(segment: &Segment, limit: u64) -> Vec<Place> {
+    let is_exhausted = |&row: &u64| segment.sampled()[narrow(row)].load(Ordering::Relaxed) >= limit;
+    let place = |row: u64| {
+        let stamp = Stamp::from_word(segment.states()[narrow(row)].load(Ordering::Relaxed));
+        Place { row, generation: stamp.generation }
+    };
+    (0..segment.capacity()).filter(is_exhausted).map(place).collect()
+}
+
+/// Returns whether the row still has this trajectory.
+fn is_selectable(segment: &Segment, place: Place) -> bool {
+    let selectable = Stamp::new(RowState::Selectable, place.generation);
+    segment.states()[narrow(place.row)].load(Ordering::Relaxed) == selectable.word()
 }
 
 /// Replaces -0 with 0, so that the bits of weights have the order of the numbers.

@@ -178,6 +178,14 @@ impl Store {
         self.inner.state.lock().free()
     }
 
+    /// Returns the number of trajectories that can be inserted before another one is evicted.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        let most = self.inner.options.max_selectable.unwrap_or(u64::MAX);
+        let state = self.inner.state.lock();
+        state.free().min(most.saturating_sub(state.selectable()))
+    }
+
     /// Returns the size of the segment in bytes, not counting columns in files.
     #[must_use]
     pub fn segment_bytes(&self) -> u64 {

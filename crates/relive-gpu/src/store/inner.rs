@@ -20,11 +20,18 @@ use crate::memory::identity::Identity;
 use crate::memory::segment::Segment;
 use crate::metrics::{Eviction, Metrics};
 
-/// How long a wait for a row lasts before it checks for dead readers, which wake no waiter.
-const SWEEP_EVERY: Duration = Duration::from_millis(100);
+/// How long a wait for a row lasts before it checks for dead readers, which wake no waiter. The check reads a file for
+/// each reader.
+pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// The maximum number of times that a callback is called again because its choice could no longer be evicted when it
 /// returned.
 const CHOICES: usize = 8;
+
+#[cfg(test)]
+thread_local! {
+    /// The number of checks for dead readers by this thread.
+    pub(crate) static SWEEPS: Cell<u64> = const { Cell::new(0) };
+}
 
 #[derive(Debug)]
 pub(crate) struct Inner {
@@ -64,7 +71,8 @@ impl Inner {
         Err(self.full())
     }
 
-    fn try_allocate(&self) -> Option<Place> {
+    /// Like [`allocate`](Self::allocate), but returns `None` if there is no row, without a check for dead readers.
+    pub(crate) fn try_allocate(&self) -> Option<Place> {
         let Removal::Callback(choose) = &self.options.removal else {
             return self.state.lock().allocate(&self.segment, &self.metrics);
         };
@@ -183,10 +191,16 @@ impl Inner {
         self.notify_room();
     }
 
-    pub(super) fn sweep(&self) -> Result<u64> {
+    pub(crate) fn sweep(&self) -> Result<u64> {
+        #[cfg(test)]
+        SWEEPS.set(SWEEPS.get() + 1);
         let identity = Identity::current()?;
-        let _state = self.state.lock();
-        Ok(controller::sweep_readers(&self.segment, &self.metrics, identity))
+        let mut state = self.state.lock();
+        let swept = controller::sweep_readers(&self.segment, &self.metrics, identity);
+        if swept > 0 {
+            state.forget_exhausted();
+        }
+        Ok(swept)
     }
 
     /// Wakes the waiters for a row, because one may be free.
@@ -208,6 +222,8 @@ pub(crate) struct WriterSlots {
     pub(crate) finished: Vec<Place>,
     /// The number of abandoned trajectories that no scan has returned yet.
     pub(crate) aborted: u64,
+    /// When a scan last checked for dead readers; `None` before that.
+    pub(crate) swept: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -220,6 +236,7 @@ pub(crate) struct WriterSlot {
 
 impl WriterSlots {
     pub(crate) fn new(slots: usize) -> Self {
-        Self { slots: vec![WriterSlot::default(); slots], starved: false, finished: Vec::new(), aborted: 0 }
+        let slots = vec![WriterSlot::default(); slots];
+        Self { slots, starved: false, finished: Vec::new(), aborted: 0, swept: None }
     }
 }

@@ -20,7 +20,9 @@ mod tests;
 
 pub(crate) use controller::Place;
 pub use handle::{Change, Changed, Reweigh, State, Status, Store};
-pub(crate) use inner::{Inner, WriterSlot};
+#[cfg(test)]
+pub(crate) use inner::SWEEPS;
+pub(crate) use inner::{Inner, SWEEP_EVERY, WriterSlot, WriterSlots};
 pub use options::{Candidate, Choose, MAX_READERS, MAX_WRITERS, Removal, StoreOptions};
 pub use pinned::Pinned;
 pub use place::PinnedRow;

@@ -17,7 +17,19 @@ impl Reader {
     /// # Errors
     /// `NotFound` if a trajectory is not selectable or belongs to another rank, in which case none is pinned.
     pub fn pin(&self, indices: &[u64]) -> Result<Pinned> {
-        let (pinned, missing) = self.pin_present(indices)?;
+        self.pin_each(indices, true)
+    }
+
+    /// Like [`pin`](Self::pin), but does not count samples, because the trajectories are read, not sampled.
+    ///
+    /// # Errors
+    /// Same as [`pin`](Self::pin).
+    pub fn hold_each(&self, indices: &[u64]) -> Result<Pinned> {
+        self.pin_each(indices, false)
+    }
+
+    fn pin_each(&self, indices: &[u64], is_sample: bool) -> Result<Pinned> {
+        let (pinned, missing) = self.pin_all(indices, is_sample)?;
         if let Some(&first) = missing.first() {
             return Err(Error::not_found(format!(
                 "{} of {} trajectories cannot be pinned, first index {}, because they are not selectable: they were evicted, or are not finished",

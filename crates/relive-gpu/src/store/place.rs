@@ -190,8 +190,14 @@ impl Shared {
         let limit = segment.header().shape.max_times_sampled;
         if limit > 0 && before >= limit {
             sampled.fetch_sub(1, Ordering::SeqCst);
+            // A process that is killed after it has counted the last sample leaves the weight, and the row would be
+            // drawn again and again.
+            if segment.weights()[at].swap(0, Ordering::SeqCst) != 0 {
+                segment.note_change();
+            }
             return None;
         }
+        crate::kill::kill_point!("counted");
         // Any process with the segment can write the count.
         let sampled_times = before.saturating_add(1);
         if sampled_times == limit {

@@ -6,11 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::bytes::{narrow, wide};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::claims::{self, LEFT, NOBODY};
 use crate::memory::{futex, segment};
 use crate::metrics::Metrics;
-use crate::store::{Inner, Inserted, Place, Store, WriterSlot, check_column, check_length, check_weight};
+use crate::store::{
+    Inner, Inserted, Place, SWEEP_EVERY, Store, WriterSlot, WriterSlots, check_column, check_length,
+    check_weight,
+};
 use relive_gpu_protocol::slot::{FINISHED, Slot, SlotContents, WANTS_ROW};
 
 /// The age of a writer's last heartbeat from which the controller checks whether the writer is dead.
@@ -39,6 +42,8 @@ pub struct Request {
     pub index: u64,
     /// The current step.
     pub step: u64,
+    /// The generation that the writer's trajectory will have. After the end of a writer, another one may have its slot.
+    pub generation: u64,
 }
 
 /// The result of a scan.
@@ -120,8 +125,9 @@ impl Store {
         let is_finished = slot.controllers_turn() && contents.flags & FINISHED != 0;
         if let (Some(place), false, false) = (remembered.place, has_ended, is_finished) {
             remembered.reported = true;
-            let index = self.inner.shard.global(place.row);
-            scan.requests.push(Request { slot: number, index, step: u64::from(contents.steps) });
+            let (index, generation) = (self.inner.shard.global(place.row), place.generation);
+            let step = u64::from(contents.steps);
+            scan.requests.push(Request { slot: number, index, step, generation });
             return Ok(());
         }
         let place = remembered.place.take();
@@ -153,15 +159,31 @@ impl Store {
 
     /// Assigns a row to a writer. Returns `false` if no row is free.
     fn assign_row(&self, number: usize, slot: &Slot) -> Result<bool> {
-        match self.inner.allocate() {
-            Ok(place) => {
-                self.inner.writers.lock().slots[number].place = Some(place);
-                slot.assign(place.row, place.generation);
-                Ok(true)
-            }
-            Err(error) if error.kind() == ErrorKind::Unavailable => Ok(false),
-            Err(error) => Err(error),
+        let Some(place) = self.take_row()? else { return Ok(false) };
+        self.inner.writers.lock().slots[number].place = Some(place);
+        slot.assign(place.row, place.generation);
+        Ok(true)
+    }
+
+    /// Takes a row for a writer. While writers are waiting for rows, scans are frequent, and only some of them check for
+    /// dead readers.
+    fn take_row(&self) -> Result<Option<Place>> {
+        let place = self.inner.try_allocate();
+        if place.is_some() || !self.may_sweep() || self.inner.sweep()? == 0 {
+            return Ok(place);
         }
+        Ok(self.inner.try_allocate())
+    }
+
+    /// Returns whether it is time to check for dead readers.
+    fn may_sweep(&self) -> bool {
+        let now = Instant::now();
+        let swept = &mut self.inner.writers.lock().swept;
+        let is_due = swept.is_none_or(|last| now.duration_since(last) >= SWEEP_EVERY);
+        if is_due {
+            *swept = Some(now);
+        }
+        is_due
     }
 
     /// Waits until a writer appears to need something; call [`scan`](Self::scan) then. Returns `false` after
@@ -193,48 +215,41 @@ impl Store {
         })
     }
 
-    /// Gives the turn back to the given writers, whose requests have been answered.
+    /// Gives the turn back to writers whose requests have been answered. A writer that has ended since is skipped.
     ///
     /// # Errors
-    /// A slot has no request that a scan has reported; the slots before it are still given back. A writer that has
-    /// ended since is skipped.
-    pub fn give_back(&self, slots: &[usize]) -> Result<()> {
+    /// A request has already been given back, or no scan has reported it; the requests before it are still given back.
+    pub fn give_back(&self, requests: &[Request]) -> Result<()> {
         let mut writers = self.inner.writers.lock();
-        for &number in slots {
-            let slot = self.inner.segment.slots().get(number);
-            let (Some(slot), Some(remembered)) = (slot, writers.slots.get_mut(number)) else {
-                return Err(no_request(number));
-            };
-            if slot.claim.load(Ordering::Acquire) == NOBODY {
-                continue;
+        for request in requests {
+            if self.open_place(&writers, request)?.is_some() {
+                writers.slots[request.slot].reported = false;
+                give(&self.inner.segment.slots()[request.slot]);
             }
-            if !std::mem::replace(&mut remembered.reported, false) {
-                return Err(no_request(number));
-            }
-            give(slot);
         }
         Ok(())
     }
 
     /// Writes a column of the current step of a writer whose request has been reported and whose turn has not been given
-    /// back yet. The writer sees which columns were written.
+    /// back yet. The writer sees which columns were written. Returns `false` if the writer has ended since.
     ///
     /// # Errors
     /// The request or column does not exist, or the length differs from the length of one step of the column.
-    pub fn answer(&self, slot: usize, column: usize, bytes: &[u8]) -> Result<()> {
-        self.with_step(slot, column, bytes.len(), |start, count| {
+    pub fn answer(&self, request: &Request, column: usize, bytes: &[u8]) -> Result<bool> {
+        self.with_step(request, column, bytes.len(), |start, count| {
             // SAFETY: `start` is a step of the writer's row with `count` bytes, and the writer waits for its turn.
             unsafe { segment::write(start, &bytes[..count]) };
-            self.inner.segment.slots()[slot].note_answered(column);
+            self.inner.segment.slots()[request.slot].note_answered(column);
         })
     }
 
     /// Reads the current step of a writer whose request has been reported and whose turn has not been given back yet.
+    /// Returns `false`, and leaves `bytes` unchanged, if the writer has ended since.
     ///
     /// # Errors
     /// Same as [`answer`](Self::answer).
-    pub fn observe(&self, slot: usize, column: usize, bytes: &mut [u8]) -> Result<()> {
-        self.with_step(slot, column, bytes.len(), |start, count| {
+    pub fn observe(&self, request: &Request, column: usize, bytes: &mut [u8]) -> Result<bool> {
+        self.with_step(request, column, bytes.len(), |start, count| {
             // SAFETY: As above.
             unsafe { segment::read(start, &mut bytes[..count]) };
         })
@@ -242,11 +257,11 @@ impl Store {
 
     fn with_step(
         &self,
-        slot: usize,
+        request: &Request,
         column: usize,
         bytes: usize,
         act: impl FnOnce(*mut u8, usize),
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let segment = &self.inner.segment;
         check_column(segment.schema(), column)?;
         let expected = segment.schema().step_bytes(column);
@@ -258,17 +273,32 @@ impl Store {
         }
         // The lock is held until the end, so that no other thread gives the slot back in the meantime.
         let writers = self.inner.writers.lock();
-        let remembered = writers.slots.get(slot).filter(|slot| slot.reported);
-        let place = remembered.and_then(|slot| slot.place).ok_or_else(|| no_request(slot))?;
-        let step = u64::from(segment.slots()[slot].contents().steps);
+        let Some(place) = self.open_place(&writers, request)? else { return Ok(false) };
+        let step = u64::from(segment.slots()[request.slot].contents().steps);
         if step >= segment.schema().max_steps() {
+            let slot = request.slot;
             return Err(Error::invalid(format!(
                 "writer {slot} has written all {step} steps; there is no request to answer"
             )));
         }
         let (start, _) = segment.row(column, place.row);
         act(start.wrapping_add(narrow(step * expected)), bytes);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns the place of the writer's trajectory, or `None` if the writer has ended since its request, even if another
+    /// writer has its slot.
+    fn open_place(&self, writers: &WriterSlots, request: &Request) -> Result<Option<Place>> {
+        let remembered = writers.slots.get(request.slot).ok_or_else(|| no_request(request.slot))?;
+        let row = self.inner.shard.local(request.index)?;
+        let place = Place { row, generation: request.generation };
+        if remembered.place != Some(place) {
+            return Ok(None);
+        }
+        if !remembered.reported {
+            return Err(no_request(request.slot));
+        }
+        Ok(Some(place))
     }
 }
 

@@ -8,7 +8,7 @@ use relive_tensor::DType;
 use super::*;
 use crate::error::ErrorKind;
 use crate::schema::{Column, Schema};
-use crate::store::{Inserted, Reader, State, Store, StoreOptions};
+use crate::store::{Inserted, Reader, Removal, SWEEPS, State, Store, StoreOptions};
 
 const STORE: &str = "RELIVE_TEST_STORE";
 const ROLE: &str = "RELIVE_TEST_ROLE";
@@ -127,9 +127,9 @@ fn serve(store: &Store) {
 fn answer(store: &Store, scan: &Scan) {
     for request in &scan.requests {
         let mut token = [0; 16];
-        store.observe(request.slot, 0, &mut token).unwrap();
-        store.answer(request.slot, 1, &action(&token)).unwrap();
-        store.give_back(&[request.slot]).unwrap();
+        assert!(store.observe(request, 0, &mut token).unwrap());
+        assert!(store.answer(request, 1, &action(&token)).unwrap());
+        store.give_back(&[*request]).unwrap();
     }
     scan.finished.iter().for_each(|inserted| check(store, *inserted));
 }
@@ -281,6 +281,95 @@ fn pins_of_a_killed_reader_are_released() {
     assert_eq!(store.metrics().dead_readers, 2);
 }
 
+/// Inserts a trajectory of one step.
+fn insert(store: &Store) -> Inserted {
+    store.insert(&[&[0; 16], &[0; 8], &[0; 700]], 1, 1.0).unwrap()
+}
+
+/// A reader that is killed after it has counted the last sample of a trajectory leaves the trajectory's weight.
+#[test]
+fn a_trajectory_whose_last_sample_was_counted_by_a_killed_reader_is_exhausted() {
+    let name = name("counted");
+    let options = StoreOptions {
+        removal: Removal::MaxTimesSampled(1),
+        touch_threads: 0,
+        ..StoreOptions::new(CAPACITY)
+    };
+    let store = Store::create_named(&name, schema(), options).unwrap();
+    let first = insert(&store);
+    for _ in 1..CAPACITY {
+        insert(&store);
+    }
+    // The row that the reader samples first has the newest trajectory, which would be evicted last otherwise.
+    store.remove(&[first]).unwrap();
+    assert_eq!(insert(&store).index, 0);
+    spawn("reader", &name, "counted").wait().unwrap();
+    let mut weights = vec![0.0; usize::try_from(CAPACITY).unwrap()];
+    store.reader().read_weights(&mut weights).unwrap();
+    assert_eq!((weights[0], store.status(0).unwrap().sampled), (1.0, 1));
+    let changes = store.reader().changes();
+    assert_eq!(store.reader().pin_present(&[0]).unwrap().1, [0]);
+    store.reader().read_weights(&mut weights).unwrap();
+    assert_eq!(weights[0], 0.0);
+    assert_ne!(store.reader().changes(), changes);
+    assert_eq!((insert(&store).index, insert(&store).index), (0, 1));
+}
+
+/// Returns a writer that waits for an answer, and its request.
+fn requesting(store: &Store, number: u64) -> (Writer, Request) {
+    let mut writer = Writer::of(store).unwrap();
+    assert!(writer.acquire(Duration::ZERO).is_err());
+    store.scan().unwrap();
+    writer.acquire(Duration::ZERO).unwrap();
+    writer.step(1).unwrap().copy_from_slice(&number.to_le_bytes());
+    writer.request().unwrap();
+    let scan = store.scan().unwrap();
+    (writer, scan.requests[0])
+}
+
+/// A late answer reaches neither the next writer in the slot of an ended one, nor prevents other answers.
+#[test]
+fn an_answer_to_an_ended_writer_is_skipped() {
+    let store = store(&name("late"), 2);
+    let (old, late) = requesting(&store, 1);
+    let (mut other, request) = requesting(&store, 2);
+    drop(old);
+    assert_eq!(store.scan().unwrap().aborted, 1);
+    assert!(!store.answer(&late, 1, &[9; 8]).unwrap());
+    let (mut new, current) = requesting(&store, 3);
+    assert_eq!((new.id(), current.slot), (late.slot, late.slot));
+    let mut seen = [0; 8];
+    assert!(!store.observe(&late, 1, &mut seen).unwrap() && !store.answer(&late, 1, &[9; 8]).unwrap());
+    assert_eq!(seen, [0; 8]);
+    store.give_back(&[late, request]).unwrap();
+    other.wait(Duration::ZERO).unwrap();
+    assert!(new.wait(Duration::ZERO).is_err());
+    store.give_back(&[current]).unwrap();
+    new.wait(Duration::ZERO).unwrap();
+    assert_eq!(new.step(1).unwrap(), 3_u64.to_le_bytes());
+    assert!(!new.is_answered(1).unwrap());
+}
+
+/// Checking for dead readers reads files while the store is locked, and scans are frequent while writers wait for rows.
+#[test]
+fn scans_rarely_check_for_dead_readers() {
+    let store = store(&name("starved"), 5);
+    for _ in 0..CAPACITY {
+        insert(&store);
+    }
+    let _pinned = store.pin(&(0..CAPACITY).collect::<Vec<_>>()).unwrap();
+    let mut writers: Vec<Writer> = (0..5).map(|_| Writer::of(&store).unwrap()).collect();
+    for writer in &mut writers {
+        assert!(writer.acquire(Duration::ZERO).is_err());
+    }
+    let (before, begin) = (SWEEPS.get(), Instant::now());
+    for _ in 0..20 {
+        assert_eq!(store.scan().unwrap().starved, 5);
+    }
+    let most = 1 + begin.elapsed().as_millis() / 100;
+    assert!(u128::from(SWEEPS.get() - before) <= most, "{} checks", SWEEPS.get() - before);
+}
+
 /// Defect 24: the segment of a dead controller is replaced, the segment of a living one is not, and names are removed
 /// with their stores.
 #[test]
@@ -330,12 +419,14 @@ fn misuse_is_refused() {
         writer.request().unwrap();
         assert!(writer.column(0).unwrap_err().to_string().contains("controller's turn"));
     });
-    assert!(store.answer(0, 0, &[0; 16]).unwrap_err().to_string().contains("no open request"));
-    assert_eq!(store.scan().unwrap().requests[0].step, MAX_STEPS);
-    assert!(store.answer(0, 0, &[0; 3]).unwrap_err().to_string().contains("3 bytes"));
-    assert!(store.answer(0, 0, &[0; 16]).unwrap_err().to_string().contains("no request to answer"));
-    store.give_back(&[0]).unwrap();
-    assert!(store.give_back(&[0]).is_err());
+    let request = Request { slot: 0, index: 0, step: MAX_STEPS, generation: 1 };
+    assert!(store.answer(&request, 0, &[0; 16]).unwrap_err().to_string().contains("no open request"));
+    assert_eq!(store.scan().unwrap().requests, [request]);
+    assert!(store.answer(&request, 0, &[0; 3]).unwrap_err().to_string().contains("3 bytes"));
+    assert!(store.answer(&request, 0, &[0; 16]).unwrap_err().to_string().contains("no request to answer"));
+    store.give_back(&[request]).unwrap();
+    assert!(store.give_back(&[request]).is_err());
+    assert!(store.give_back(&[Request { slot: 9, ..request }]).is_err());
     drop(writers);
     assert_whole(&store);
     assert_eq!(store.free(), CAPACITY);

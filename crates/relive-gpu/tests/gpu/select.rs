@@ -56,7 +56,9 @@ fn select_in_ranks(
     let mut summaries = Vec::new();
     for rank in 0..ranks.len() {
         let summary = selector.summary(&pool(rank), selection, count)?;
-        summaries.push(Summary::from_bytes(&summary.to_bytes())?);
+        let bytes = summary.to_bytes();
+        assert!(bytes.len() >= 96 && (bytes.len() - 96) % 24 == 0, "{} bytes", bytes.len());
+        summaries.push(Summary::from_bytes(&bytes)?);
     }
     let mut parts = Vec::new();
     for (rank, owned) in owned.iter().enumerate() {

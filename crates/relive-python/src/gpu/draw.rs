@@ -52,8 +52,11 @@ pub(super) struct Draws {
     steps: Steps,
     /// The rows of a batch that could not be completed, if samples are limited: the next batch begins with these rows,
     /// because they have been counted as sampled.
-    pub(super) unfinished: Option<(Drawn, Pinned)>,
+    pub(super) unfinished: Option<Unfinished>,
 }
+
+/// The rows of a batch that could not be completed. Their steps have not been chosen yet.
+type Unfinished = (Drawn, Pinned);
 
 impl Draws {
     pub(super) fn new(
@@ -107,6 +110,29 @@ impl Draws {
                 Err(failed)
             }
         }
+    }
+
+    /// Returns the rows of a batch that could not be completed, in the form of complete draws.
+    pub(super) fn unfinished(&self) -> Option<Drawn> {
+        self.unfinished.as_ref().map(|(drawn, pinned)| Drawn {
+            generations: pinned.rows().iter().map(|row| row.generation).collect(),
+            steps: vec![0; pinned.rows().len()],
+            ..drawn.clone()
+        })
+    }
+
+    /// Pins the rows of an unfinished batch from a restored state.
+    pub(super) fn begin_again(&self, drawn: Drawn, batch_size: u64) -> Result<Unfinished> {
+        drawn.check(drawn.len())?;
+        if drawn.len() >= batch_size {
+            let text = format!(
+                "the state has {} rows of an unfinished batch, but this loader's batches have {batch_size} rows",
+                drawn.len()
+            );
+            return Err(Failed::new(ErrorKind::InvalidArgument, text));
+        }
+        let pinned = self.pin_again(&drawn)?;
+        Ok((drawn, pinned))
     }
 
     /// Completes a batch. Returns the number of rounds before the last one.

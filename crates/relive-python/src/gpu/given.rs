@@ -9,7 +9,7 @@ use relive_gpu::{Inserted, Result, Schema, Store};
 use super::changes::Hub;
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
-use super::removal::Raised;
+use super::removal;
 use crate::arrays::numeric_array::NumericArray;
 
 /// The interval between checks for signals during a wait for a row.
@@ -26,7 +26,6 @@ pub(super) fn insert(
     arrays: &[Bound<'_, PyAny>],
     weight: f64,
     patience: Duration,
-    raised: &Raised,
 ) -> PyResult<Inserted> {
     let weight = checked_weight(py, weight)?;
     let arrays: Vec<NumericArray<'_>> = arrays.iter().map(NumericArray::of).collect::<PyResult<_>>()?;
@@ -37,13 +36,11 @@ pub(super) fn insert(
         let left = deadline.map_or(SLICE, |at| at.saturating_duration_since(Instant::now()));
         let last = left <= SLICE && deadline.is_some();
         let hub = hub.get(py)?;
-        let outcome = py.detach(|| copy(hub.store(), &bytes, (length, weight), left.min(SLICE), raised));
+        let outcome = py.detach(|| copy(hub.store(), &bytes, (length, weight), left.min(SLICE)));
         match outcome {
             // A signal handler may have raised an exception within the caller's removal function.
             Err(error)
-                if error.kind() == relive_gpu::ErrorKind::Unavailable
-                    && !last
-                    && raised.with(|raised| raised.is_none()) =>
+                if error.kind() == relive_gpu::ErrorKind::Unavailable && !last && !removal::has_raised() =>
             {
                 py.check_signals()?;
             }
@@ -62,11 +59,10 @@ fn copy(
     columns: &[&[u8]],
     (length, weight): (u64, f32),
     patience: Duration,
-    raised: &Raised,
 ) -> Result<Option<Inserted>> {
     let mut writing = if patience.is_zero() { store.begin()? } else { store.begin_within(patience)? };
     writing.make_room();
-    if raised.with(|raised| raised.is_some()) {
+    if removal::has_raised() {
         return Ok(None);
     }
     for (position, bytes) in columns.iter().enumerate() {

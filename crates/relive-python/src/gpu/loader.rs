@@ -71,6 +71,9 @@ pub(super) struct Settings<'py> {
 /// The draws that have not been returned yet: indices, generations, steps, probabilities, importance weights.
 type Pending<'py> = [Bound<'py, PyAny>; 5];
 
+/// A loader's seed, the selector's state, the drawn batches, and the rows of a batch that could not be completed.
+type State<'py> = (u64, Vec<u8>, Vec<Pending<'py>>, Option<Pending<'py>>);
+
 impl GpuLoader {
     pub(super) fn new(
         py: Python<'_>,
@@ -146,7 +149,7 @@ impl GpuLoader {
     ) -> PyResult<DeviceParts<'py>> {
         let (indices, steps) = (keys(indices)?, crate::arrays::array::integers("steps", steps)?);
         self.with(py, |work| {
-            let (drawn, pinned) = work.given(py, indices, &steps)?;
+            let (drawn, pinned) = work.given(py, indices, &steps, true)?;
             let batch = work.device(py)?.start(py, &Arc::new(pinned), &drawn)?;
             OnDevice::finish(py, &batch, &drawn, stream)
         })
@@ -155,6 +158,11 @@ impl GpuLoader {
     /// Returns whether the ranks must draw together before the next batch.
     fn is_short(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |work| Ok(work.queue.len() <= work.prefetch))
+    }
+
+    /// Returns whether a drawn batch has not been returned yet.
+    fn has_batch(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |work| Ok(!work.queue.is_empty()))
     }
 
     /// Returns the data that this rank sends to all others before they draw.
@@ -194,15 +202,16 @@ impl GpuLoader {
     }
 
     /// Returns the batch of the given trajectories at the given steps, independent of the drawn batches; step -1 means
-    /// the position after the last step.
+    /// the position after the last step. `is_sample` is whether this counts as sampling the trajectories.
     fn collect<'py>(
         &self,
         py: Python<'py>,
         indices: &Bound<'py, PyAny>,
         steps: &Bound<'py, PyAny>,
+        is_sample: bool,
     ) -> PyResult<Parts<'py>> {
         let (indices, steps) = (keys(indices)?, crate::arrays::array::integers("steps", steps)?);
-        self.with(py, |work| work.collect(py, indices, &steps))
+        self.with(py, |work| work.collect(py, indices, &steps, is_sample))
     }
 
     /// Sets β of prioritized draws, from the next draw on.
@@ -214,21 +223,31 @@ impl GpuLoader {
         })
     }
 
-    /// Returns the seed, the selector's state, and the draws that have not been returned yet.
-    fn state<'py>(&self, py: Python<'py>) -> PyResult<(u64, Vec<u8>, Vec<Pending<'py>>)> {
+    /// Returns the seed, the selector's state, the draws that have not been returned yet, and the rows of a batch that
+    /// could not be completed.
+    fn state<'py>(&self, py: Python<'py>) -> PyResult<State<'py>> {
         self.with(py, |work| {
             let pending =
                 work.queue.iter().map(|(drawn, _)| pending_of(py, drawn)).collect::<PyResult<_>>()?;
-            Ok((work.draws.seed, work.draws.selector.to_bytes(), pending))
+            let unfinished = work.draws.unfinished().map(|drawn| pending_of(py, &drawn)).transpose()?;
+            Ok((work.draws.seed, work.draws.selector.to_bytes(), pending, unfinished))
         })
     }
 
     /// Resumes from the result of `state`.
     #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
-    fn restore(&self, py: Python<'_>, seed: u64, selector: &[u8], pending: Vec<Pending<'_>>) -> PyResult<()> {
+    fn restore(
+        &self,
+        py: Python<'_>,
+        seed: u64,
+        selector: &[u8],
+        pending: Vec<Pending<'_>>,
+        unfinished: Option<Pending<'_>>,
+    ) -> PyResult<()> {
         let selector = Selector::from_bytes(selector).or_raise(py)?;
         let drawn = pending.iter().map(drawn_of).collect::<PyResult<Vec<Drawn>>>()?;
-        self.with(py, |work| py.detach(|| work.restore(seed, selector, drawn)).or_raise(py))
+        let unfinished = unfinished.as_ref().map(drawn_of).transpose()?;
+        self.with(py, |work| py.detach(|| work.restore(seed, selector, drawn, unfinished)).or_raise(py))
     }
 
     /// Closes the loader; arrays of its batches stay valid.
@@ -375,21 +394,34 @@ impl Work {
         Ok(())
     }
 
-    fn collect<'py>(&self, py: Python<'py>, indices: Vec<u64>, steps: &[i64]) -> PyResult<Parts<'py>> {
-        let (drawn, pinned) = self.given(py, indices, steps)?;
+    fn collect<'py>(
+        &self,
+        py: Python<'py>,
+        indices: Vec<u64>,
+        steps: &[i64],
+        is_sample: bool,
+    ) -> PyResult<Parts<'py>> {
+        let (drawn, pinned) = self.given(py, indices, steps, is_sample)?;
         let batch = self.host(py)?.finish(py, PendingBatch::Pinned(Arc::new(pinned)), &drawn.steps);
         batch::to_python(py, batch.map_err(|unmade| unmade.raise(py))?, &drawn, &self.lent)
     }
 
     /// Pins given trajectories, at given steps.
-    fn given(&self, py: Python<'_>, indices: Vec<u64>, steps: &[i64]) -> PyResult<(Drawn, Pinned)> {
+    fn given(
+        &self,
+        py: Python<'_>,
+        indices: Vec<u64>,
+        steps: &[i64],
+        is_sample: bool,
+    ) -> PyResult<(Drawn, Pinned)> {
         if steps.len() != indices.len() {
             let text =
                 format!("got {} steps for {} trajectories; pass one for each", steps.len(), indices.len());
             return Err(invalid(py, text));
         }
         let reader = &self.draws.reader;
-        let pinned = py.detach(|| reader.pin(&indices)).or_raise(py)?;
+        let pin = || if is_sample { reader.pin(&indices) } else { reader.hold_each(&indices) };
+        let pinned = py.detach(pin).or_raise(py)?;
         let ones = vec![1.0; indices.len()];
         let at = |(&step, row): (&i64, &relive_gpu::PinnedRow)| u64::try_from(step).unwrap_or(row.length);
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
@@ -398,7 +430,13 @@ impl Work {
         Ok((drawn, pinned))
     }
 
-    fn restore(&mut self, seed: u64, selector: Selector, all: Vec<Drawn>) -> Result<()> {
+    fn restore(
+        &mut self,
+        seed: u64,
+        selector: Selector,
+        all: Vec<Drawn>,
+        unfinished: Option<Drawn>,
+    ) -> Result<()> {
         let mut queue = VecDeque::with_capacity(all.len());
         for drawn in all {
             drawn.check(self.batch_size)?;
@@ -406,7 +444,9 @@ impl Work {
             let batch = self.collecting.begin(pinned, &drawn.steps);
             queue.push_back((drawn, batch));
         }
-        self.draws.unfinished = None;
+        let unfinished =
+            unfinished.map(|drawn| self.draws.begin_again(drawn, self.batch_size)).transpose()?;
+        self.draws.unfinished = unfinished;
         (self.queue, self.draws.seed, self.draws.selector) = (queue, seed, selector);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Removal rules: built-in ones, and Python functions.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
@@ -8,41 +9,48 @@ use relive_gpu::{Candidate, Removal};
 
 use crate::arrays::array::from_elements;
 use crate::interpreter::finalization;
-use crate::interpreter::lock::Brief;
 
-/// The first exception that a Python function raised while it was choosing a trajectory to remove. The call that
-/// triggered the choice raises it again.
-pub(super) type Raised = Arc<Brief<Option<PyErr>>>;
+thread_local! {
+    /// The first exception that a removal function raised in this thread, within [`watch`]. A function is called by the
+    /// thread that needs the room, and only the call of this thread raises the exception again.
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
+
+/// Runs `act`, and also returns the first exception that a removal function raised meanwhile. A removal function may
+/// use another store, so calls may be nested.
+pub(super) fn watch<T>(act: impl FnOnce() -> T) -> (T, Option<PyErr>) {
+    let before = RAISED.take();
+    let outcome = act();
+    (outcome, RAISED.replace(before))
+}
+
+/// Returns whether a removal function has raised an exception since the current [`watch`] began.
+pub(super) fn has_raised() -> bool {
+    RAISED.with_borrow(Option::is_some)
+}
 
 /// Returns a removal: `("fifo", None)` and so on, `("max_times_sampled", n)`, or `("callback", function)`.
-pub(super) fn removal_of(
-    name: &str,
-    argument: &Bound<'_, PyAny>,
-    raised: &Raised,
-) -> PyResult<Option<Removal>> {
+pub(super) fn removal_of(name: &str, argument: &Bound<'_, PyAny>) -> PyResult<Option<Removal>> {
     Ok(Some(match name {
         "fifo" => Removal::Fifo,
         "lifo" => Removal::Lifo,
         "lowest_weight" => Removal::LowestWeight,
         "random" => Removal::Random,
         "max_times_sampled" => Removal::MaxTimesSampled(argument.extract()?),
-        "callback" => callback(argument.clone().unbind(), Arc::clone(raised)),
+        "callback" => callback(argument.clone().unbind()),
         _ => return Ok(None),
     }))
 }
 
 /// Returns a removal rule that calls a Python function.
-pub(super) fn callback(function: Py<PyAny>, raised: Raised) -> Removal {
+pub(super) fn callback(function: Py<PyAny>) -> Removal {
     Removal::Callback(Arc::new(move |candidates| {
         finalization::attach(|py| match choose(function.bind(py), candidates) {
             Ok(choice) => choice,
             Err(error) => {
-                let mut error = Some(error);
-                raised.with(|raised| {
-                    if raised.is_none() {
-                        *raised = error.take();
-                    }
-                });
+                if !has_raised() {
+                    RAISED.set(Some(error));
+                }
                 None
             }
         })

@@ -15,29 +15,26 @@ use super::network::{self, ServedStore};
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
 use super::reader::{GpuReader, metrics_of, weights_of};
-use super::removal::{Raised, callback, removal_of};
+use super::removal::{self, callback, removal_of};
 use super::serve;
 use super::settings::{GivenColumn, SchemaFields, columns_of, schema_of};
 use crate::arrays::array::{floats, keys};
 
 /// A store of trajectories.
 #[pyclass(frozen, module = "relive._native")]
-pub(crate) struct GpuStore {
-    hub: Shared<Arc<Hub>>,
-    raised: Raised,
-}
+pub(crate) struct GpuStore(Shared<Arc<Hub>>);
 
 /// State, generation, length, weight, insertion number, number of samples, number of pins.
 type Status = (&'static str, u64, u64, f32, u64, u64, u64);
 
 impl GpuStore {
-    fn of(store: Store, raised: Raised) -> GpuStore {
-        GpuStore { hub: Shared::new("store", Hub::new(store)), raised }
+    fn of(store: Store) -> GpuStore {
+        GpuStore(Shared::new("store", Hub::new(store)))
     }
 
     /// Returns the store.
     pub(super) fn store(&self, py: Python<'_>) -> PyResult<Store> {
-        Ok(self.hub.get(py)?.store().clone())
+        Ok(self.0.get(py)?.store().clone())
     }
 }
 
@@ -62,8 +59,7 @@ impl GpuStore {
         huge_pages: bool,
     ) -> PyResult<GpuStore> {
         let schema = schema_of(py, &columns, max_steps)?;
-        let raised = Raised::default();
-        let Some(removal) = removal_of(&removal.0, &removal.1, &raised)? else {
+        let Some(removal) = removal_of(&removal.0, &removal.1)? else {
             return Err(invalid(py, format!("unknown removal {:?}", removal.0)));
         };
         let options = StoreOptions {
@@ -83,7 +79,7 @@ impl GpuStore {
             // shared memory.
             None => Store::create_private(schema, options),
         });
-        Ok(GpuStore::of(store.or_raise(py)?, raised))
+        Ok(GpuStore::of(store.or_raise(py)?))
     }
 
     /// Loads a store from a folder. If the saved store's removal was a function, the caller passes a function, together
@@ -101,9 +97,8 @@ impl GpuStore {
         shard: (u64, u64),
         huge_pages: bool,
     ) -> PyResult<GpuStore> {
-        let raised = Raised::default();
         let given = removal.map(|(function, capacity, max_selectable)| {
-            let removal = callback(function.unbind(), Arc::clone(&raised));
+            let removal = callback(function.unbind());
             StoreOptions { removal, max_selectable, ..StoreOptions::new(capacity) }
         });
         let store = py.detach(|| {
@@ -115,27 +110,33 @@ impl GpuStore {
             let (rank, ranks) = shard;
             checkpoint.load(name, StoreOptions { readers, writers, rank, ranks, huge_pages, ..options })
         });
-        Ok(GpuStore::of(store.or_raise(py)?, raised))
+        Ok(GpuStore::of(store.or_raise(py)?))
     }
 
     /// Saves the store into a folder. Returns the checkpoint's number, the number of its trajectories, the number of
     /// trajectories that were newly written, the number of bytes written, and the number of removed files.
     fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(u64, u64, u64, u64, u64)> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         let saved = py.detach(|| hub.store().save(folder)).or_raise(py)?;
         Ok((saved.number, saved.rows, saved.written_rows, saved.written_bytes, saved.removed_files))
     }
 
     /// Returns the name, dtype and shape of each column; the maximum number of steps; the capacity.
     fn schema<'py>(&self, py: Python<'py>) -> PyResult<SchemaFields<'py>> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         let schema = hub.store().schema();
         Ok((columns_of(py, schema)?, schema.max_steps(), hub.store().capacity()))
     }
 
     fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         Ok(usize::try_from(py.detach(|| hub.store().len())).unwrap_or(usize::MAX))
+    }
+
+    /// Returns the number of trajectories that can be inserted before another one is evicted.
+    fn room(&self, py: Python<'_>) -> PyResult<u64> {
+        let hub = self.0.get(py)?;
+        Ok(py.detach(|| hub.store().room()))
     }
 
     /// Inserts a trajectory: one array per column. Waits up to `timeout` seconds for a row.
@@ -149,10 +150,10 @@ impl GpuStore {
     ) -> PyResult<(u64, u64)> {
         let patience = Duration::try_from_secs_f64(timeout)
             .map_err(|error| invalid(py, format!("timeout is {timeout}: {error}")))?;
-        let inserted = insert(py, &self.hub, &arrays, weight, patience, &self.raised);
+        let (inserted, raised) = removal::watch(|| insert(py, &self.0, &arrays, weight, patience));
         // An exception from the caller's removal function takes precedence, because it may be the reason why no row was
         // free.
-        match self.raised.take() {
+        match raised {
             Some(error) => Err(error),
             None => inserted.map(|Inserted { index, generation }| (index, generation)),
         }
@@ -166,7 +167,7 @@ impl GpuStore {
         weights: &Bound<'_, PyAny>,
         generations: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(u64, u64)> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         let places = places(py, hub.store(), indices, generations)?;
         let weights = floats(weights)?;
         if weights.len() != places.len() {
@@ -190,13 +191,13 @@ impl GpuStore {
         indices: &Bound<'_, PyAny>,
         generations: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<(u64, u64)> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         let places = places(py, hub.store(), indices, generations)?;
         Ok(counts(py.detach(|| hub.store().remove(&places)).or_raise(py)?))
     }
 
     fn status(&self, py: Python<'_>, index: u64) -> PyResult<Status> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         let status = py.detach(|| hub.store().status(index)).or_raise(py)?;
         let state = match status.state {
             State::Free => "free",
@@ -210,17 +211,17 @@ impl GpuStore {
     }
 
     fn weights<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        weights_of(py, self.hub.get(py)?.store().reader())
+        weights_of(py, self.0.get(py)?.store().reader())
     }
 
     fn metrics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        metrics_of(py, &self.hub.get(py)?.store().metrics())
+        metrics_of(py, &self.0.get(py)?.store().metrics())
     }
 
     /// Handles requests from writers; waits up to `timeout` seconds for one.
     fn scan(&self, py: Python<'_>, timeout: f64) -> PyResult<serve::Scanned> {
-        let found = serve::scan(py, &self.hub, timeout);
-        let Some(error) = self.raised.take() else { return found.map(serve::scanned) };
+        let (found, raised) = removal::watch(|| serve::scan(py, &self.0, timeout));
+        let Some(error) = raised else { return found.map(serve::scanned) };
         if let Ok(found) = found {
             self.store(py)?.put_back(found);
         }
@@ -232,10 +233,10 @@ impl GpuStore {
     fn observe<'py>(
         &self,
         py: Python<'py>,
-        writers: Vec<usize>,
+        requests: Vec<serve::PyRequest>,
         column: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        serve::observe(py, self.hub.get(py)?.store(), &writers, column)
+        serve::observe(py, self.0.get(py)?.store(), &serve::requests_of(&requests), column)
     }
 
     /// Writes a column of the writers' current steps.
@@ -243,35 +244,35 @@ impl GpuStore {
     fn answer(
         &self,
         py: Python<'_>,
-        writers: Vec<usize>,
+        requests: Vec<serve::PyRequest>,
         column: usize,
         array: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        serve::answer(py, self.hub.get(py)?.store(), &writers, column, array)
+        serve::answer(py, self.0.get(py)?.store(), &serve::requests_of(&requests), column, array)
     }
 
     /// Gives the turn back to the writers.
     #[expect(clippy::needless_pass_by_value, reason = "converted from a Python list")]
-    fn give_back(&self, py: Python<'_>, writers: Vec<usize>) -> PyResult<()> {
-        let hub = self.hub.get(py)?;
-        py.detach(|| hub.store().give_back(&writers)).or_raise(py)
+    fn give_back(&self, py: Python<'_>, requests: Vec<serve::PyRequest>) -> PyResult<()> {
+        let hub = self.0.get(py)?;
+        py.detach(|| hub.store().give_back(&serve::requests_of(&requests))).or_raise(py)
     }
 
     /// Releases the pins held by processes that have ended; returns the number of those processes.
     fn sweep(&self, py: Python<'_>) -> PyResult<u64> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         py.detach(|| hub.store().sweep()).or_raise(py)
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "converted from a Python dictionary")]
     fn loader(&self, py: Python<'_>, settings: Settings<'_>) -> PyResult<GpuLoader> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         GpuLoader::new(py, hub.reader(), Some(hub.follow()), &settings)
     }
 
     /// Serves the store's rows to ranks on other machines; returns the port.
     fn serve(&self, py: Python<'_>, settings: network::Settings) -> PyResult<u16> {
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         let serving = ServedStore::new(py, hub.store().reader(), settings)?;
         let port = serving.port();
         hub.serve(serving);
@@ -289,18 +290,18 @@ impl GpuStore {
         addresses: Vec<String>,
     ) -> PyResult<()> {
         let readers = others.iter().map(|other| other.reader(py)).collect::<PyResult<Vec<Reader>>>()?;
-        let hub = self.hub.get(py)?;
+        let hub = self.0.get(py)?;
         py.detach(|| hub.join(readers, &addresses)).or_raise(py)
     }
 
     /// Returns this store's rank and the number of ranks.
     fn shard(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
-        let shard = self.hub.get(py)?.store().shard();
+        let shard = self.0.get(py)?.store().shard();
         Ok((shard.rank(), shard.ranks()))
     }
 
     fn close(&self, py: Python<'_>) {
-        self.hub.close(py);
+        self.0.close(py);
     }
 }
 

@@ -43,6 +43,35 @@ fn invalid_store_options_are_refused() {
     assert_eq!((store.len(), store.free()), (1, CAPACITY - 1));
 }
 
+/// The room counts neither rows that are being written nor rows beyond the limit.
+#[test]
+fn room_is_what_can_be_inserted_without_an_eviction() {
+    let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
+    let writing = store.begin().unwrap();
+    assert_eq!(store.room(), CAPACITY - 1);
+    drop(writing);
+    assert_eq!(store.room(), CAPACITY);
+    let limited = StoreOptions { max_selectable: Some(2), ..options(Removal::Fifo) };
+    let store = Store::create(schema(), limited).unwrap();
+    for room in [2, 1, 0] {
+        assert_eq!(store.room(), room);
+        insert(&store, 1, 1.0);
+    }
+    assert_eq!((store.room(), store.len()), (0, 2));
+}
+
+/// Trajectories that are held can be read, but are not counted as sampled.
+#[test]
+fn holding_does_not_use_up_samples() {
+    let store = Store::create(schema(), options(Removal::MaxTimesSampled(1))).unwrap();
+    let index = insert(&store, 1, 1.0).index;
+    for _ in 0..3 {
+        assert_eq!(store.reader().hold_each(&[index, index]).unwrap().rows().len(), 2);
+    }
+    assert_eq!((store.status(index).unwrap().sampled, store.status(index).unwrap().weight), (0, 1.0));
+    assert_eq!(store.reader().hold_each(&[index + 1]).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
 /// A refused insert evicts nothing, not even from a full store.
 #[test]
 fn a_trajectory_that_does_not_fit_changes_nothing() {

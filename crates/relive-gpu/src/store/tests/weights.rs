@@ -27,6 +27,24 @@ fn every_change_of_a_weight_is_counted() {
     assert_eq!(reader.changes(), before);
 }
 
+/// An exhausted trajectory that was pinned at the time of an eviction is evicted as soon as it is unpinned.
+#[test]
+fn exhausted_trajectories_are_evicted_first_once_they_are_unpinned() {
+    let store = Store::create(schema(), options(Removal::MaxTimesSampled(1))).unwrap();
+    for _ in 0..CAPACITY {
+        insert(&store, 1, 1.0);
+    }
+    let [third, fourth] = [3, 4].map(|index| store.pin(&[index]).unwrap());
+    assert_eq!([insert(&store, 2, 1.0).index, insert(&store, 2, 1.0).index], [0, 1]);
+    drop(fourth);
+    assert_eq!([insert(&store, 3, 1.0).index, insert(&store, 3, 1.0).index], [4, 2]);
+    let zeroth = store.pin(&[0]).unwrap();
+    drop(third);
+    assert_eq!(insert(&store, 4, 1.0).index, 3);
+    drop(zeroth);
+    assert_eq!([insert(&store, 5, 1.0).index, insert(&store, 5, 1.0).index], [0, 1]);
+}
+
 /// A negative zero counts as zero, the lowest weight, regardless of the call that sets it.
 #[test]
 fn the_sign_of_a_zero_does_not_matter() {
