@@ -80,7 +80,7 @@ fn snapshot(numbers: std::ops::Range<u64>, size: u64) -> Result<Snapshot> {
     let counters = TableCounters { inserts: i64::try_from(items.len())?, ..TableCounters::default() };
     let table =
         TableSnapshot { config: Arc::new(TableConfig::new("replay")), counters, items, structure: None };
-    Ok(Snapshot { tables: vec![table], ledger: Arc::default() })
+    Ok(Snapshot { tables: vec![table], ..Snapshot::default() })
 }
 
 /// Replaces the oldest `count` items with new ones.

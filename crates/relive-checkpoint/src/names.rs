@@ -20,6 +20,14 @@ pub(crate) fn checkpoint_number(name: &str) -> Option<u64> {
     is_ours.then(|| digits.parse().ok())?
 }
 
+/// Splits the path or URL of a checkpoint into its root and its name.
+pub(crate) fn split_root(location: &str) -> (&str, &str) {
+    match location.rsplit_once(std::path::is_separator).unwrap_or((".", location)) {
+        ("" | "file://", name) => ("/", name),
+        split => split,
+    }
+}
+
 /// Returns whether this name, which includes the folder, belongs to one of Relive's unfinished files.
 pub(crate) fn is_leftover(name: &str) -> bool {
     let (folder, file) = name.rsplit_once('/').map_or(("", name), |(folder, file)| (folder, file));
@@ -50,6 +58,21 @@ mod tests {
             ".checkpoint-0000000042.relive.tmp",
         ] {
             assert_eq!(checkpoint_number(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_checkpoint_in_the_root_of_the_file_system_has_that_root() {
+        let name = "checkpoint-0000000042.relive";
+        for (location, root) in [
+            (name.to_owned(), "."),
+            (format!("/{name}"), "/"),
+            (format!("a/b/{name}"), "a/b"),
+            (format!("file:///{name}"), "/"),
+            (format!("file:///a/{name}"), "file:///a"),
+            (format!("s3://bucket/{name}"), "s3://bucket"),
+        ] {
+            assert_eq!(split_root(&location), (root, name));
         }
     }
 

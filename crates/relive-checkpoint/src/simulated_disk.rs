@@ -245,6 +245,29 @@ impl Disk for SimulatedDisk {
         Ok(())
     }
 
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        let file = *state.now.files.get(path).ok_or(io::ErrorKind::NotFound)?;
+        let file = &mut state.files[file];
+        file.durable.clone_from(&file.now);
+        Ok(())
+    }
+
+    fn link(&self, file: &Path, name: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        if state.now.files.contains_key(name) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        if !state.now.folders.contains(name.parent().unwrap()) {
+            return Err(io::Error::from(io::ErrorKind::NotFound));
+        }
+        let file = *state.now.files.get(file).ok_or(io::ErrorKind::NotFound)?;
+        state.now.files.insert(name.to_owned(), file);
+        Ok(())
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state();
         state.step()?;

@@ -46,9 +46,8 @@ struct Comparison {
 impl Comparison {
     fn table(&mut self, from: &TableSnapshot, to: &TableSnapshot) -> Result<(), String> {
         self.rules(&from.config, &to.config)?;
-        if from.counters != to.counters {
-            return Err(format!("the counters are {:?} instead of {:?}", to.counters, from.counters));
-        }
+        self.counters(from, to)?;
+        self.structure(from, to)?;
         if from.items.len() != to.items.len() {
             return Err(format!("there are {} items instead of {}", to.items.len(), from.items.len()));
         }
@@ -57,6 +56,42 @@ impl Comparison {
         }
         self.found.items += from.items.len() as u64;
         Ok(())
+    }
+
+    fn counters(&mut self, from: &TableSnapshot, to: &TableSnapshot) -> Result<(), String> {
+        let mut expected = from.counters;
+        if self.format == Format::Reverb && expected.samples < 0 {
+            let text = "is saved as 0, because dm-reverb's format has no negative number of samples";
+            self.changed(
+                &from.config,
+                &format!("the limiter's number of samples, {}, {text}", expected.samples),
+            );
+            expected.samples = 0;
+        }
+        if expected != to.counters {
+            return Err(format!("the counters are {:?} instead of {expected:?}", to.counters));
+        }
+        Ok(())
+    }
+
+    fn structure(&mut self, from: &TableSnapshot, to: &TableSnapshot) -> Result<(), String> {
+        match self.format {
+            Format::Relive if from.structure != to.structure => {
+                return Err("the structure of the items differs".to_owned());
+            }
+            Format::Reverb if from.structure.is_some() => {
+                let text = "the structure of the items, such as the names of columns, is omitted, because \
+                            dm-reverb's format does not have it";
+                self.changed(&from.config, text);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Notes a property of a table that the format cannot represent.
+    fn changed(&mut self, table: &TableConfig, text: &str) {
+        self.found.changed.push(format!("table {}: {text}", table.name));
     }
 
     fn rules(&mut self, from: &TableConfig, to: &TableConfig) -> Result<(), String> {
@@ -73,18 +108,16 @@ impl Comparison {
     /// Returns those of the rules that dm-reverb's format can represent.
     fn as_reverb_says(&mut self, from: &TableConfig) -> TableConfig {
         let mut to = from.clone();
-        let name = &from.name;
         for (role, selector) in [("sampler", &mut to.sampler), ("remover", &mut to.remover)] {
             if *selector == SelectorKind::WithoutReplacement {
                 *selector = SelectorKind::Uniform;
                 let text =
                     "without_replacement is saved as uniform, because dm-reverb's format does not have it";
-                self.found.changed.push(format!("table {name}: the {role} {text}"));
+                self.changed(from, &format!("the {role} {text}"));
             }
         }
         if to.max_bytes.take().is_some() {
-            let text = "max_bytes is omitted, because dm-reverb's format does not have it";
-            self.found.changed.push(format!("table {name}: {text}"));
+            self.changed(from, "max_bytes is omitted, because dm-reverb's format does not have it");
         }
         to
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::names::checkpoint_number;
+use crate::names::{checkpoint_number, split_root};
 use crate::reverb::is_checkpoint;
 use crate::{Error, ErrorKind, Format};
 
@@ -48,8 +48,7 @@ impl Location {
 /// `Location` if nothing exists at the path, or if it is a file that is not a checkpoint.
 pub fn locate(location: &str) -> Result<Location, Error> {
     let location = trimmed(location);
-    let (root, name) = location.rsplit_once('/').unwrap_or((".", location));
-    let root = if root.is_empty() { "/" } else { root };
+    let (root, name) = split_root(location);
     let checkpoint = |format| Ok(Location::Checkpoint { format, root: root.to_owned() });
     let is_ours = checkpoint_number(name).is_some();
     match local_path(location) {
@@ -70,6 +69,12 @@ pub(super) fn local_path(location: &str) -> Option<PathBuf> {
         Some(("file", path)) => Some(PathBuf::from(path)),
         Some(_) => None,
     }
+}
+
+/// Returns whether two locations are the same root. The same folder can have several paths.
+pub(super) fn is_same_root(one: &str, other: &str) -> bool {
+    let real = |location| local_path(location)?.canonicalize().ok();
+    one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
 /// Returns a path as a location.

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
 use super::list::newest;
-use super::load::load_one;
-use super::location::{Location, local_path, locate, location_of, trimmed};
+use super::load::{chosen_if_any, load_one, path_of, with_chosen};
+use super::location::{Location, is_same_root, local_path, locate, location_of, trimmed};
 use crate::reverb;
 use crate::storage::disk::lock_folder;
 use crate::storage::own_lock::OwnLock;
@@ -102,14 +102,16 @@ impl Root {
     }
 
     /// Sets a fallback, which is loaded as long as this root has no checkpoint. The fallback is a checkpoint in either
-    /// format, or another root. A missing or incomplete fallback is ignored.
+    /// format, or another root. A fallback that does not exist, has no checkpoint or is incomplete is ignored, with a
+    /// warning. A damaged one, or a location that cannot be used, is an error.
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
         self.fallback = Some(location.into());
         self
     }
 
-    /// Sets the server's disk tier. Its files become part of checkpoints in Relive's format; see [`Store::tier`].
+    /// Sets the server's disk tier. Its files become part of checkpoints in Relive's format; see [`Store::tier`]. For
+    /// dm-reverb's format, see [`reverb::Store::tier`].
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -157,8 +159,7 @@ impl Root {
     /// # Errors
     /// `Location` if there is no checkpoint, and the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
-        let (format, checkpoint) = super::load::chosen(location)?;
-        self.load_listed(format, &checkpoint, options)
+        with_chosen(location, |format, checkpoint| self.load_listed(format, checkpoint, options))
     }
 
     /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format beyond the number to
@@ -212,7 +213,7 @@ impl Root {
         options: &LoadOptions,
     ) -> Result<Loaded, Error> {
         if let Some(Writer { store: AnyStore::Relive(store), .. }) = &*self.guard()
-            && matches!(locate(checkpoint)?, Location::Checkpoint { format: Format::Relive, root } if root == self.location)
+            && matches!(locate(checkpoint)?, Location::Checkpoint { format: Format::Relive, root } if is_same_root(&root, &self.location))
         {
             // The store remembers the places of chunks, and does not write them again.
             return store.load(checkpoint, options);
@@ -222,12 +223,11 @@ impl Root {
 
     fn load_fallback(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let Some(fallback) = &self.fallback else { return Ok(None) };
-        match super::load::chosen(fallback) {
-            Err(error) if error.kind() == ErrorKind::Location => Ok(None),
-            Ok((Format::Reverb, folder)) if !reverb::is_whole(&super::load::path_of(&folder)) => Ok(None),
-            chosen => {
-                let (format, checkpoint) = chosen?;
-                load_one(format, &checkpoint, options).map(Some)
+        match existing(fallback)? {
+            Some((format, checkpoint)) => load_one(format, &checkpoint, options).map(Some),
+            None => {
+                tracing::warn!(fallback, "ignoring the fallback, because there is no complete checkpoint");
+                Ok(None)
             }
         }
     }
@@ -269,8 +269,26 @@ impl Root {
         };
         let made = std::fs::create_dir_all(&path);
         made.map_err(|source| Error::io("create the folder", &path, source))?;
-        Ok(reverb::Store::new(path).keep(self.keep))
+        let store = reverb::Store::new(path).keep(self.keep);
+        Ok(match &self.tier {
+            Some(tier) => store.tier(Arc::clone(tier)),
+            None => store,
+        })
     }
+}
+
+/// Returns the complete checkpoint that a fallback names, or `None` if there is none. A location that cannot be used is
+/// an error: a server that starts with empty tables would soon write a newer checkpoint, and never use the fallback.
+fn existing(fallback: &str) -> Result<Option<(Format, String)>, Error> {
+    if let Some(path) = local_path(fallback)
+        && !path.try_exists().map_err(|source| Error::io("open the fallback", &path, source))?
+    {
+        return Ok(None);
+    }
+    let is_whole = |(format, checkpoint): &(Format, String)| {
+        *format != Format::Reverb || reverb::is_whole(&path_of(checkpoint))
+    };
+    Ok(chosen_if_any(fallback)?.filter(is_whole))
 }
 
 /// Locks a folder on this machine against writers of both formats. dm-reverb would mistake a lock file for a

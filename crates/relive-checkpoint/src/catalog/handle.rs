@@ -38,7 +38,7 @@ impl Catalog {
     /// `Location` for an unknown kind of URL.
     pub fn open(location: &str) -> Result<Self, Error> {
         let location = location.trim_end_matches('/');
-        let (root, name) = location.rsplit_once(std::path::is_separator).unwrap_or((".", location));
+        let (root, name) = names::split_root(location);
         match names::checkpoint_number(name) {
             Some(number) => Ok(Self { storage: storage::open(root)?, number: Some(number) }),
             None => Ok(Self { storage: storage::open(location)?, number: None }),

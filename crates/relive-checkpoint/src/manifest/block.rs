@@ -13,6 +13,10 @@ const MAGIC: [u8; 4] = *b"BLCK";
 /// can be as large as the item's message.
 pub(crate) const MAX_BLOCK_BYTES: u32 = 1 << 30;
 
+/// The limit on the number of entries in a block, which bounds the loss from a damaged block, and the memory that the
+/// entries of a small compressed block can take.
+pub(crate) const MAX_BLOCK_ENTRIES: u32 = 65_536;
+
 const ENCODING_RAW: u32 = 0;
 const ENCODING_ZSTD: u32 = 1;
 
@@ -53,6 +57,8 @@ pub(crate) enum BlockFault {
     Checksum,
     #[error("the decoded block has {0} bytes; the limit is {MAX_BLOCK_BYTES}")]
     Large(u64),
+    #[error("the block has {0} entries; the limit is {MAX_BLOCK_ENTRIES}")]
+    Entries(u32),
     #[error("cannot decompress the content of the block: {0}")]
     Compression(#[from] CodecError),
     #[error("the block is malformed: {0}")]

@@ -2,7 +2,7 @@
 
 use super::block::HEAD_BYTES;
 use super::walk::{self, END_BYTES, HEADER_BYTES};
-use super::{BlockHead, Kind, decode_chunks, encode_chunks};
+use super::{BlockHead, Description, Kind, Totals, decode_chunks, encode_chunks};
 
 /// Returns the head and decoded content of each block.
 fn blocks(file: &[u8]) -> Vec<(BlockHead, Vec<u8>)> {
@@ -39,6 +39,22 @@ pub(crate) fn with_block(file: &[u8], number: usize, change: impl FnOnce(&mut Ve
     let mut blocks = blocks(file);
     change(&mut blocks[number].1);
     write(blocks)
+}
+
+/// Returns the file with a different number of entries in a block.
+pub(crate) fn with_count(file: &[u8], number: usize, count: u32) -> Vec<u8> {
+    let mut blocks = blocks(file);
+    blocks[number].0.count = count;
+    write(blocks)
+}
+
+/// Returns the file with different totals.
+pub(crate) fn with_totals(file: &[u8], change: impl FnOnce(&mut Totals)) -> Vec<u8> {
+    with_block(file, count(file) - 1, |content| {
+        let mut description = Description::decode(content).unwrap();
+        change(description.totals.as_mut().unwrap());
+        *content = description.encode();
+    })
 }
 
 /// Returns the file with a different checksum for the chunk at a position; the chunk must be in the first block of

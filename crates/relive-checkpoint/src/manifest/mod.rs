@@ -18,7 +18,7 @@ mod table;
 mod walk;
 mod writer;
 
-pub(crate) use block::{BlockHead, Kind};
+pub(crate) use block::{BlockHead, Kind, MAX_BLOCK_ENTRIES};
 pub(crate) use chunks::{decode_chunks, encode_chunks};
 pub(crate) use columns::ItemColumns;
 pub(crate) use description::{Description, Totals};

@@ -2,12 +2,13 @@
 
 use std::io;
 
-use super::block::{BlockFault, BlockHead, HEAD_BYTES, Kind};
+use super::block::{BlockFault, BlockHead, HEAD_BYTES, Kind, MAX_BLOCK_ENTRIES};
 use super::walk::{self, END_BYTES, End, HEADER_BYTES};
-use super::{Description, ItemColumns, KnownChunks, decode_chunks};
+use super::{Description, ItemColumns, KnownChunks, Totals, decode_chunks};
 use crate::Loss;
 use crate::layout::Malformed;
 use crate::losses::Losses;
+use crate::segment::Place;
 use crate::storage::{Source, Storage};
 use crate::{Error, names};
 
@@ -68,7 +69,7 @@ pub(crate) fn read_manifest(
         return Err(Error::lost(&Loss::of(&file, 0, "the list of tables is missing")));
     };
     if let Some(totals) = description.totals {
-        check_chunks(&chunks, totals.chunks, &file, losses)?;
+        check_totals(totals, &description, &chunks, &file, losses)?;
     }
     Ok(Manifest { size_bytes: source.size_bytes(), file, description, chunks, items })
 }
@@ -125,14 +126,29 @@ fn read_end(source: &dyn Source, at: u64) -> Result<Result<End, walk::FrameFault
     Ok(read.map_err(|_| walk::FrameFault::End).and_then(|()| walk::read_end(&bytes)))
 }
 
-/// Checks that all chunks are described.
-fn check_chunks(chunks: &KnownChunks, total: u64, file: &str, losses: &mut Losses) -> Result<(), Error> {
-    let found = chunks.end();
-    if found == total {
-        return Ok(());
+/// Checks the totals. Bytes cannot be compared after a loss, which may have taken descriptions of chunks.
+fn check_totals(
+    totals: Totals,
+    description: &Description,
+    chunks: &KnownChunks,
+    file: &str,
+    losses: &mut Losses,
+) -> Result<(), Error> {
+    let offset = losses.first_offset();
+    let items = description.tables.iter().fold(0_u64, |sum, table| sum.saturating_add(table.items));
+    let bytes = chunks.places().iter().map(Place::record_bytes).sum::<u64>();
+    let bytes = if offset.is_some() { totals.chunk_bytes } else { bytes };
+    for (what, total, found) in [
+        ("chunks", totals.chunks, chunks.end()),
+        ("items", totals.items, items),
+        ("bytes of chunks", totals.chunk_bytes, bytes),
+    ] {
+        if found != total {
+            let reason = format!("the checkpoint has {total} {what}, but describes {found}");
+            losses.damage(file, offset.unwrap_or(0), reason)?;
+        }
     }
-    let reason = format!("the checkpoint has {total} chunks, but describes {found}");
-    losses.damage(file, losses.first_offset().unwrap_or(0), reason).map(drop)
+    Ok(())
 }
 
 /// The state of a pass over a file.
@@ -238,6 +254,9 @@ impl<'a> Reading<'a> {
     }
 
     fn take(&mut self, head: BlockHead, offset: u64, stored: Vec<u8>) -> Result<(), BlockFault> {
+        if matches!(head.kind, Kind::Chunks | Kind::Items) && head.count > MAX_BLOCK_ENTRIES {
+            return Err(BlockFault::Entries(head.count));
+        }
         match head.kind {
             Kind::Description => {
                 let description = Description::decode(&head.decode(stored)?)?;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use relive_table::Snapshot;
 use relive_tensor::Chunk;
 
-use super::places::Places;
+use super::places::{Places, address};
 use crate::Error;
+use crate::fast_map::FastSet;
 use crate::segment::{Place, SegmentId};
 use crate::storage::Storage;
 use crate::tier::{Tier, TierSegment};
@@ -41,8 +42,10 @@ fn find<'a>(tier: &Tier, places: &Places, snapshot: &'a Snapshot) -> HashMap<Seg
     let mut found: HashMap<SegmentId, SegmentChunks<'a>> = HashMap::new();
     let chunks =
         snapshot.tables.iter().flat_map(|table| &table.items).flat_map(|item| item.data.trajectory.chunks());
+    // Many items may share a chunk.
+    let mut met = FastSet::default();
     for chunk in chunks.filter(|chunk| chunk.is_stored()) {
-        if places.find(chunk).is_some() {
+        if !met.insert(address(chunk)) || places.find(chunk).is_some() {
             continue;
         }
         let Some((segment, place)) = tier.place_of(chunk) else { continue };

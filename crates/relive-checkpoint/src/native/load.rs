@@ -43,7 +43,11 @@ pub(crate) fn load(
     let mut tables =
         Tables { file: &file, known: &known, lost, losses: &mut losses, tables: &description.tables };
     let tables = tables.assemble(blocks)?;
-    Ok(Loaded { snapshot: Snapshot { tables, ledger, lacks_own_rules: false }, location: file, losses: losses.into_found() })
+    Ok(Loaded {
+        snapshot: Snapshot { tables, ledger, lacks_own_rules: false },
+        location: file,
+        losses: losses.into_found(),
+    })
 }
 
 /// Records missing chunks. Returns the number of the loss for each missing chunk, by the chunk's index in the list of

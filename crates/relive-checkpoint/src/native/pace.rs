@@ -10,9 +10,9 @@ const PIECE: Duration = Duration::from_millis(5);
 /// assumes that other threads were also waiting for processors.
 const WAITED_PART: u32 = 20;
 
-/// How long the thread rests after such a piece of work, as a multiple of the time that the work took. If other threads
-/// can use all processors, writing a checkpoint uses a third of one processor, and takes about three times as long as
-/// on an idle machine.
+/// How long the thread rests after such a piece of work, as a multiple of the processor time that the work used. If
+/// other threads can use all processors, writing a checkpoint uses a third of one processor, and takes about three
+/// times as long as on an idle machine.
 const REST: u32 = 2;
 
 /// Decides when the calling thread rests. A low priority alone is not enough: threads that wait for each other briefly
@@ -20,12 +20,20 @@ const REST: u32 = 2;
 /// up.
 pub(super) struct Pace {
     since: Instant,
+    before: Times,
+}
+
+/// How long a thread has used and waited for processors.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    ran: Duration,
+    /// While the thread was runnable. Time that it spent blocked, for example on a disk, is in neither of the two.
     waited: Duration,
 }
 
 impl Pace {
     pub(super) fn new() -> Self {
-        Self { since: Instant::now(), waited: waited() }
+        Self { since: Instant::now(), before: times() }
     }
 
     /// Called between small pieces of work. Rests if other threads are waiting for processors.
@@ -34,31 +42,30 @@ impl Pace {
         if took < PIECE {
             return;
         }
-        let waited = waited();
-        thread::sleep(rest(took, waited.saturating_sub(self.waited)));
-        *self = Self { since: Instant::now(), waited };
+        let Times { ran, waited } = times();
+        let Times { ran: ran_before, waited: waited_before } = self.before;
+        thread::sleep(rest(took, ran.saturating_sub(ran_before), waited.saturating_sub(waited_before)));
+        *self = Self { since: Instant::now(), before: Times { ran, waited } };
     }
 }
 
-fn rest(took: Duration, waited: Duration) -> Duration {
-    if waited >= took / WAITED_PART { took.saturating_sub(waited) * REST } else { Duration::ZERO }
+fn rest(took: Duration, ran: Duration, waited: Duration) -> Duration {
+    if waited >= took / WAITED_PART { ran * REST } else { Duration::ZERO }
 }
 
-/// Returns how long the calling thread has been runnable but without a processor, or zero if the system does not report
-/// this time.
+/// Returns the times of the calling thread, or zeros if the system does not report them.
 #[cfg(target_os = "linux")]
-fn waited() -> Duration {
+fn times() -> Times {
     let stats = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    stats
-        .split_ascii_whitespace()
-        .nth(1)
-        .and_then(|nanos| nanos.parse().ok())
-        .map_or(Duration::ZERO, Duration::from_nanos)
+    let mut nanos = stats.split_ascii_whitespace().map(|nanos| nanos.parse().unwrap_or_default());
+    let mut next = || nanos.next().map_or(Duration::ZERO, Duration::from_nanos);
+    let (ran, waited) = (next(), next());
+    Times { ran, waited }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn waited() -> Duration {
-    Duration::ZERO
+fn times() -> Times {
+    Times::default()
 }
 
 #[cfg(test)]
@@ -68,9 +75,14 @@ mod tests {
     #[test]
     fn a_thread_that_waited_for_a_processor_rests() {
         let ms = Duration::from_millis;
-        assert_eq!(rest(ms(5), ms(0)), ms(0));
-        assert_eq!(rest(ms(20), Duration::from_micros(999)), ms(0));
-        assert_eq!(rest(ms(20), ms(1)), ms(38));
-        assert_eq!(rest(ms(20), ms(30)), ms(0));
+        assert_eq!(rest(ms(5), ms(5), ms(0)), ms(0));
+        assert_eq!(rest(ms(20), ms(19), Duration::from_micros(999)), ms(0));
+        assert_eq!(rest(ms(20), ms(19), ms(1)), ms(38));
+    }
+
+    #[test]
+    fn a_thread_that_waited_for_a_disk_yields_no_more_than_it_used() {
+        let ms = Duration::from_millis;
+        assert_eq!(rest(ms(5000), ms(10), ms(300)), ms(20));
     }
 }

@@ -15,7 +15,8 @@ use super::places::Places;
 use super::plan::Plan;
 use crate::fast_map::FastSet;
 use crate::manifest::{
-    Description, ItemColumns, Kind, ManifestWriter, TableDescription, Totals, encode_chunks,
+    Description, ItemColumns, Kind, MAX_BLOCK_ENTRIES, ManifestWriter, TableDescription, Totals,
+    encode_chunks,
 };
 use crate::segment::{Place, SegmentId, SegmentWriter, WrittenSegment};
 use crate::storage::Storage;
@@ -35,7 +36,7 @@ pub(super) struct Sizes {
 
 impl Default for Sizes {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, block_bytes: 16 << 20, block_entries: 65_536 }
+        Self { segment_bytes: 64 << 20, block_bytes: 16 << 20, block_entries: MAX_BLOCK_ENTRIES as usize }
     }
 }
 
@@ -267,13 +268,10 @@ impl Writing<'_> {
         if place.is_some() {
             return Ok(());
         }
-        // By the time it is written, the chunk may have left memory.
-        if let Some(tier) = self.tier.filter(|_| chunk.is_stored()) {
-            // Data that the disk has corrupted must not be written with a new, matching checksum.
-            tier.check(chunk)?;
-        }
+        // Data that the disk has corrupted must not be written with a new, matching checksum.
+        let frame = self.tier.map_or(Ok(None), |tier| tier.checked_frame(chunk))?;
         let Self { plan, segments, window, progress, .. } = self;
-        segments.push(Arc::clone(chunk), |chunk, place| written(plan, window, progress, chunk, place))
+        segments.push(Arc::clone(chunk), frame, |chunk, place| written(plan, window, progress, chunk, place))
     }
 
     /// Writes blocks with the pending chunks, and with the items, which belong to one table.

@@ -174,8 +174,15 @@ impl Store {
             tier: self.tier.as_deref(),
             latest,
         };
-        let SaveResult { name, written_bytes, total_bytes } = save(target, snapshot, progress)?;
-        self.collect(self.keep);
+        let saved = save(target, snapshot, progress);
+        match &saved {
+            Ok(_) => self.collect(self.keep),
+            // The checkpoint may have taken over files of the tier, whose space would otherwise stay occupied until a
+            // checkpoint succeeds. If there is another writer, its files may not be referenced yet.
+            Err(error) if self.tier.is_some() && !error.is_of_another() => self.collect(usize::MAX),
+            Err(_) => {}
+        }
+        let SaveResult { name, written_bytes, total_bytes } = saved?;
         Ok(SavedCheckpoint { location: self.storage.describe(&name), written_bytes, total_bytes })
     }
 

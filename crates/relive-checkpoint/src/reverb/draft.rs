@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 
 use super::files::DONE;
-use super::folders::{draft_name, remove_draft};
+use super::folders::{draft_name, remove_checkpoint, remove_draft};
 use super::name::Time;
 use crate::Error;
 use crate::record::RecordWriter;
@@ -63,8 +63,20 @@ impl<'a> Draft<'a> {
         let renamed = self.disk.rename(&self.folder, &path);
         renamed.map_err(|source| Error::io("publish the checkpoint as", &path, source))?;
         self.is_published = true;
-        self.sync(&self.root)?;
-        Ok(path)
+        match self.sync(&self.root) {
+            Ok(()) => Ok(path),
+            Err(error) => {
+                self.withdraw(&path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the published checkpoint, because the save fails, and the previous checkpoint must remain the newest.
+    fn withdraw(&self, path: &Path) {
+        if let Err(error) = remove_checkpoint(self.disk, path) {
+            tracing::warn!(%error, "cannot clean up after a failed checkpoint");
+        }
     }
 
     fn create(&self, path: &Path) -> Result<Box<dyn DurableFile>, Error> {

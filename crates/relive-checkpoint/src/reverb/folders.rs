@@ -31,28 +31,42 @@ impl Folders {
         };
         for entry in entries {
             let path = entry.map_err(broken)?.path();
-            if path.is_dir() {
-                found.sort_in(path);
-            }
+            found.sort_in(path).map_err(broken)?;
         }
         found.whole.sort();
         found.incomplete.sort();
         Ok(found)
     }
 
-    fn sort_in(&mut self, path: PathBuf) {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return };
-        if let Some(time) = Time::from_name(name) {
-            if path.join(DONE).exists() { &mut self.whole } else { &mut self.incomplete }.push((time, path));
-        } else if is_draft(name) {
-            self.drafts.push(path);
+    /// Adds an entry of the root if it is a checkpoint or a draft. An entry that cannot be examined is an error,
+    /// because an older checkpoint must not pass for the newest one.
+    fn sort_in(&mut self, path: PathBuf) -> io::Result<()> {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
+        let (time, is_draft) = (Time::from_name(name), is_draft(name));
+        if (time.is_none() && !is_draft) || !is_folder(fs::metadata(&path))? {
+            return Ok(());
         }
+        match time {
+            Some(time) if path.join(DONE).try_exists()? => self.whole.push((time, path)),
+            Some(time) => self.incomplete.push((time, path)),
+            None => self.drafts.push(path),
+        }
+        Ok(())
     }
 
     /// Returns the latest time of a checkpoint, complete or not.
     pub(super) fn latest_time(&self) -> Option<Time> {
         let last = |folders: &[(Time, PathBuf)]| folders.last().map(|(time, _)| *time);
         last(&self.whole).max(last(&self.incomplete))
+    }
+}
+
+/// Returns whether an entry is a folder. An entry that no longer exists is none.
+fn is_folder(entry: io::Result<fs::Metadata>) -> io::Result<bool> {
+    match entry {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 
@@ -124,4 +138,28 @@ fn foreign_file(folder: &Path) -> io::Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_cannot_be_examined_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = |entry| is_folder(entry).map_err(|error| error.kind());
+        assert_eq!(found(fs::metadata(folder.path())), Ok(true));
+        assert_eq!(found(fs::metadata(folder.path().join("removed"))), Ok(false));
+        let refused = io::ErrorKind::PermissionDenied;
+        assert_eq!(found(Err(refused.into())), Err(refused));
+        #[cfg(unix)]
+        {
+            let endless = folder.path().join("2026-11-20T11:16:35+00:00");
+            std::os::unix::fs::symlink(&endless, &endless).unwrap();
+            let error = Folders::list(folder.path()).unwrap_err();
+            assert!(error.to_string().starts_with("cannot list "), "{error}");
+            fs::rename(endless, folder.path().join("of others")).unwrap();
+            assert_eq!(Folders::list(folder.path()).unwrap().whole, []);
+        }
+    }
 }

@@ -14,7 +14,9 @@
 //!
 //! Each file of records is one zlib stream; Relive does not compress chunks a second time. The folder's name is the
 //! time at which writing started, in RFC 3339 format. The newest checkpoint is the one with the latest time. dm-reverb
-//! compares the names as text, so Relive's names are in UTC with nine digits.
+//! compares the names as text. Relive's names, like dm-reverb's, are in local time with its offset from UTC, always
+//! with nine digits. After a change of the time zone, or of daylight saving time, the order of the names can therefore
+//! differ from the order of the times.
 //!
 //! Deliberate differences from dm-reverb: folders that are not checkpoints are never touched; a damaged or incomplete
 //! checkpoint is an error, not an empty server; times with any offset are compared as times.

@@ -7,7 +7,7 @@ use relive_wire::{Message, checkpoint};
 use super::draft::{Draft, Records};
 use super::files::{CHUNKS, ITEMS, TABLES};
 use super::shared_chunks::SharedChunks;
-use crate::Error;
+use crate::{Error, Tier};
 
 /// Tables and items consist of repetitive numbers, which compress well.
 const DESCRIPTIONS: Compression = Compression::fast();
@@ -17,7 +17,10 @@ const DESCRIPTIONS: Compression = Compression::fast();
 const PAYLOADS: Compression = Compression::none();
 
 /// Writes `snapshot` record by record, without copying all of it.
-pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot) -> Result<(), Error> {
+///
+/// Chunks in the disk tier `tier` are checked before they are written, because data that the disk has corrupted must
+/// not be written with a new, matching checksum.
+pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot, tier: Option<&Tier>) -> Result<(), Error> {
     let mut tables = draft.records(TABLES, DESCRIPTIONS)?;
     for table in &snapshot.tables {
         tables.append(&checkpoint::table_to_wire(table).encode_to_vec())?;
@@ -28,6 +31,7 @@ pub(super) fn write(draft: &mut Draft<'_>, snapshot: &Snapshot) -> Result<(), Er
         chunks: draft.records(CHUNKS, PAYLOADS)?,
         shared: SharedChunks::default(),
         record: Vec::new(),
+        tier,
     };
     snapshot.tables.iter().try_for_each(|table| writer.table(table))?;
     let ItemWriter { items, chunks, .. } = writer;
@@ -42,6 +46,7 @@ struct ItemWriter<'a> {
     shared: SharedChunks<'a>,
     /// The current record, in reused memory.
     record: Vec<u8>,
+    tier: Option<&'a Tier>,
 }
 
 impl<'a> ItemWriter<'a> {
@@ -53,6 +58,7 @@ impl<'a> ItemWriter<'a> {
         for chunk in item.data.trajectory.chunks() {
             let Some(key) = self.shared.insert(chunk) else { continue };
             self.record.clear();
+            let _in_memory = self.tier.map_or(Ok(None), |tier| tier.checked_frame(chunk))?;
             let coded = checkpoint::put_chunk(chunk, key, &mut self.record);
             coded.map_err(|error| Error::damaged(self.chunks.path(), None, error))?;
             self.chunks.append(&self.record)?;

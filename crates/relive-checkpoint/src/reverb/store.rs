@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
@@ -12,7 +12,7 @@ use super::folders::{Folders, remove_checkpoint, remove_draft};
 use super::name::Time;
 use super::{load, save};
 use crate::storage::disk::{Disk, RealDisk};
-use crate::{Error, LoadOptions, Loaded};
+use crate::{Error, LoadOptions, Loaded, Tier};
 
 /// The checkpoints of a server in dm-reverb's format, in one folder.
 ///
@@ -29,6 +29,7 @@ pub struct Store {
     root: PathBuf,
     fallback: Option<PathBuf>,
     keep: usize,
+    tier: Option<Arc<Tier>>,
     disk: Box<dyn Disk>,
     /// The lock that is held while a checkpoint is written.
     writing: Mutex<()>,
@@ -41,7 +42,7 @@ impl Store {
     }
 
     pub(super) fn on(disk: Box<dyn Disk>, root: PathBuf) -> Self {
-        Self { root, fallback: None, keep: 1, disk, writing: Mutex::new(()) }
+        Self { root, fallback: None, keep: 1, tier: None, disk, writing: Mutex::new(()) }
     }
 
     /// Sets a checkpoint that is loaded as long as `root` has none. Unlike `root`, it is the folder of the checkpoint
@@ -58,6 +59,14 @@ impl Store {
     #[must_use]
     pub fn keep(mut self, checkpoints: usize) -> Self {
         self.keep = checkpoints.max(1);
+        self
+    }
+
+    /// Sets the server's disk tier. Chunks in the tier are checked before they are written to a checkpoint, so that
+    /// data that the disk has corrupted becomes an error and not part of a checkpoint.
+    #[must_use]
+    pub fn tier(mut self, tier: Arc<Tier>) -> Self {
+        self.tier = Some(tier);
         self
     }
 
@@ -138,7 +147,7 @@ impl Store {
         let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));
         let time = beside.map_or_else(Time::now, |beside| beside.max(Time::now()));
         let mut draft = Draft::begin(self.disk.as_ref(), &self.root, time)?;
-        save::write(&mut draft, snapshot)?;
+        save::write(&mut draft, snapshot, self.tier.as_deref())?;
         let path = draft.publish()?;
         let old = (found.whole.len() + 1).saturating_sub(self.keep);
         for (_, folder) in found.whole.iter().take(old) {

@@ -48,7 +48,7 @@ fn snapshot(samples: i64) -> Snapshot {
         items: Vec::new(),
         structure: None,
     };
-    Snapshot { tables: vec![table], ledger: Arc::default() }
+    Snapshot { tables: vec![table], ..Snapshot::default() }
 }
 
 fn samples(store: &Store) -> Option<i64> {
@@ -323,7 +323,7 @@ fn a_failure_leaves_nothing_behind() {
             RealDisk.remove_folder(path)
         }
     }
-    for operations in 0..7 {
+    for operations in 0..8 {
         let root = Folder::new();
         Store::new(&root.0).save(&snapshot(1)).unwrap();
         let before = root.names();
@@ -332,5 +332,6 @@ fn a_failure_leaves_nothing_behind() {
             .unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Io);
         assert_eq!(root.names(), before, "after {operations} operations");
+        assert_eq!(samples(&Store::new(&root.0)), Some(1), "after {operations} operations");
     }
 }

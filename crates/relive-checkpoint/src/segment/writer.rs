@@ -4,6 +4,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use relive_tensor::{Chunk, ChunkBytes};
 
 use super::seal::Sealer;
@@ -27,6 +28,19 @@ pub(crate) struct WrittenSegment {
     pub(crate) size_bytes: u64,
 }
 
+/// A chunk that is waiting to be written.
+struct PendingChunk {
+    chunk: Arc<Chunk>,
+    /// The frame, if it must not be read from the chunk.
+    frame: Option<Bytes>,
+}
+
+impl PendingChunk {
+    fn frame(&self) -> ChunkBytes<'_> {
+        self.frame.as_deref().map_or_else(|| self.chunk.frame(), ChunkBytes::from)
+    }
+}
+
 /// Writes chunks to segments, in order. While one segment is being made durable, the next one is written. If the writer
 /// is dropped before it is [finished](Self::finish), unreferenced segments may remain: [`Self::written`] lists them.
 pub(crate) struct SegmentWriter {
@@ -36,7 +50,7 @@ pub(crate) struct SegmentWriter {
     current: Option<Box<dyn Upload>>,
     /// All segments. If there is a current segment, it is the last one.
     written: Vec<WrittenSegment>,
-    pending: Vec<Arc<Chunk>>,
+    pending: Vec<PendingChunk>,
     pending_bytes: u64,
     /// Heads of the pending records, in reused memory.
     heads: Vec<u8>,
@@ -57,14 +71,16 @@ impl SegmentWriter {
         }
     }
 
-    /// Queues a chunk for writing. `placed` receives the places of the chunks that have been written, in order.
+    /// Queues a chunk for writing, with `frame` as its frame, or with its own. `placed` receives the places of the
+    /// chunks that have been written, in order.
     pub(crate) fn push(
         &mut self,
         chunk: Arc<Chunk>,
+        frame: Option<Bytes>,
         placed: impl FnMut(&Arc<Chunk>, Place),
     ) -> Result<(), Error> {
         self.pending_bytes += record::content_bytes(&chunk);
-        self.pending.push(chunk);
+        self.pending.push(PendingChunk { chunk, frame });
         match self.pending_bytes >= BATCH_BYTES || self.pending.len() >= BATCH_CHUNKS {
             true => self.flush(placed),
             false => Ok(()),
@@ -80,13 +96,13 @@ impl SegmentWriter {
         let (Some(upload), Some(segment)) = (&mut self.current, self.written.last_mut()) else {
             return Ok(());
         };
-        let frames: Vec<ChunkBytes<'_>> = self.pending.iter().map(|chunk| chunk.frame()).collect();
+        let frames: Vec<ChunkBytes<'_>> = self.pending.iter().map(PendingChunk::frame).collect();
         let spans = put_heads(&self.pending, &frames, &mut self.heads);
         let heads = spans.iter().map(|(span, _)| self.heads.get(span.clone()).unwrap_or_default());
         let parts = heads.zip(&frames).flat_map(|(head, frame)| [IoSlice::new(head), IoSlice::new(frame)]);
         let written = upload.write(&mut parts.collect::<Vec<_>>());
         written.map_err(|source| broken(self.storage.as_ref(), segment.id, source))?;
-        for ((_, head), chunk) in spans.iter().zip(&self.pending) {
+        for ((_, head), PendingChunk { chunk, .. }) in spans.iter().zip(&self.pending) {
             let offset = u32::try_from(segment.size_bytes)
                 .expect("every record begins within the target size plus one batch");
             let place = Place { segment: segment.id, offset, length: head.length, crc: head.crc };
@@ -139,12 +155,12 @@ impl SegmentWriter {
 }
 
 fn put_heads(
-    chunks: &[Arc<Chunk>],
+    chunks: &[PendingChunk],
     frames: &[ChunkBytes<'_>],
     heads: &mut Vec<u8>,
 ) -> Vec<(Range<usize>, record::Head)> {
     heads.clear();
-    let put = |(chunk, frame): (&Arc<Chunk>, &ChunkBytes<'_>)| {
+    let put = |(PendingChunk { chunk, .. }, frame): (&PendingChunk, &ChunkBytes<'_>)| {
         let start = heads.len();
         let head = record::put_head(chunk, frame, heads);
         (start..heads.len(), head)

@@ -176,13 +176,24 @@ fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path)? {
         let entry = entry?;
-        // Another process may have removed the file by now. Names that are not UTF-8 are not Relive's.
-        let (Ok(meta), Ok(name)) = (entry.metadata(), entry.file_name().into_string()) else { continue };
-        if meta.is_file() {
-            found.push((name, meta.len()));
+        // Names that are not UTF-8 are not Relive's.
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if let Some(size_bytes) = size_of_file(entry.metadata())? {
+            found.push((name, size_bytes));
         }
     }
     Ok(found)
+}
+
+/// Returns the size of a folder's entry, or `None` if it is not a file or another process has removed it by now. Any
+/// other failure makes the whole list fail: if a checkpoint were missing in a list, its number would be used again and
+/// its segments would be removed.
+fn size_of_file(entry: io::Result<fs::Metadata>) -> io::Result<Option<u64>> {
+    match entry {
+        Ok(meta) => Ok(meta.is_file().then_some(meta.len())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn lock(path: &Path, note: &str) -> io::Result<Locked> {
@@ -224,3 +235,21 @@ pub(crate) fn lock_folder(path: &Path) -> io::Result<Option<OwnLock>> {
 
 /// The maximum number of bytes that are read from the note in a lock file.
 const MAX_NOTE_BYTES: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_removed_file_may_be_missing_in_a_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        fs::write(&file, "1234").unwrap();
+        let size = |entry| size_of_file(entry).map_err(|error| error.kind());
+        assert_eq!(size(fs::metadata(&file)), Ok(Some(4)));
+        assert_eq!(size(fs::metadata(folder.path())), Ok(None));
+        assert_eq!(size(fs::metadata(folder.path().join("b"))), Ok(None));
+        let refused = io::ErrorKind::PermissionDenied;
+        assert_eq!(size(Err(refused.into())), Err(refused));
+    }
+}

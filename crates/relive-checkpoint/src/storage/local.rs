@@ -118,10 +118,10 @@ impl Storage for LocalStorage {
             linked => linked,
         };
         match linked {
-            Ok(()) => self.disk.sync_folder(parent(&path)).map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
             Err(error) if is_no_place_for_links(&error) => Ok(false),
-            Err(error) => Err(error),
+            // An existing name may be from an attempt whose sync failed, and need not be durable.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => self.disk.sync_folder(parent(&path)).map(|()| true),
         }
     }
 
@@ -203,6 +203,7 @@ pub(crate) fn write_all(file: &mut dyn DurableFile, mut parts: &mut [IoSlice<'_>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulated_disk::{Crash, DiskFailure, SimulatedDisk};
 
     /// Accepts three bytes at a time.
     #[derive(Default)]
@@ -256,6 +257,23 @@ mod tests {
         storage.remove("segments/a").unwrap();
         assert_eq!(names("segments"), Vec::<String>::new());
         assert_eq!(names("nowhere"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_that_was_taken_over_is_durable_even_after_a_failed_attempt() {
+        let disk = SimulatedDisk::new();
+        let storage = LocalStorage::on(Arc::new(disk.clone()), "/store");
+        let file = Path::new("/spilled/a");
+        disk.create_folders(Path::new("/spilled")).unwrap();
+        disk.create_folders(Path::new("/store/segments")).unwrap();
+        ["/", "/store"].iter().for_each(|folder| disk.sync_folder(Path::new(folder)).unwrap());
+        io::Write::write_all(&mut disk.create_file(file).unwrap(), b"1").unwrap();
+        // The operations are: sync the file, link, sync the folder.
+        disk.set_failure(DiskFailure::FailsOnce(2));
+        assert!(storage.take_over(file, "segments/a").is_err());
+        assert!(storage.take_over(file, "segments/a").unwrap());
+        let files = disk.after(Crash::Loses).files();
+        assert_eq!(files.get(Path::new("/store/segments/a")), Some(&b"1".to_vec()));
     }
 
     #[test]

@@ -46,9 +46,14 @@ impl Tier {
         Ok(frames)
     }
 
-    /// Checks that a chunk's place, if it has one, still contains the bytes that were written.
-    pub(crate) fn check(&self, chunk: &Arc<Chunk>) -> Result<(), Error> {
-        self.index.get(chunk).map_or(Ok(()), |stored| self.read(chunk, &stored).map(drop))
+    /// Returns the frame of a movable chunk. A frame in memory stays there while the result is held; the disk's copy is
+    /// then not needed. Otherwise, the frame is read from its place, which must still contain the bytes that were
+    /// written. Returns `None` if the chunk is neither movable nor stored here.
+    pub(crate) fn checked_frame(&self, chunk: &Arc<Chunk>) -> Result<Option<Bytes>, Error> {
+        if let Some(frame) = chunk.frame_in_memory() {
+            return Ok(Some(frame));
+        }
+        self.index.get(chunk).map(|stored| self.read(chunk, &stored)).transpose()
     }
 
     /// Reads a chunk's frame without changing the chunk.

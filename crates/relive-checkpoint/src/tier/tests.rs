@@ -139,7 +139,7 @@ fn corrupted_chunks_are_not_rewritten() {
     let broken: Vec<_> =
         chunks.iter().filter(|chunk| tier.fetch(std::slice::from_ref(chunk)).is_err()).collect();
     assert_eq!((broken.len(), files(folder.path()).len()), (1, 2));
-    assert!(!broken[0].is_resident() && tier.check(broken[0]).is_err());
+    assert!(!broken[0].is_resident() && tier.checked_frame(broken[0]).is_err());
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_truncated_file_is_an_error() {
         assert!(error.contains("the file ends inside the chunk 9"), "{error}");
         // None of these chunks is stored again.
         tier.store(&chunks[9..]).unwrap();
-        assert_eq!(chunks.iter().filter(|chunk| tier.check(chunk).is_ok()).count(), 9);
+        assert_eq!(chunks.iter().filter(|chunk| tier.checked_frame(chunk).is_ok()).count(), 9);
     }
 }
 

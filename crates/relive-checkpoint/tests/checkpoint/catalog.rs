@@ -4,9 +4,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, list, locate, reverb};
-use relive_table::{CheckpointProgress, Snapshot, TableConfig};
+use relive_checkpoint::{
+    Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, Target, list, locate, reverb,
+};
+use relive_table::{CheckpointProgress, ItemStructure, Snapshot, TableConfig};
+use relive_tensor::Nest;
 
 use crate::support::{Folder, chunk, contents, fixtures, small, snapshot, table, trajectory};
 
@@ -172,7 +176,7 @@ fn progress_ends_at_the_announced_total() {
     let counts = progress.counts();
     assert_eq!((counts.items_done, counts.items_total), (30, 30));
     assert_eq!(counts.bytes_done, counts.bytes_total);
-    let progress = std::sync::Arc::new(progress);
+    let progress = Arc::new(progress);
     let options = LoadOptions::new().progress(progress.clone());
     store.load_latest(&options).unwrap().unwrap();
     assert_eq!((progress.counts().items_done, progress.counts().bytes_done), (60, 2 * counts.bytes_done));
@@ -226,4 +230,72 @@ fn the_recommended_older_checkpoint_shares_no_damaged_segment() {
     assert_eq!(place.older(&error), Older::Sharing);
     fs::remove_file(second).unwrap();
     assert_eq!(place.older(&error), Older::None);
+}
+
+#[test]
+fn a_place_with_two_names_is_one_place() {
+    let (root, link) = (Folder::new(), Folder::new());
+    let first = save(&Store::open(text(&root)).unwrap(), &counted(50));
+    let mut names = vec![format!("file://{}", text(&root))];
+    #[cfg(unix)]
+    {
+        let other = link.join("other");
+        std::os::unix::fs::symlink(&*root, &other).unwrap();
+        names.push(text(&other).to_owned());
+    }
+    for name in names {
+        let place = Root::new(name);
+        place.lock().unwrap();
+        let loaded = place.load(&first, &LoadOptions::new()).unwrap();
+        let size = fs::metadata(&first).unwrap().len();
+        let again = place.save(loaded.snapshot, &CheckpointProgress::default()).unwrap();
+        assert!(again.written_bytes < size * 2, "the chunks are not written again: {again:?}");
+    }
+}
+
+#[test]
+fn a_fallback_is_ignored_only_if_it_has_no_checkpoint() {
+    let (root, other) = (Folder::new(), Folder::new());
+    let load = |fallback: &str| {
+        let loaded = Root::new(text(&root)).fallback(fallback).load_latest(&LoadOptions::new());
+        loaded.map(|loaded| loaded.map(|loaded| contents(&loaded.snapshot)))
+    };
+    let incomplete = other.join("2026-11-20T11:16:35+00:00");
+    fs::create_dir(&incomplete).unwrap();
+    fs::write(incomplete.join("tables.tfrecord"), "").unwrap();
+    for nothing in [other.join("nowhere"), other.to_path_buf(), incomplete] {
+        assert_eq!(load(text(&nothing)).unwrap(), None, "{}", nothing.display());
+    }
+    let error = load("s4://bucket/run").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Location);
+    assert!(error.to_string().contains("unknown storage `s4`"), "{error}");
+    let file = other.join("notes");
+    fs::write(&file, "").unwrap();
+    let error = load(text(&file)).unwrap_err();
+    assert!(error.to_string().contains("is neither a checkpoint nor a folder of checkpoints"), "{error}");
+    let damaged = save(&Store::open(text(&other)).unwrap(), &small());
+    assert_eq!(load(&damaged).unwrap(), Some(contents(&small())));
+    fs::write(&damaged, "damaged").unwrap();
+    assert_eq!(load(&damaged).unwrap_err().kind(), ErrorKind::Damaged);
+}
+
+#[test]
+fn a_conversion_reports_what_the_format_of_dm_reverb_lacks() {
+    let mut source = small();
+    source.tables[0].counters.samples = -300;
+    source.tables[1].structure = Some(Arc::new(ItemStructure::of_writer(Nest::List(vec![Nest::Leaf(())]))));
+    let convert = |format| {
+        let folder = Folder::new();
+        let target = Target::new(text(&folder), format).unwrap();
+        let saved = target.write(&source, &CheckpointProgress::default()).unwrap();
+        target.check(&source, &saved, Arc::default()).unwrap().changed
+    };
+    assert_eq!(convert(Format::Relive), [""; 0]);
+    let expected = [
+        "table a: the limiter's number of samples, -300, is saved as 0, because dm-reverb's format has no negative \
+         number of samples",
+        "table b: the structure of the items, such as the names of columns, is omitted, because dm-reverb's format \
+         does not have it",
+    ];
+    assert_eq!(convert(Format::Reverb), expected);
 }

@@ -2,11 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Folder, contents, snapshot, table, trajectory};
-use relive_checkpoint::{ErrorKind, LoadOptions, Store, Tier};
+use crate::support::{Folder, chunk_of, contents, snapshot, table, trajectory};
+use relive_checkpoint::{ErrorKind, Format, LoadOptions, Root, Store, Tier, reverb};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, encode_chunk};
 
@@ -121,11 +121,8 @@ fn bytes_corrupted_on_disk_get_no_new_checksum() {
     let mut chunks = chunks(&ledger);
     tier.store(&chunks).unwrap();
     chunks.truncate(30);
-    let segments = folder.join("spilled/segments");
-    let file = std::fs::read_dir(segments).unwrap().next().unwrap().unwrap().path();
-    let mut bytes = std::fs::read(&file).unwrap();
-    bytes[500_000] ^= 1;
-    std::fs::write(&file, bytes).unwrap();
+    let file = tier_file(&folder);
+    corrupt(&file);
     let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
     let error = store.save(tables(&chunks), &CheckpointProgress::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Damaged);
@@ -158,4 +155,91 @@ fn a_removed_file_is_copied_from_memory() {
     std::fs::remove_dir_all(folder.join("spilled")).unwrap();
     save(&Store::open(root.to_str().unwrap()).unwrap().tier(tier), &chunks);
     assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+/// Returns the only file of a tier.
+fn tier_file(folder: &Path) -> PathBuf {
+    let mut files = std::fs::read_dir(folder.join("spilled/segments")).unwrap();
+    files.next().unwrap().unwrap().path()
+}
+
+fn corrupt(file: &Path) {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[500_000] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+}
+
+#[test]
+fn a_copy_corrupted_on_disk_does_not_matter_while_the_chunk_is_in_memory() {
+    let folder = Folder::new();
+    let (root, ledger) = (folder.join("checkpoints"), movable());
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let mut chunks = chunks(&ledger);
+    tier.store(&chunks).unwrap();
+    // The file is mostly empty, so the checkpoint does not reuse it.
+    chunks.truncate(30);
+    drop(tier.fetch(&chunks).unwrap());
+    corrupt(&tier_file(&folder));
+    save(&Store::open(root.to_str().unwrap()).unwrap().tier(tier), &chunks);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+#[test]
+fn corrupted_chunks_are_not_written_in_the_format_of_dm_reverb() {
+    let folder = Folder::new();
+    let root = folder.join("checkpoints");
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&movable());
+    tier.store(&chunks).unwrap();
+    let file = tier_file(&folder);
+    corrupt(&file);
+    let store = Root::new(root.to_str().unwrap()).format(Format::Reverb).tier(Arc::clone(&tier));
+    let error = store.save(tables(&chunks), &CheckpointProgress::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Damaged);
+    assert!(error.to_string().contains(file.to_str().unwrap()), "{error}");
+    assert!(store.load_latest(&LoadOptions::new()).unwrap().is_none());
+    let intact = &chunks[100..];
+    store.save(tables(intact), &CheckpointProgress::default()).unwrap();
+    let loaded = store.load_latest(&LoadOptions::new()).unwrap().unwrap();
+    assert_eq!(contents(&loaded.snapshot), contents(&tables(intact)));
+}
+
+#[test]
+fn a_failed_checkpoint_does_not_keep_spill_files() {
+    let folder = Folder::new();
+    let root = folder.join("checkpoints");
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let chunks = chunks(&movable());
+    tier.store(&chunks).unwrap();
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
+    // A folder with the name of the unfinished file makes writing the file impossible.
+    let obstacle = root.join(".checkpoint-0000000001.relive.tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    let error = store.save(tables(&chunks), &CheckpointProgress::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    assert_eq!(std::fs::read_dir(root.join("segments")).unwrap().count(), 0);
+    std::fs::remove_dir(obstacle).unwrap();
+    save(&store, &chunks);
+    drop(store);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+#[test]
+fn large_chunks_in_the_format_of_dm_reverb_are_loaded_into_several_files_of_the_tier() {
+    let folder = Folder::new();
+    let root = folder.join("checkpoints");
+    let large = |key| {
+        // The format compresses the chunks, but these numbers are in no order.
+        let values = (0..17 << 18).map(|place: u32| place.wrapping_mul(place | 1).wrapping_mul(0x9e37_79b9));
+        let rows = Tensor::from_slice(&values.collect::<Vec<_>>(), [17, 1 << 18]).unwrap();
+        chunk_of(key, &[rows], false, Codec::Raw)
+    };
+    let items = [1, 2, 3].map(|key| trajectory(&[large(key)]));
+    let store = reverb::Store::new(&root);
+    store.save(&snapshot(vec![table(TableConfig::new("a"), items)])).unwrap();
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let options = LoadOptions::new().tier(tier, 0);
+    let loaded = reverb::Store::load_with(&store.latest().unwrap().unwrap(), &options).unwrap();
+    assert_eq!(loaded.snapshot.ledger.snapshot().resident_bytes(), 0);
+    assert_eq!(std::fs::read_dir(folder.join("spilled/segments")).unwrap().count(), 2);
 }

@@ -1,11 +1,15 @@
 //! Tests files that have correct checksums but contents that no server writes.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use relive_table::CheckpointProgress;
 
 use super::support::{load_with, save, snapshot, store};
-use crate::LoadOptions;
 use crate::manifest::forge;
 use crate::simulated_disk::SimulatedDisk;
+use crate::storage::LocalStorage;
+use crate::{Catalog, LoadOptions};
 
 const FILE: &str = "/store/checkpoint-0000000001.relive";
 
@@ -90,4 +94,32 @@ fn arbitrary_record_contents_never_panic() {
             items.for_each(|item| drop(item.data.trajectory.decode().unwrap()));
         }
     }
+}
+
+/// Returns the error of loading a forged checkpoint, and checks that verifying finds the damage too.
+fn refusal(forge: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    let disk = SimulatedDisk::new();
+    save(&store(&disk).unwrap(), &snapshot(0..12)).unwrap();
+    disk.change(Path::new(FILE), |bytes| *bytes = forge(bytes));
+    let catalog = Catalog::on(Arc::new(LocalStorage::on(Arc::new(disk.clone()), "/store")));
+    assert!(!catalog.verify(&CheckpointProgress::default()).unwrap().is_whole());
+    load_with(&store(&disk).unwrap(), &LoadOptions::new()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_block_with_too_many_entries_is_refused() {
+    for number in [1, 2] {
+        let error = refusal(|file| forge::with_count(file, number, 65_537));
+        assert!(error.ends_with("the block has 65537 entries; the limit is 65536"), "{error}");
+    }
+}
+
+#[test]
+fn totals_that_differ_from_the_contents_are_refused() {
+    let items = refusal(|file| forge::with_totals(file, |totals| totals.items += 1));
+    assert!(items.ends_with("the checkpoint has 19 items, but describes 18"), "{items}");
+    let chunks = refusal(|file| forge::with_totals(file, |totals| totals.chunks += 1));
+    assert!(chunks.ends_with("the checkpoint has 14 chunks, but describes 13"), "{chunks}");
+    let bytes = refusal(|file| forge::with_totals(file, |totals| totals.chunk_bytes += 1));
+    assert!(bytes.contains(" bytes of chunks, but describes "), "{bytes}");
 }

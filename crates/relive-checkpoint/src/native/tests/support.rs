@@ -75,7 +75,7 @@ pub(super) fn snapshot(numbers: impl Iterator<Item = u64> + Clone) -> Snapshot {
     let half =
         numbers.filter(|number| number % 2 == 0).map(|number| item(number, &pair(number)[1..])).collect();
     let tables = [("whole", whole), ("half", half)].map(|(name, items)| table(name, items));
-    Snapshot { tables: tables.into(), ledger: Arc::default() }
+    Snapshot { tables: tables.into(), ..Snapshot::default() }
 }
 
 fn table(name: &str, items: Vec<StoredItem>) -> TableSnapshot {

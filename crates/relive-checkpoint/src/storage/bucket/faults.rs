@@ -1,7 +1,7 @@
 //! An in-memory store behind a service that fails on demand.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -92,6 +92,8 @@ struct Plan {
     /// If set, uploads of parts wait for a permit of this semaphore.
     gate: Mutex<Option<Arc<Semaphore>>>,
     held: Mutex<Option<DelayedPut>>,
+    /// The number of bytes in objects that were read.
+    read_bytes: AtomicU64,
     parts_under_way: AtomicUsize,
     most_parts_under_way: AtomicUsize,
 }
@@ -105,7 +107,8 @@ struct DelayedPut {
 }
 
 impl Faulty {
-    /// Delays the next put to that path until the test releases it, or drops the sender.
+    /// Delays the next put to that path until the test releases it, or drops the sender. If its answer is to be lost,
+    /// the put is performed at once, and its repetition is delayed.
     pub(crate) fn hold_put(&self, path: &str) -> (mpsc::Receiver<()>, oneshot::Sender<()>) {
         let (arrived, arrival) = mpsc::channel();
         let (release, go) = oneshot::channel();
@@ -134,6 +137,10 @@ impl Faulty {
 
     pub(crate) fn open_uploads(&self) -> usize {
         self.plan.open.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.plan.read_bytes.load(Ordering::SeqCst)
     }
 
     /// Makes uploads of parts wait for a permit from now on.
@@ -197,20 +204,25 @@ impl fmt::Display for Faulty {
 impl ObjectStore for Faulty {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let held = self.plan.held.lock().take_if(|held| held.path == *path);
-        if let Some(DelayedPut { arrived, go, .. }) = held {
-            let _ = arrived.send(());
-            let _ = go.await;
-        }
-        let put = || self.objects.put_opts(path, payload.clone(), options.clone());
-        match self.plan.fault(Step::Put, path) {
-            None => put().await,
-            Some(Fault::Refused) => Err(broken(Step::Put)),
-            // Clients of real services retry.
-            Some(Fault::Unanswered) => {
-                put().await?;
-                put().await
+        let wait = async {
+            if let Some(DelayedPut { arrived, go, .. }) = held {
+                let _ = arrived.send(());
+                let _ = go.await;
             }
+        };
+        let put = || self.objects.put_opts(path, payload.clone(), options.clone());
+        let fault = self.plan.fault(Step::Put, path);
+        // Clients of real services retry.
+        if fault == Some(Fault::Unanswered) {
+            put().await?;
+            wait.await;
+            return put().await;
+        }
+        wait.await;
+        match fault {
+            None => put().await,
             Some(Fault::Hangs) => std::future::pending().await,
+            Some(_) => Err(broken(Step::Put)),
         }
     }
 
@@ -225,7 +237,11 @@ impl ObjectStore for Faulty {
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.plan.run(Step::Get, path, self.objects.get_opts(path, options)).await
+        let is_head = options.head;
+        let got = self.plan.run(Step::Get, path, self.objects.get_opts(path, options)).await?;
+        let bytes = if is_head { 0 } else { got.range.end - got.range.start };
+        self.plan.read_bytes.fetch_add(bytes, Ordering::SeqCst);
+        Ok(got)
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

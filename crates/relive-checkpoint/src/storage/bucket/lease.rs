@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use object_store::path::Path;
-use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, UpdateVersion};
+use object_store::{Error, GetOptions, GetRange, ObjectStore, PutMode, PutOptions, UpdateVersion};
 use parking_lot::Mutex;
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -233,12 +233,15 @@ struct LockContent {
 }
 
 impl Object {
-    /// Writes the note as soon as no other valid one exists.
+    /// Writes the note as soon as no other valid one exists. Returns a time before the note was written.
     async fn take(&self, note: &Note, tuning: Tuning) -> Result<(UpdateVersion, Instant), Refusal> {
         let mut watched: Option<(UpdateVersion, Instant)> = None;
+        // The first attempt to write the note. If its answer was lost, it may have been the one that wrote the note.
+        let mut first_sent: Option<Instant> = None;
         loop {
             let sent = Instant::now();
             let Some(found) = self.read().await? else {
+                first_sent.get_or_insert(sent);
                 match self.put(note, PutMode::Create).await {
                     Ok(version) => return Ok((version, sent)),
                     // Another process wrote the object, or this process did and the answer was lost. The next read of
@@ -249,11 +252,12 @@ impl Object {
             };
             let there = found.note.ok_or(Refusal::Foreign)?;
             if there.owner == note.owner {
-                return Ok((found.version, sent));
+                return Ok((found.version, first_sent.unwrap_or(sent)));
             }
             let expired = matches!(&watched, Some((version, since))
                 if *version == found.version && since.elapsed() >= tuning.expires_after);
             if there.owner.is_none() || expired || found.age >= ABANDONED_AFTER {
+                first_sent.get_or_insert(sent);
                 match self.update(note, found.version).await {
                     Ok(version) => return Ok((version, sent)),
                     Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => continue,
@@ -275,7 +279,10 @@ impl Object {
     }
 
     async fn read(&self) -> Result<Option<LockContent>, Error> {
-        let found = match self.store.get(&self.path).await {
+        // Whatever the size of the object is, no more than this is transferred.
+        let range = Some(GetRange::Bounded(0..MAX_NOTE_BYTES));
+        let options = GetOptions { range, ..GetOptions::default() };
+        let found = match self.store.get_opts(&self.path, options).await {
             Ok(found) => found,
             Err(Error::NotFound { .. }) => return Ok(None),
             Err(error) => return Err(error),
@@ -302,4 +309,27 @@ impl Object {
 fn age(seconds: i64) -> Duration {
     let then = UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     SystemTime::now().duration_since(then).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::bucket::faults::{Fault, Faulty, QUICK, Step};
+
+    #[test]
+    fn a_lock_whose_answer_was_lost_is_owned_from_its_first_write() {
+        let store = Faulty::default();
+        store.fail(Step::Put, "relive.lock", Fault::Unanswered);
+        let (written, retry) = store.hold_put("relive.lock");
+        let object = Object { store: Arc::new(store), path: Path::from("relive.lock") };
+        let taking = std::thread::spawn(move || {
+            let note = Note { owner: Some(1), who: "process 1 on a".to_owned(), renewals: 0 };
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(object.take(&note, QUICK)).ok().unwrap().1
+        });
+        written.recv().unwrap();
+        let after = Instant::now();
+        retry.send(()).unwrap();
+        assert!(taking.join().unwrap() < after);
+    }
 }

@@ -54,6 +54,7 @@ pub(super) const RENEW_EVERY: Duration = Duration::from_secs(10);
 pub(super) const EXPIRES_AFTER: Duration = Duration::from_secs(45);
 
 /// The age after which a lock is considered to have no owner and is taken without waiting. The age is the time from the
-/// service's clock at the last write to the local clock. Services refuse requests from machines whose clocks are off by
-/// 15 minutes, so a lock of this age has not been renewed for several minutes, and has expired.
+/// service's clock at the last write to the local clock. Services refuse signed requests from machines whose clocks are
+/// off by 15 minutes, so a lock of this age has not been renewed for several minutes, and has expired. Requests with
+/// tokens are not refused, so the documentation requires that the clocks of machines that send them are right.
 pub(super) const ABANDONED_AFTER: Duration = Duration::from_secs(20 * 60);

@@ -78,9 +78,10 @@ async fn put_new(store: &dyn ObjectStore, path: &Path, bytes: Bytes) -> object_s
         // If the response to a put was lost, the retry finds an object. If the object has the same contents, this put
         // created it.
         Err(exists @ Error::AlreadyExists { .. }) => {
-            let there = store.get(path).await?;
-            let same = there.meta.size == bytes.len() as u64 && there.bytes().await? == bytes;
-            if same { Ok(()) } else { Err(exists) }
+            // An object of another size, which may be large, is not transferred.
+            let is_same = store.head(path).await?.size == bytes.len() as u64
+                && store.get(path).await?.bytes().await? == bytes;
+            if is_same { Ok(()) } else { Err(exists) }
         }
         put => put.map(drop),
     }

@@ -90,7 +90,7 @@ pub fn table(config: TableConfig, trajectories: impl IntoIterator<Item = Traject
 }
 
 pub fn snapshot(tables: Vec<TableSnapshot>) -> Snapshot {
-    Snapshot { tables, ledger: Arc::default() }
+    Snapshot { tables, ..Snapshot::default() }
 }
 
 /// Returns a snapshot of two tables that share chunks.

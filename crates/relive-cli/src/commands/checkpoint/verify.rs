@@ -29,6 +29,8 @@ const SHOWN_LOSSES: usize = 20;
 struct Verified {
     location: String,
     outcome: std::result::Result<Report, Error>,
+    /// Whether a server has removed the checkpoint since it was listed. The outcome then says nothing about damage.
+    is_removed: bool,
 }
 
 #[derive(Serialize)]
@@ -41,6 +43,7 @@ struct Document<'a> {
 struct ReportFields<'a> {
     location: &'a str,
     whole: bool,
+    removed: bool,
     items: u64,
     chunks: u64,
     files: u64,
@@ -51,16 +54,16 @@ struct ReportFields<'a> {
 
 /// Reads the checkpoints and reports damage. Damage also counts as a failure of the command.
 pub(super) fn run(options: &Options) -> Result {
-    let locations = match relive_checkpoint::locate(&options.location)? {
-        Location::Checkpoint { .. } => vec![options.location.clone()],
+    let verified = match relive_checkpoint::locate(&options.location)? {
+        Location::Checkpoint { .. } => vec![verify(options.location.clone())],
         Location::Root(root) => {
-            relive_checkpoint::list(&root)?.into_iter().map(|info| info.location).collect()
+            let listed = relive_checkpoint::list(&root)?.into_iter();
+            listed.map(|info| verify_listed(&root, info.location)).collect::<Result<_>>()?
         }
     };
-    if locations.is_empty() {
+    if verified.is_empty() {
         return Err(Failure::usage(format!("there is no checkpoint in {}", options.location)));
     }
-    let verified: Vec<Verified> = locations.into_iter().map(verify).collect();
     if options.json {
         let checkpoints = verified.iter().map(fields).collect();
         print_json(&Document { location: &options.location, checkpoints })?;
@@ -69,30 +72,51 @@ pub(super) fn run(options: &Options) -> Result {
             output::line(&text(one))?;
         }
     }
-    let damaged = verified.iter().filter(|one| !one.is_whole()).count();
-    match (damaged, verified.len()) {
-        (0, _) => Ok(()),
-        (_, 1) => Err(Failure::text(Kind::Runtime, format!("{} is damaged", options.location))),
-        (damaged, all) => Err(Failure::text(
-            Kind::Runtime,
-            format!("{damaged} of {} in {} are damaged", counted(all as u64, "checkpoint"), options.location),
-        )),
-    }
+    conclusion(&options.location, &verified)
+}
+
+fn conclusion(location: &str, verified: &[Verified]) -> Result {
+    let damaged = verified.iter().filter(|one| one.is_damaged()).count();
+    let text = match (damaged, verified.len()) {
+        (0, _) if verified.iter().any(Verified::is_whole) => return Ok(()),
+        (0, _) => {
+            format!("a server removed the checkpoints in {location} before they were verified; try again")
+        }
+        (_, 1) => format!("{location} is damaged"),
+        (damaged, all) => {
+            format!("{damaged} of {} in {location} are damaged", counted(all as u64, "checkpoint"))
+        }
+    };
+    Err(Failure::text(Kind::Runtime, text))
 }
 
 fn verify(location: String) -> Verified {
     let outcome = with_bar("verifying", |progress| relive_checkpoint::verify(&location, &progress));
-    Verified { location, outcome }
+    Verified { location, outcome, is_removed: false }
+}
+
+/// Verifies a checkpoint that was found in the folder or bucket `root`, where a server may still be removing the oldest
+/// checkpoints.
+fn verify_listed(root: &str, location: String) -> Result<Verified> {
+    let verified = verify(location);
+    let is_removed = verified.is_damaged()
+        && !relive_checkpoint::list(root)?.iter().any(|info| info.location == verified.location);
+    Ok(Verified { is_removed, ..verified })
 }
 
 impl Verified {
     fn is_whole(&self) -> bool {
         self.outcome.as_ref().is_ok_and(Report::is_whole)
     }
+
+    fn is_damaged(&self) -> bool {
+        !self.is_whole() && !self.is_removed
+    }
 }
 
 fn text(verified: &Verified) -> String {
     let report = match &verified.outcome {
+        _ if verified.is_removed => return format!("{}: removed while it was verified", verified.location),
         Err(error) => return format!("{}: damaged\n  {error}", verified.location),
         Ok(report) => report,
     };
@@ -119,11 +143,45 @@ fn fields(verified: &Verified) -> ReportFields<'_> {
     ReportFields {
         location: &verified.location,
         whole: verified.is_whole(),
+        removed: verified.is_removed,
         items: number(|report| report.items),
         chunks: number(|report| report.chunks),
         files: number(|report| report.files),
         bytes: number(|report| report.bytes),
         losses: report.map_or_else(|_| Vec::new(), |report| report.losses.iter().map(loss_fields).collect()),
         error: report.err().map(ToString::to_string),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_checkpoint::Root;
+    use relive_table::{CheckpointProgress, Snapshot, TableConfig, TableCounters, TableSnapshot};
+
+    use super::*;
+
+    fn save(root: &Root) -> String {
+        let (counters, items) = (TableCounters::default(), Vec::new());
+        let table = TableSnapshot { config: TableConfig::new("t").into(), counters, items, structure: None };
+        let snapshot = Snapshot { tables: vec![table], ..Snapshot::default() };
+        root.save(snapshot, &CheckpointProgress::default()).unwrap().location
+    }
+
+    #[test]
+    fn a_checkpoint_that_a_server_removed_is_not_damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let location = folder.path().to_str().unwrap();
+        let root = Root::new(location).keep(1);
+        let verify = |checkpoint: &str| verify_listed(location, checkpoint.to_owned()).unwrap();
+        let removed = save(&root);
+        let kept = save(&root);
+        let (removed, whole) = (verify(&removed), verify(&kept));
+        assert!(removed.is_removed && !removed.is_damaged() && whole.is_whole());
+        assert!(text(&removed).ends_with("checkpoint-0000000001.relive: removed while it was verified"));
+        assert!(conclusion(location, &[whole, removed]).is_ok());
+        std::fs::write(&kept, "damaged").unwrap();
+        let damaged = verify(&kept);
+        assert!(damaged.is_damaged() && text(&damaged).contains(": damaged"));
+        assert!(conclusion(location, &[damaged]).is_err());
     }
 }

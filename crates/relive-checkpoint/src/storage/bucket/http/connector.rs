@@ -68,8 +68,8 @@ struct Http {
 
 #[async_trait]
 impl HttpService for Http {
-    /// Returns the complete response. No requested response is larger than one range of a file, so one time limit
-    /// covers the whole response, and an interrupted response is retried like a refused request.
+    /// Returns the complete response. No requested response is larger than one range or one part of a file, so one time
+    /// limit covers the whole response, and an interrupted response is retried like a refused request.
     async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
         request.headers_mut().entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let answer = async {

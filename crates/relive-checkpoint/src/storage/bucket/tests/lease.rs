@@ -165,3 +165,18 @@ fn a_bucket_that_cannot_be_written_is_reported() {
     assert_eq!(error.kind(), ErrorKind::Io);
     assert_eq!(error.to_string(), "cannot write s3://bucket/a/relive.lock: Put was made to fail");
 }
+
+#[test]
+fn large_objects_of_others_are_not_read() {
+    let store = Faulty::default();
+    put(&store, "x".repeat(1 << 20));
+    assert_eq!(at(&store, "a").lock().map(drop).unwrap_err().kind(), ErrorKind::Location);
+    assert!(store.read_bytes() <= 4096, "{} bytes", store.read_bytes());
+    let before = store.read_bytes();
+    store.directly(async |objects| objects.put(&Path::from("b/x"), vec![1; 1 << 20].into()).await.unwrap());
+    let storage = at(&store, "b");
+    let mut upload = storage.create("x").unwrap();
+    upload.write(&mut [IoSlice::new(b"1")]).unwrap();
+    assert_eq!(upload.finish().unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
+    assert_eq!(store.read_bytes(), before);
+}
