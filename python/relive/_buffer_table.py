@@ -100,7 +100,9 @@ class BufferTable:
         """Loads a table from the file that :meth:`archive` has returned."""
         with tempfile.TemporaryDirectory() as folder:
             with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-                files.extractall(folder, filter="data")
+                # The first patch releases of Python 3.10 and 3.11 have no filters. The archive is this class's own.
+                options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                files.extractall(folder, **options)
             self.load(folder)
 
     def _start(self, table: Table, loader: DefaultCheckpointer | None = None) -> Server:

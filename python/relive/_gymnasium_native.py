@@ -28,7 +28,6 @@ class NativeEnv(AsGymnasium):
             # Checks the seed, and creates a generator for wrappers; the environment does not draw from it.
             gymnasium.Env.reset(self, seed=seed)
             self.environment = NativeEnvironment(self.environment.name, seed=seed)
-            self.action_space.seed(seed)
         return super().reset(options=options)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -49,6 +48,9 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         self.single_observation_space, self.single_action_space = one.observation_space, one.action_space
         self.observation_space = batch_space(one.observation_space, num_envs)
         self.action_space = batch_space(one.action_space, num_envs)
+        self._actions_shape = self.action_space.shape
+        # The environments that have not been reset yet.
+        self._unbegun = set(range(num_envs))
         # The newest observations.
         self._seen: list[Any] = [np.zeros(one.observation_space.shape or (), one.observation_space.dtype)] * num_envs
 
@@ -64,19 +66,47 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             if given is not None:
                 self._environments[number] = NativeEnvironment(self.name, seed=given)
             self._seen[number] = self._environments[number].reset().observation
+            self._unbegun.discard(int(number))
         return np.stack(self._seen), {}
 
     def step(
         self, actions: Any
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.bool_], dict[str, Any]]:
         """Takes one step in all environments; where an episode has ended, the action is ignored and a new episode
-        starts."""
-        answers = [environment._native.step(action) for environment, action in zip(self._environments, actions, strict=True)]
+        starts.
+
+        Raises:
+          ValueError: an action is invalid, or the number of actions is wrong; no environment takes a step.
+          TypeError: actions of the wrong type; no environment takes a step.
+          ResetNeeded: an environment has not been reset yet.
+        """
+        if self._unbegun:
+            raise gymnasium.error.ResetNeeded("call reset() before step()")
+        rows = self._checked(actions)
+        answers = [environment._native.step(action) for environment, action in zip(self._environments, rows, strict=True)]
         kinds, rewards, discounts, observations = zip(*answers, strict=True)
         self._seen = list(observations)
         last = np.array(kinds) == 2
         terminated = last & (np.array(discounts) == 0)
         return np.stack(observations), np.array(rewards, np.float64), terminated, last & ~terminated, {}
+
+    def _checked(self, actions: Any) -> Sequence[Any] | npt.NDArray[Any]:
+        """Returns an action for each environment. Environments also check their actions, but when the others may have
+        taken a step already."""
+        rows = np.asarray(actions)
+        if rows.shape != self._actions_shape:
+            raise ValueError(f"the actions must have the shape {self._actions_shape}, one row for each environment, got {rows.shape}")
+        if isinstance(self.single_action_space, gymnasium.spaces.Discrete):
+            if rows.dtype.kind not in "iu":
+                raise TypeError(f"the actions must be whole numbers, got {rows.dtype}")
+            # For a few numbers, a list is faster than numpy.
+            numbers: list[int] = rows.tolist()
+            if min(numbers) < 0 or max(numbers) >= self.single_action_space.n:
+                raise ValueError(f"the actions must be in 0..{self.single_action_space.n}, got {numbers}")
+            return numbers
+        if rows.dtype.kind not in "iuf" or not np.isfinite(rows).all():
+            raise ValueError(f"the actions must be finite numbers, got {rows.tolist()}")
+        return rows
 
 
 def _any_seed() -> int:

@@ -59,8 +59,9 @@ class NStep:
 
         Raises:
           ValueError: a column is missing or unexpected, has a different data type or shape than before, or the number
-            of environments changed; the end of an episode is neither a bool nor 0 or 1; or windows of several steps
-            have no column for the observation after them. Nothing is stored in this case.
+            of environments changed although windows have several steps; the end of an episode is neither a bool nor 0
+            or 1; or windows of several steps have no column for the observation after them. Nothing is stored in this
+            case.
           TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
         _check(step)
@@ -72,7 +73,8 @@ class NStep:
         rewards = np.asarray(step["reward"])
         if not rewards.ndim:
             raise ValueError("reward must have one number for each environment, but it is a single number; add() is for a single environment")
-        if not self._steps:
+        if not self._steps or self._n_step == 1:
+            # Windows of one step are complete at once, so callers may leave out environments.
             self._ages = np.zeros(len(rewards), np.int64)
         if rewards.shape != self._ages.shape:
             raise ValueError(
@@ -118,9 +120,25 @@ class NStep:
     def open(self) -> tuple[int, dict[str, Any]]:
         """Returns the number of windows that are waiting for further steps, and their columns, as if their episodes had
         been truncated after the newest step. They remain open."""
+        return self._open(np.ones(len(self._ages), np.bool_))
+
+    def end(self, environments: Any = None) -> tuple[int, dict[str, Any]]:
+        """Ends the episodes of these environments (numbers, or a bool for each; by default all), and returns their open
+        windows as :meth:`open` does.
+
+        Raises:
+          IndexError: there are no such environments.
+        """
+        is_chosen = np.zeros(len(self._ages), np.bool_)
+        is_chosen[... if environments is None else environments] = True
+        ended = self._open(is_chosen)
+        self._ages[is_chosen] = 0
+        return ended
+
+    def _open(self, is_chosen: npt.NDArray[np.bool_]) -> tuple[int, dict[str, Any]]:
         parts = []
         for length in range(1, min(len(self._steps) + 1, self._n_step)):
-            environments = np.flatnonzero(self._ages >= length)
+            environments = np.flatnonzero(is_chosen & (self._ages >= length))
             if len(environments):
                 parts.append(self._window(length, environments))
         return _joined(parts)

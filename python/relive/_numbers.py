@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 
 
+# The number of seconds from which a timeout is no limit: about 30 years.
+_FOREVER_S = 1e9
+
+
 def whole(name: str, value: Any) -> int:
     """Returns a whole number. ``True`` is not accepted as 1."""
     try:
@@ -32,6 +36,17 @@ def any_number(name: str, value: Any) -> float:
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} must be a number, not {value!r}")
     return float(value)
+
+
+def milliseconds(timeout: Any) -> int | None:
+    """Returns a number of seconds to wait in milliseconds, at least 1, or ``None`` for no limit: ``None``, or a number of
+    seconds that no program waits for, such as infinity."""
+    if timeout is None:
+        return None
+    seconds = any_number("timeout", timeout)
+    if not seconds >= 0:
+        raise ValueError(f"timeout must be a number of seconds, at least 0, or None to wait forever, got {seconds}")
+    return None if seconds >= _FOREVER_S else max(1, round(seconds * 1000))
 
 
 def number(name: str, value: Any, least: float = -math.inf) -> float:

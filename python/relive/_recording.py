@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from relive import nest
+from relive._numbers import milliseconds
 from relive._recording_kinds import Sequences, Transitions
 from relive.trajectory_writer import TrajectoryWriter
 
@@ -57,10 +58,10 @@ class Items:
         self._writer.create_item(self._table, priority, trajectory)
 
     def end_episode(self) -> None:
-        self._writer.end_episode(timeout_ms=_milliseconds(self._timeout))
+        self._writer.end_episode(timeout_ms=milliseconds(self._timeout))
 
     def flush(self, timeout: float | None) -> None:
-        self._writer.flush(timeout_ms=_milliseconds(self._timeout if timeout is None else timeout))
+        self._writer.flush(timeout_ms=milliseconds(self._timeout if timeout is None else timeout))
 
     def close(self) -> None:
         try:
@@ -244,7 +245,3 @@ def _cells(history: Any, rows: int | slice) -> Any:
     if not nest.is_nested(history):
         return history[rows]
     return nest.map_structure(lambda column: column[rows], history)
-
-
-def _milliseconds(timeout: float | None) -> int | None:
-    return None if timeout is None else max(1, round(timeout * 1000))

@@ -155,7 +155,20 @@ def _put_shape(target: Any, shape: specs.Shape | None) -> None:
 def _put_array(target: Any, array: npt.NDArray[Any]) -> None:
     target.dtype = _DTYPE_NUMBERS[array.dtype.name]
     _put_shape(target.tensor_shape, array.shape)
-    target.tensor_content = np.ascontiguousarray(array).tobytes()
+    if array.dtype.hasobject:
+        target.string_val.extend(map(_as_bytes, array.ravel().tolist()))
+        return
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    target.tensor_content = array.tobytes()
+
+
+def _as_bytes(bound: Any) -> bytes:
+    if isinstance(bound, str):
+        return bound.encode()
+    if isinstance(bound, bytes):
+        return bound
+    raise ValueError(f"the bounds of strings must be strings, got {bound!r}")
 
 
 def _take_spec(value: Any) -> ArraySpec:

@@ -28,7 +28,8 @@ class Batch(NamedTuple):
     """The columns, each ``[B, steps, …]``, or ``[B, …]`` if squeezed. With ``out``, this is the same nest as
     ``out``."""
     lengths: Any = None
-    """With padding: the number of steps of each item (int64, ``[B]``) per column, or ``None`` for squeezed columns."""
+    """With padding: the number of steps of each item (int64, ``[B]``) per column, in the structure of ``data``, or
+    ``None`` for squeezed columns."""
 
     def weights(self, beta: float, *, normalized: bool = True) -> npt.NDArray[np.float32]:
         """Returns the importance weights (N·P)^-β of the items (Schaul et al., Prioritized Experience Replay, 2016,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -358,12 +359,18 @@ class Client:
     def get_items(
         self, table: str, keys: Sequence[int] | npt.NDArray[np.uint64], *, timeout: float | None = None
     ) -> list[ReplaySample | None]:
-        """Returns the items with these keys, and ``None`` in place of unknown keys. This does not count as sampling."""
-        structure = self._structure(table, timeout)
-        found = self._native.get_items(table, keys, timeout)
+        """Returns the items with these keys, and ``None`` in place of unknown keys. This does not count as sampling.
+
+        Raises:
+          NotFoundError: the table does not exist.
+          DeadlineExceededError: no answer within ``timeout`` seconds, for all requests to the server together.
+        """
+        left = _countdown(timeout)
+        structure = self._structure(table, left())
+        found = self._native.get_items(table, keys, left())
         counts = {len(item[1]) for item in found if item is not None}
         if structure is not None and counts - {structure.num_leaves}:
-            structure = self._renewed_structure(table, timeout)
+            structure = self._renewed_structure(table, left())
         return [
             None if item is None else ReplaySample(SampleInfo(*item[0]), packed(structure, item[1]))
             for item in found
@@ -526,8 +533,11 @@ class Client:
         Raises:
           DeadlineExceededError: no server responded within ``timeout`` seconds.
         """
-        limit = timeout if timeout is not None and timeout > 0 else None
-        infos = [TableInfo._from_native(info) for info in self._native.server_info(limit)]
+        return self._tables(timeout if timeout is not None and timeout > 0 else None)
+
+    def _tables(self, timeout: float | None) -> dict[str, TableInfo]:
+        """Returns the tables by name. Unlike in :meth:`server_info`, a timeout of 0 does not wait."""
+        infos = [TableInfo._from_native(info) for info in self._native.server_info(timeout)]
         return {info.name: info for info in infos}
 
     def status(self, timeout: float | None = None) -> dict[str, Any]:
@@ -582,12 +592,13 @@ class Client:
         """Returns the structure of the items of ``table``, or ``None`` if the structure is not known."""
         known = self._structures.get(table)
         if known is None:
-            infos = self.server_info(timeout)
+            left = _countdown(timeout)
+            infos = self._tables(left())
             if table not in infos and required:
                 raise NotFoundError(
                     f"the server at {self._server_address} has no table {table!r}; its tables are {sorted(infos)}"
                 )
-            known = self._structure_of(infos[table], timeout) if table in infos else None
+            known = self._structure_of(infos[table], left()) if table in infos else None
             if known is not None:
                 self._structures[table] = known
         return known
@@ -604,6 +615,15 @@ class Client:
             return Structure(signature, is_promised=True)
         named = self._native.structure(info.name, timeout)
         return None if named is None else Structure(named, is_promised=False)
+
+
+def _countdown(timeout: float | None) -> Callable[[], float | None]:
+    """Returns a function that returns the time that is left of a timeout for several requests."""
+    if timeout is None or not timeout > 0:
+        # No limit, no wait, or an invalid number, which the first request refuses.
+        return lambda: timeout
+    until = time.monotonic() + timeout
+    return lambda: max(0.0, until - time.monotonic())
 
 
 def _client(

@@ -17,6 +17,7 @@ resources while a worker waits to be placed. It makes no calls to Ray while all 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ipaddress
 import logging
 import os
@@ -163,7 +164,8 @@ class _Launcher:
 
     def close(self) -> None:
         if self._group is not None:
-            self._ray.util.remove_placement_group(self._group)
+            with contextlib.suppress(Exception): # as for an actor
+                self._ray.util.remove_placement_group(self._group)
             self._group = None
 
 
@@ -281,7 +283,9 @@ class _Worker:
             self._ended.result(seconds)
         except Exception:
             pass # The worker was killed, or did not notice the end of the run; its error was raised before.
-        self._ray.kill(self._host)
+        # If the cluster no longer exists or is disconnected, there is no actor to end.
+        with contextlib.suppress(Exception):
+            self._ray.kill(self._host)
 
 
 class Placed:

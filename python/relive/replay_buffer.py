@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -131,8 +131,8 @@ class ReplayBuffer:
     ) -> None:
         """Adds one step from each of many environments; the leading dimension of every column indexes the environments.
 
-        With ``discount``, the buffer tracks the episodes of each environment separately. Without ``discount``, the
-        leading dimension can have any meaning and size.
+        With ``n_step`` above 1, the buffer tracks the episodes of each environment separately, so each call must have a
+        step of every environment. Otherwise, the leading dimension can have any meaning and size.
 
         ``priority`` is a number for all steps, or an array with a number for each step. With ``n_step`` above 1, it
         must be one number, which applies to all transitions that this call completes.
@@ -156,8 +156,34 @@ class ReplayBuffer:
                 raise ValueError("with n_step, priority must be one number, which all transitions get that this call completes, but its "
                                  f"shape is {given.shape}")
             self._expect_valid(given)
+        if not self._table.is_bound:
+            # Otherwise, the table would refuse the windows with this step, and all later steps would differ from it.
+            self._check_names(steps)
+        self._add_completed(windows, lambda: windows.push(steps), priority)
+
+    def end_episode(self, environments: npt.ArrayLike | None = None) -> None:
+        """Ends episodes that are abandoned without a last step, for example before ``env.reset()`` in the middle of an
+        episode: no transition then spans steps before and after this call. Transitions that wait for further steps are
+        added as if their episodes had been truncated.
+
+        Args:
+          environments: the numbers of the environments, or an array with a bool for each environment; by default all.
+
+        Raises:
+          IndexError: there are no such environments.
+          ClosedError: the buffer is closed.
+        """
+        self._table.expect_open()
+        windows = self._n_step
+        if windows is not None and windows.has_open:
+            self._add_completed(windows, lambda: windows.end(environments), None)
+
+    def _add_completed(
+        self, windows: NStep, complete: Callable[[], tuple[int, Mapping[str, Any]]], priority: npt.ArrayLike | None
+    ) -> None:
+        """Adds the transitions that a change of the windows completes."""
         before = windows.state
-        count, rows = windows.push(steps)
+        count, rows = complete()
         try:
             if count:
                 self._add_rows(count, rows, priority)

@@ -201,13 +201,18 @@ class Sampler(PrioritizedSampler):
         return index, {"priority_weight": weights}
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
-        """Sets the priorities of transitions by key. Keys of evicted transitions are ignored."""
+        """Sets the priorities of transitions by key. Keys of evicted transitions are ignored, and so are the positions
+        that ``extend`` and ``add`` return."""
         own = _ours(storage)
         if own.prioritized is None:
             return
         keys = torch.as_tensor(index).cpu().numpy().reshape(-1).astype(np.int64).view(np.uint64)
         values = np.broadcast_to(as_floats(priority).reshape(-1), keys.shape)
-        own.replay.update(keys, values)
+        # torchrl's buffers also call this for the positions of new transitions. Without this check, their priorities
+        # would count for the highest priority. Keys are random 64-bit numbers, so no key is this small.
+        is_key = keys >= own.max_size
+        if is_key.any():
+            own.replay.update(keys[is_key], values[is_key])
 
     def add(self, index: Any) -> None:
         """Does nothing: the storage sets the priority of new transitions."""

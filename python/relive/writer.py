@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import logging
 import math
+import os
 import time
+import weakref
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -12,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from relive import _native, errors, nest
+from relive._numbers import milliseconds
 
 # The number of steps in a chunk, unless it is given or bounded by the sequence.
 _DEFAULT_CHUNK_LENGTH = 10
@@ -22,7 +27,8 @@ _UNBOUNDED_ITEMS = 1_000_000
 # The default time to wait for a server that does not respond.
 _PATIENCE_S = 1.0
 
-# The time for which a deleted writer waits for the confirmation of its items.
+# The time for which a deleted writer, or all writers together at the end of the process, wait for the confirmation of
+# their items.
 CLOSE_TIMEOUT_S = 5.0
 
 # The type and shape of each tensor of a step.
@@ -30,6 +36,9 @@ _Specs = tuple[tuple["np.dtype[Any]", tuple[int, ...]], ...]
 
 # The type of all text.
 _TEXT = np.dtype(object)
+
+# The writers that exist in this process.
+_open: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
 class Writer:
@@ -83,7 +92,10 @@ class Writer:
         # The numbers of steps in the open chunk, and of items that wait for this chunk.
         self._open_steps = 0
         self._waiting_items = 0
+        self._process = os.getpid()
         self._closed = False
+        _close_at_exit()
+        _open.add(self)
 
     def append(self, data: Any) -> None:
         """Appends one step: a nest of tensors.
@@ -147,10 +159,11 @@ class Writer:
         """Waits until all items are confirmed.
 
         Raises:
+          ValueError: ``timeout`` is negative or NaN.
           DeadlineExceededError: the items are not confirmed within ``timeout`` seconds.
         """
         self._check_open()
-        self._flush(0, _milliseconds(timeout))
+        self._flush(0, milliseconds(timeout))
 
     def close(self, retry_on_unavailable: bool = True, *, timeout: float | None = None) -> None:
         """Waits until all items are confirmed, and closes the writer.
@@ -161,15 +174,17 @@ class Writer:
           timeout: the longest time to wait, in seconds.
 
         Raises:
-          ValueError: the writer is closed.
+          ValueError: the writer is closed, or ``timeout`` is negative or NaN.
           DeadlineExceededError: not all items are confirmed, and the unconfirmed items are lost.
         """
         if self._closed:
             raise ValueError("the writer is closed")
+        # An invalid timeout must not close the writer.
+        timeout_ms = milliseconds(timeout)
         self._closed = True
         try:
             if retry_on_unavailable:
-                self._flush(0, _milliseconds(timeout))
+                self._flush(0, timeout_ms)
             else:
                 flush_while_there(self._flush, self._client, timeout)
         finally:
@@ -187,12 +202,16 @@ class Writer:
             self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_closed", True):
+        self._close_unattended(CLOSE_TIMEOUT_S)
+
+    def _close_unattended(self, timeout: float) -> None:
+        """Closes the writer, unless it is closed, where no caller could catch an exception."""
+        # In a forked process, the writer belongs to the parent process.
+        if getattr(self, "_closed", True) or os.getpid() != self._process:
             return
         try:
-            self.close(retry_on_unavailable=False, timeout=CLOSE_TIMEOUT_S)
+            self.close(retry_on_unavailable=False, timeout=timeout)
         except Exception:
-            # No caller could catch the exception.
             logging.getLogger("relive").warning("a writer was dropped without close(), so items were lost", exc_info=True)
 
     def _check_open(self) -> None:
@@ -258,6 +277,19 @@ class Writer:
         self._writer.flush(left, timeout_ms)
 
 
+@functools.cache
+def _close_at_exit() -> None:
+    """Makes sure that the writers that are still open when the process ends send their items. Functions that are
+    registered later run earlier, so this one precedes the one that drops the native writers."""
+    atexit.register(_close_open)
+
+
+def _close_open() -> None:
+    until = time.monotonic() + CLOSE_TIMEOUT_S
+    for writer in list(_open):
+        writer._close_unattended(max(0.0, until - time.monotonic()))
+
+
 def _specs(leaves: list[Any], is_sequence: bool) -> _Specs:
     """Types and shapes of a step's tensors; all text has the same type, regardless of its length."""
     arrays = [np.asarray(leaf) for leaf in leaves]
@@ -290,7 +322,7 @@ def flush_while_there(
     while True:
         left = until - time.monotonic()
         try:
-            return flush(0, _milliseconds(min(left, _PATIENCE_S)))
+            return flush(0, milliseconds(max(0.0, min(left, _PATIENCE_S))))
         except errors.DeadlineExceededError:
             if left <= _PATIENCE_S or not _is_reachable(client):
                 raise
@@ -302,7 +334,3 @@ def _is_reachable(client: _native.Client) -> bool:
     except errors.ReverbError:
         return False
     return True
-
-
-def _milliseconds(timeout: float | None) -> int | None:
-    return None if timeout is None else max(1, round(timeout * 1000))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 from typing import Any
 
@@ -117,6 +118,19 @@ def test_a_resumed_example_gives_identical_results(name: str, data: dict[str, pa
 
     one = policy("whole", whole)
     assert one == policy("parts", part, whole) and one == policy("again", whole)
+
+
+def test_examples_record_episodes_of_environments_of_gymnasium(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    name = "FrozenLake-v1"
+    example("bc").record_expert(name, 1, str(tmp_path / "bc"), steps=1000, episodes=2)
+    example("decision_transformer").record_anything(name, 1, str(tmp_path / "transformer"), episodes=2)
+    assert [len(list(recorded.load(tmp_path / folder))) for folder in ("bc", "transformer")] == [2, 2]
+
+
+def test_the_help_of_an_example_describes_it() -> None:
+    done = subprocess.run([sys.executable, FOLDER / "bc.py", "--help"], capture_output=True, text=True, check=True)
+    assert "Behavioral cloning of recorded episodes in PyTorch" in done.stdout and "--data" in done.stdout
 
 
 def test_a_minibatch_of_one_step_has_an_advantage() -> None:

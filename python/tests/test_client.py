@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import socket
+import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -157,6 +159,43 @@ def test_a_call_to_a_dead_server_exceeds_the_deadline(dead_port: int) -> None:
         with pytest.raises(relive.DeadlineExceededError) as raised:
             call()
         assert isinstance(raised.value, TimeoutError) and isinstance(raised.value, relive.ReverbError)
+
+
+def test_a_timeout_of_0_does_not_wait_for_the_structure_of_items(dead_port: int) -> None:
+    client = relive.Client(f"localhost:{dead_port}")
+    begun = time.monotonic()
+    with pytest.raises(relive.DeadlineExceededError):
+        client.get_items("table", [1], timeout=0)
+    with pytest.raises(relive.DeadlineExceededError):
+        next(client.sample("table", unpack_as_table_signature=True, timeout=0))
+    assert time.monotonic() - begun < PATIENCE_S
+
+
+@pytest.mark.parametrize("timeout", [-1.0, float("nan")])
+def test_invalid_timeouts_of_several_requests_are_refused(connect: Connect, timeout: float) -> None:
+    with pytest.raises(ValueError, match="timeout must be a number of seconds"):
+        connect().get_items("table", [1], timeout=timeout)
+
+
+def test_several_requests_share_one_timeout(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, asked = connect(), []
+
+    class Native:
+        """The native client, which records the timeouts of requests; each takes a second."""
+
+        def __getattr__(self, name: str) -> Any:
+            def call(*arguments: Any) -> Any:
+                asked.append(arguments[-1])
+                now[0] += 1.0
+                return getattr(native, name)(*arguments)
+
+            return call
+
+    native, now = client._native, [100.0]
+    monkeypatch.setattr(client, "_native", Native())
+    monkeypatch.setattr(relive.client, "time", types.SimpleNamespace(monotonic=lambda: now[0]))
+    assert client.get_items("table", [1], timeout=2.5) == [None]
+    assert asked == [2.5, 1.5, 0.5]
 
 
 def test_unknown_tables(connect: Connect) -> None:

@@ -1,7 +1,9 @@
-"""Environment classes can be passed directly: a run creates one environment for each row."""
+"""Environment classes and functions: a run creates one environment for each row, with a seed if they take one."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import dm_env
@@ -12,6 +14,7 @@ from dm_env import specs
 from gymnasium import spaces
 
 from relive import rl
+from relive.rl._sources import Source
 
 SEEN = np.zeros(2, np.float32)
 
@@ -114,3 +117,37 @@ def test_a_class_with_required_arguments_is_refused_with_advice() -> None:
     with pytest.raises(TypeError, match="Needy is a class.*missing a required argument: 'size'; give a function from a seed: lambda seed: Needy"):
         trained(Needy)
     assert rl.evaluate(lambda _: 1, Sized, episodes=2).lengths.tolist() == [3, 3]
+
+
+def optional(size: int = 4) -> Walk:
+    return Walk(size)
+
+
+def keyword_only(size: int = 4, *, seed: int = 0) -> Walk:
+    return Walk(size, seed)
+
+
+@pytest.mark.parametrize(
+    ("make", "made"),
+    [
+        (lambda seed: Walk(4, seed), (4, 12345)),
+        (lambda number: Walk(4, number), (4, 12345)),
+        (lambda *arguments: Walk(4, *arguments), (4, 12345)),
+        (lambda size=4, seed=None: Walk(size, seed), (4, 12345)),
+        (keyword_only, (4, 12345)),
+        (functools.partial(Walk, 4), (4, 12345)),
+        (functools.partial(Sized), (4, None)),
+        (optional, (4, None)),
+        (lambda: Walk(), (4, None)),
+    ],
+    ids=["seed", "first", "variable", "named", "keyword", "partial", "partial_class", "optional", "nothing"],
+)
+def test_a_function_gets_the_seed_only_as_an_argument_that_is_meant_for_it(make: Callable[..., Any], made: tuple[int, int | None]) -> None:
+    Source(make).rows(0, [12345], 0, True)
+    assert Walk.made == [made]
+
+
+def test_a_partial_function_of_gymnasium_gets_no_seed_as_its_step_limit() -> None:
+    make = functools.partial(gymnasium.make, "CartPole-v1")
+    lengths = rl.evaluate(lambda _: 0, make, episodes=2, seed=3).lengths.tolist()
+    assert min(lengths) > 3

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -219,3 +221,96 @@ def test_an_iterator_that_keeps_raising_costs_one_error() -> None:
     with pytest.raises(LookupError):
         next(stream)
     assert list(stream) == [2]
+
+
+def shown(item: Any) -> Any:
+    """Returns an item with the number of earlier items that had the same metrics."""
+    counters = flow.get_metrics().counters
+    counters["seen"] += 1
+    return item, counters["seen"]
+
+
+def renewed(items: Iterator[Any]) -> Iterator[Any]:
+    yield from items
+
+
+@pytest.mark.parametrize("on", ["threads", "serial", "processes"])
+def test_transformed_items_of_a_shard_belong_to_the_shard(on: Any) -> None:
+    shards = ["ab", "xy"]
+    items = flow.from_actors(shards, on=on).transform(renewed).gather_sync().zip_with_source_actor()
+    assert list(items) == [("ab", "a"), ("xy", "x"), ("ab", "b"), ("xy", "y")]
+    counted = flow.from_actors(shards, on=on).transform(renewed).for_each(shown).gather_sync()
+    assert list(counted) == [("a", 1), ("x", 1), ("b", 2), ("y", 2)]
+
+
+def test_metrics_of_items_without_a_shard_are_those_of_no_shard() -> None:
+    origins = flow._metrics.Origins(["one", "other"])
+    (_, of_one), (_, of_other), (nothing, of_none) = (origins.of(number) for number in (0, 1, -1))
+    assert nothing is None and len({id(of_one), id(of_other), id(of_none)}) == 3
+
+
+@pytest.mark.parametrize("first", ["serial", "threads"])
+def test_a_union_runs_each_shard_where_it_ran(first: Any) -> None:
+    def where(_: Any) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    second: Any = "threads" if first == "serial" else "serial"
+    parts = [flow.from_items([0, 1], num_shards=2, on=on).for_each(where) for on in (first, second)]
+    in_main = first == "serial"
+    assert list(parts[0].union(parts[1]).gather_sync()) == [in_main] * 2 + [not in_main] * 2
+
+
+def test_an_iterator_that_another_thread_uses_raises() -> None:
+    begins, goes_on, iterators = threading.Event(), threading.Event(), list[Any]()
+
+    def slow(item: int) -> int:
+        begins.set()
+        assert goes_on.wait(60)
+        return item
+
+    def given(items: Iterator[int]) -> Iterator[int]:
+        iterators.append(items)
+        return items
+
+    stream = LocalIterator.of([1, 2]).for_each(slow).transform(given)
+    pulling = threading.Thread(target=lambda: found.append(next(stream)))
+    found: list[int] = []
+    pulling.start()
+    assert begins.wait(60)
+    with pytest.raises(ValueError, match="another thread is using this iterator"):
+        next(iterators[0])
+    goes_on.set()
+    pulling.join()
+    assert found == [1] and list(stream) == [2]
+
+
+ENDLESS = {
+    "transform": "LocalIterator.of(itertools.repeat(0)).transform(lambda items: filter(bool, items))",
+    "flatten": "LocalIterator.of([itertools.repeat(0)]).flatten().batch(10**8)",
+}
+
+
+@pytest.mark.parametrize("stream", ENDLESS.values(), ids=ENDLESS)
+def test_iterators_in_c_let_signal_handlers_and_threads_run(stream: str) -> None:
+    program = f"""if True:
+        import itertools, signal, threading
+        from relive.flow import LocalIterator
+        begins, ticks = threading.Event(), []
+        def tick():
+            begins.wait()
+            while len(ticks) < 5:
+                ticks.append(1)
+                threading.Event().wait(0.001)
+            signal.setitimer(signal.ITIMER_REAL, 0.01)
+        def ring(*_):
+            raise KeyError("rung")
+        signal.signal(signal.SIGALRM, ring)
+        threading.Thread(target=tick, daemon=True).start()
+        begins.set()
+        try:
+            next({stream})
+        except KeyError as error:
+            print(error, len(ticks))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "'rung' 5\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from relive import flow
-from relive.flow import LocalIterator, MetricsContext, SharedMetrics, Timer
+from relive.flow import LocalIterator, MetricsContext, SharedMetrics, Timer, _metrics
 
 
 def is_even(x: int) -> bool:
@@ -69,6 +71,41 @@ def test_timers_count_units() -> None:
     timer.push_units_processed(20)
     assert timer.has_units_processed()
     assert (timer.mean, timer.mean_units_processed, timer.mean_throughput) == (2.0, 15.0, 15.0)
+
+
+@pytest.fixture
+def moments(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Returns the times at which the blocks of timers begin and end, in this order."""
+    found: list[float] = []
+    monkeypatch.setattr(_metrics.time, "perf_counter", lambda: found.pop(0))
+    return found
+
+
+def test_overlapping_blocks_of_two_threads_count_with_their_own_durations(moments: list[float]) -> None:
+    timer, has_begun, may_end = Timer(), threading.Event(), threading.Event()
+
+    def run() -> None:
+        with timer:
+            has_begun.set()
+            assert may_end.wait(60)
+
+    moments += [0.0, 1.0, 10.0, 12.0]
+    other = threading.Thread(target=run)
+    with timer:
+        other.start()
+        assert has_begun.wait(60)
+    may_end.set()
+    other.join()
+    assert (timer.count, timer.total) == (2, 10.0 + 11.0)
+
+
+def test_nested_blocks_count_with_their_own_durations(moments: list[float]) -> None:
+    moments += [0.0, 1.0, 3.0, 10.0]
+    timer = Timer()
+    with timer, timer:
+        pass
+    assert (timer.count, timer.total) == (2, 2.0 + 10.0)
+    assert pickle.loads(pickle.dumps(timer)).total == 12.0
 
 
 def test_metrics_are_saved_with_timers_and_restored_without() -> None:

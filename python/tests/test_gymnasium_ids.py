@@ -105,6 +105,52 @@ def test_a_mask_selects_the_environments_of_a_vector_to_reset() -> None:
         gymnasium.make_vec("relive/CartPole-v1", num_envs=3).reset(options={"reset_mask": np.array([True])})
 
 
+@pytest.mark.parametrize(
+    ("name", "valid", "invalid", "kind", "text"),
+    [
+        ("catch-0", [1, 1, 1], [0, 1, 7], ValueError, r"the actions must be in 0..3, got \[0, 1, 7\]"),
+        ("catch-0", [1, 1, 1], [0, 1, -1], ValueError, "the actions must be in 0..3"),
+        ("catch-0", [1, 1, 1], [0, 1], ValueError, r"must have the shape \(3,\), one row for each environment, got \(2,\)"),
+        ("catch-0", [1, 1, 1], [0, 1, 0.5], TypeError, "the actions must be whole numbers, got float64"),
+        ("Pendulum-v1", [[1.0]] * 3, [[1.0], [1.0], [np.nan]], ValueError, "the actions must be finite numbers"),
+        ("Pendulum-v1", [[1.0]] * 3, [1.0, 1.0, 1.0], ValueError, r"must have the shape \(3, 1\)"),
+        ("Pendulum-v1", [[1.0]] * 3, [["a"]] * 3, ValueError, "the actions must be finite numbers"),
+    ],
+    ids=["high", "low", "few", "fraction", "nan", "shape", "text"],
+)
+def test_a_vector_takes_all_actions_or_none(name: str, valid: Any, invalid: Any, kind: type[Exception], text: str) -> None:
+    seen = []
+    for wrong in (None, invalid):
+        vector = gymnasium.make_vec(f"relive/{name}", num_envs=3)
+        vector.reset(seed=1)
+        if wrong is not None:
+            with pytest.raises(kind, match=text):
+                vector.step(wrong)
+        seen.append(vector.step(valid)[:4])
+    assert all(np.array_equal(*pair) for pair in zip(*seen, strict=True))
+
+
+def test_a_vector_needs_a_reset_before_the_first_step() -> None:
+    vector = gymnasium.make_vec("relive/CartPole-v1", num_envs=2)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        vector.step([0, 1])
+    vector.reset(options={"reset_mask": np.array([True, False])})
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        vector.step([0, 1])
+    vector.reset(options={"reset_mask": np.array([False, True])})
+    assert vector.step([0, 1])[1].tolist() == [1.0, 1.0]
+
+
+def test_a_reset_leaves_the_seed_of_the_action_space() -> None:
+    drawn = []
+    for seed in (None, 1):
+        made = gymnasium.make("relive/catch-0")
+        made.action_space.seed(5)
+        made.reset(seed=seed)
+        drawn.append([int(made.action_space.sample()) for _ in range(20)])
+    assert drawn[0] == drawn[1]
+
+
 def test_an_action_may_be_a_list() -> None:
     made = gymnasium.make("relive/Pendulum-v1", disable_env_checker=True)
     made.reset(seed=1)

@@ -155,3 +155,61 @@ def test_a_wrong_step_after_clear_leaves_an_n_step_buffer_as_it_was() -> None:
             buffer.add(step(np.float64))
     buffer.add(step(np.float32))
     assert len(buffer) == 1
+
+
+def added(buffer: ReplayBuffer) -> list[tuple[int, float, int, float]]:
+    """Returns the transitions of a buffer: observation, return, following observation, bootstrap discount."""
+    batch = buffer.sample(300)
+    names = ("observation", "reward", "next_observation", "discount")
+    return sorted(set(zip(*(batch[name].tolist() for name in names), strict=True)))
+
+
+def numbered(numbers: list[int]) -> dict[str, Any]:
+    seen, off = np.array(numbers), np.zeros(len(numbers), bool)
+    return {"observation": seen, "reward": np.ones(len(numbers)), "next_observation": seen + 1, "terminated": off, "truncated": off}
+
+
+def test_no_transition_spans_an_abandoned_episode() -> None:
+    buffer = ReplayBuffer(100, n_step=3, discount=0.5)
+    buffer.end_episode()
+    for first in (0, 100):
+        for number in range(first, first + 3 + first // 100):
+            buffer.add(observation=number, reward=1.0, next_observation=number + 1, terminated=False)
+        buffer.end_episode()
+        buffer.end_episode()
+    one = [(0, 1.75, 3, 0.125), (1, 1.5, 3, 0.25), (2, 1.0, 3, 0.5)]
+    other = [(100, 1.75, 103, 0.125), (101, 1.75, 104, 0.125), (102, 1.5, 104, 0.25), (103, 1.0, 104, 0.5)]
+    assert added(buffer) == one + other and len(buffer) == 7
+    ReplayBuffer(10).end_episode()
+
+
+@pytest.mark.parametrize("chosen", [[1], np.array([False, True])], ids=["numbers", "bools"])
+def test_episodes_of_some_environments_can_be_ended(chosen: Any) -> None:
+    buffer = ReplayBuffer(100, n_step=2, discount=0.5)
+    buffer.add_batch(numbered([0, 100]))
+    with pytest.raises(IndexError, match="index 2 is out of bounds"):
+        buffer.end_episode([2])
+    buffer.end_episode(chosen)
+    buffer.add_batch(numbered([1, 200]))
+    assert added(buffer) == [(0, 1.5, 2, 0.25), (100, 1.0, 101, 0.5)]
+
+
+def test_environments_can_be_left_out_if_windows_have_one_step() -> None:
+    # As for the resets of a vector of Gymnasium that resets in the next step.
+    buffer = ReplayBuffer(100, n_step=1, discount=0.5)
+    for numbers in ([0, 100], [101], [1, 102]):
+        buffer.add_batch(numbered(numbers))
+    assert added(buffer) == [(number, 1.0, number + 1, 0.5) for number in (0, 1, 100, 101, 102)]
+    several = ReplayBuffer(100, n_step=2, discount=0.5)
+    several.add_batch(numbered([0, 100]))
+    with pytest.raises(ValueError, match="must always get steps of the same environments"):
+        several.add_batch(numbered([101]))
+
+
+def test_reserved_names_are_refused_before_a_window_is_complete() -> None:
+    buffer = ReplayBuffer(100, n_step=2, discount=0.5, prioritized=1.0)
+    step = {"observation": 0, "reward": 1.0, "next_observation": 1, "terminated": True}
+    with pytest.raises(ValueError, match="'weights' and 'keys' are extra columns"):
+        buffer.add({**step, "terminated": False, "keys": 1.0})
+    buffer.add(step)
+    assert len(buffer) == 1

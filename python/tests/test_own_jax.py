@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from relive.rl import _state
 from relive.rl import jax as rlj
+from relive.rl._weights import flattened, nested
 
 
 class Layer(NamedTuple):
@@ -30,6 +31,13 @@ def test_weights_have_names_without_slashes_and_round_trip() -> None:
     assert jax.tree.structure(back) == jax.tree.structure(tree(2.0))
     for own, other in zip(jax.tree.leaves(back), jax.tree.leaves(tree(2.0)), strict=True):
         assert own.dtype == other.dtype and (own == other).all()
+
+
+def test_a_single_array_has_a_name() -> None:
+    weights = rlj.weights(jnp.arange(3.0))
+    assert list(weights) == ["value"]
+    found = nested(dict(flattened(weights, "Learner")))
+    assert (rlj.load(jnp.zeros(3), found) == jnp.arange(3.0)).all()
 
 
 def test_weights_of_another_network_are_refused() -> None:

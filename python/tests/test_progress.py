@@ -9,9 +9,12 @@ from typing import Any
 
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 
 from relive import rl
+from relive.rl._curve import Curve
+from relive.rl._episodes import EpisodeLog
 from relive.rl._live_curve import LiveCurve
 
 SMALL = rl.DQNConfig(batch_size=16, min_replay_size=50)
@@ -25,8 +28,6 @@ def test_a_line_shows_the_progress_of_a_run(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_progress_of_an_offline_run_shows_learner_steps(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    import numpy as np
-
     data = {"observations": np.zeros((64, 10, 5), np.float32), "actions": np.arange(64) % 3, "rewards": np.ones(64, np.float32),
             "terminals": np.arange(64) % 8 == 7}  # fmt: skip
     rl.run(rl.BC(), "catch/0", data=data, learner_steps=300, progress=True)
@@ -85,3 +86,44 @@ def test_a_live_curve_without_episodes_draws_nothing() -> None:
     curve = LiveCurve(None)
     curve.write("learner", {"loss": 1.0, "env_steps": 1, "learner_steps": 1, "seconds": 0.1})
     curve.close()
+
+
+class Display:
+    """Stands for the module IPython.display."""
+
+    def __init__(self) -> None:
+        self.shown: list[Curve] = []
+
+    def display(self, curve: Curve, display_id: bool) -> Display:
+        self.shown.append(curve)
+        return self
+
+    update = display
+
+
+def test_a_live_curve_shows_all_episodes() -> None:
+    display = Display()
+    curve = LiveCurve(display)
+    for number in range(3):
+        values = {"episode_return": float(number), "episode_length": 5, "actor": 0, "env_steps": 10 * number, "learner_steps": 0, "seconds": 0.1}
+        curve.write("actor", values)
+    curve.close()
+    zeros, numbers = np.zeros(3, np.int64), np.arange(3)
+    none = np.zeros(0, np.int64)
+    expected = Curve.of(
+        EpisodeLog(numbers.astype(float), zeros, zeros, 10 * numbers, zeros, zeros.astype(float)),
+        EpisodeLog(none.astype(float), none, none, none, none, none.astype(float)),
+    )
+    assert [shown.svg for shown in display.shown] == [expected.svg]
+
+
+def test_a_curve_of_many_episodes_is_small() -> None:
+    count = 300_000
+    zeros, numbers = np.zeros(count, np.int64), np.arange(count)
+    log = EpisodeLog(numbers.astype(float), zeros, zeros, numbers, zeros, zeros.astype(float))
+    none = np.zeros(0, np.int64)
+    svg = Curve.of(log, EpisodeLog(none.astype(float), none, none, none, none, none.astype(float))).svg
+    assert len(svg) < 50_000
+    # From the first episode at the bottom left to the last one at the top right.
+    points = re.search('points="([^"]*)"', svg)
+    assert points is not None and points[1].split(" ")[0] == "48.0,272.0" and points[1].endswith(" 624.0,16.0")

@@ -119,6 +119,17 @@ class TestStructuredValues:
         assert type(made["pair"]).__name__ == "Pair"
         assert made["pair"]._fields == ("second", "first")
 
+    @pytest.mark.parametrize("dtype", [">f4", ">i8", "<f8", ">u2"])
+    def test_bounds_in_any_byte_order(self, dtype: str) -> None:
+        found = _structured_value.decode_signature(_structured_value.encode_signature(BoundedArraySpec((2,), dtype, [1, 2], 3)))
+        assert (found.minimum.tolist(), found.maximum.tolist()) == ([1, 2], 3)
+
+    def test_bounds_of_strings(self) -> None:
+        found = _structured_value.decode_signature(_structured_value.encode_signature(BoundedArraySpec((2,), "U5", ["a", b"b"], "z")))
+        assert (found.minimum.tolist(), found.maximum.tolist()) == ([b"a", b"b"], b"z")
+        with pytest.raises(ValueError, match="the bounds of strings must be strings, got 1"):
+            _structured_value.encode_signature(BoundedArraySpec((2,), "U5", 1, 3))
+
     def test_equal_named_tuples_share_one_class(self) -> None:
         message = _structured_value.encode_signature(self.SIGNATURE)
         first, second = (_structured_value.decode_signature(message)["pair"] for _ in range(2))

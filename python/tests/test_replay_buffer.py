@@ -9,6 +9,7 @@ import pickle
 import re
 import subprocess
 import sys
+import tarfile
 import threading
 from typing import Any
 
@@ -296,6 +297,20 @@ def test_a_buffer_is_copied_with_its_transitions(copied: Any) -> None:
     buffer.close()
     with pytest.raises(errors.ClosedError):
         copied(buffer)
+
+
+def test_a_buffer_is_copied_by_early_releases_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    extract = tarfile.TarFile.extractall
+
+    # The function's arguments in Python 3.11.3.
+    def early(self: tarfile.TarFile, path: str = ".", members: Any = None, *, numeric_owner: bool = False) -> None:
+        extract(self, path, members, numeric_owner=numeric_owner, filter="data")
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", early)
+    monkeypatch.delattr(tarfile, "data_filter")
+    buffer = ReplayBuffer(10)
+    buffer.add(x=1.0)
+    assert len(copy.deepcopy(buffer)) == 1
 
 
 def test_a_buffer_tells_its_sizes_and_can_be_cleared() -> None:

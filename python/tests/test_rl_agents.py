@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +50,38 @@ def test_groups_of_settings_are_changed_by_name() -> None:
     agent = rl.DQfD(demonstrations={"episodes": 3})
     assert agent.settings["demonstrations"] == {"ratio": 0.5, "folder": None, "episodes": 3}
     assert rl.R2D2.for_environment("memory_len/3", epsilon=0.5).settings["burn_in_length"] == 5
+
+
+def test_groups_of_presets_are_changed_by_name() -> None:
+    agent = rl.DQfD.for_environment("deep_sea_stochastic/0", demonstrations={"ratio": 0.25})
+    assert agent.settings["demonstrations"] == {"ratio": 0.25, "folder": None, "episodes": 100}
+
+
+@pytest.mark.parametrize("unbounded", [None, float("inf"), np.float32("inf")], ids=["none", "inf", "numpy"])
+@pytest.mark.parametrize("agent", [rl.Rainbow, rl.ApeX, rl.DQfD, rl.IMPALA, rl.APPO])
+def test_returns_may_be_unclipped(agent: type[rl.agents.NamedAgent], unbounded: Any) -> None:
+    made = agent(max_abs_reward=unbounded)
+    assert made.settings["max_abs_reward"] in (None, pytest.approx(3.4028235e38))
+    assert pickle.loads(pickle.dumps(made)).settings == made.settings
+
+
+@pytest.mark.parametrize("agent", NAMED)
+def test_settings_may_be_numbers_of_numpy(agent: type[rl.agents.NamedAgent]) -> None:
+    name = next(name for name in ("learning_rate", "policy_learning_rate") if name in agent().settings)
+    made = agent(batch_size=np.int64(7), hidden=np.array([8, 4]), **{name: np.float32(0.5)})
+    assert (made.settings["batch_size"], made.settings["hidden"], made.settings[name]) == (7, [8, 4], 0.5)
+
+
+def test_settings_may_be_paths(tmp_path: pathlib.Path) -> None:
+    group: Any = {"folder": tmp_path, "ratio": np.float64(0.5)}
+    assert rl.DQfD(demonstrations=group).settings["demonstrations"]["folder"] == str(tmp_path)
+    assert rl.DQN(demonstrations=group).config.demonstrations == group
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), object, b"a", {1: {2}}], ids=["nan", "inf", "class", "bytes", "set"])
+def test_settings_without_a_representation_are_named(value: Any) -> None:
+    with pytest.raises(ValueError, match="^(policy_)?learning_rate is .*, but it must consist of finite numbers"):
+        rl.TD3(policy_learning_rate=value)
 
 
 def test_a_recurrent_agent_learns_and_saves_a_memory_policy(tmp_path: pathlib.Path) -> None:

@@ -273,3 +273,10 @@ def test_offline_learning_curves_are_plotted_over_learner_steps() -> None:
     assert "steps of the learner" in drawn and ">60<" in drawn
     points = drawn.partition('points="')[2].partition('"')[0].split()
     assert len({point.partition(",")[0] for point in points}) == 3
+
+
+def test_arrays_of_different_lengths_are_not_saved(tmp_path: pathlib.Path) -> None:
+    data = {"observations": np.zeros((5, 4)), "actions": np.zeros(4), "rewards": np.zeros(5), "terminals": np.zeros(5), "infos": np.zeros(3)}
+    with pytest.raises(ValueError, match="the data: array `actions`: it has 4 rows, but `rewards` has 5; give one row for each transition"):
+        rl.save_dataset(tmp_path / "data.npz", data)
+    assert not list(tmp_path.iterdir())

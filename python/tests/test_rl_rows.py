@@ -324,6 +324,24 @@ def test_agents_of_pettingzoo_are_rows() -> None:
     assert sorted(set(result.episodes.lengths.tolist())) == [2, 4]
 
 
+class Numbered(Crowd):
+    """Agents whose actions have different first numbers."""
+
+    def action_space(self, agent: str) -> Any:
+        return Discrete(3, start=10 * self.possible_agents.index(agent))
+
+    def step(self, actions: dict[str, int]) -> Any:
+        assert all(self.action_space(agent).contains(action) for agent, action in actions.items())
+        return super().step(actions)
+
+
+def test_actions_of_each_agent_begin_at_its_own_first_number() -> None:
+    _, found = rollouts(Numbered(), steps=100)
+    for rollout in found:
+        for time, row in zip(*np.nonzero(~rollout.starts), strict=True):
+            assert rollout.rewards[time, row] == rollout.actions[time, row] + 10 * row
+
+
 def test_pettingzoo_agents_need_equal_spaces_and_parallel_steps() -> None:
     with pytest.raises(TypeError, match="'a' and 'b' have different spaces, but one policy acts for all agents"):
         rollouts(Crowd({"b": Box(0, 1, (2,), np.float32)}))

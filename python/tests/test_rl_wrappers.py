@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import ale_py
@@ -76,13 +78,36 @@ def test_atari_ends_with_the_last_frame() -> None:
     assert steps[0].mid() and steps[1].last() and steps[1].discount == 1.0, "cut short"
 
 
-def test_life_loss_may_zero_the_discount() -> None:
-    environment = rl.Atari(Film(), size=(4, 4), zero_discount_on_life_loss=True)
+class WithoutLives(Film):
+    """A game that does not report lives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        del self.info
+
+    def _step(self, kind: rl.StepType, reward: Any, discount: Any) -> rl.TimeStep:
+        step = super()._step(kind, reward, discount)
+        del self.info
+        return step
+
+
+@pytest.mark.parametrize("make", [Film, lambda: rl.NoopStarts(Film(), noop_max=0)], ids=["game", "wrapped"])
+def test_life_loss_may_zero_the_discount(make: Any) -> None:
+    environment = rl.Atari(make(), size=(4, 4), zero_discount_on_life_loss=True)
     environment.reset()
     steps = [environment.step(0) for _ in range(4)]
     assert [step.discount for step in steps] == [1.0, 0.0, 0.0, 1.0] and all(step.mid() for step in steps)
     with pytest.raises(TypeError, match="does not report lives"):
-        rl.Atari(rl.NoopStarts(Film()), zero_discount_on_life_loss=True)
+        rl.Atari(rl.NoopStarts(WithoutLives()), zero_discount_on_life_loss=True)
+
+
+def test_wrappers_have_the_attributes_of_their_environment() -> None:
+    wrapped = rl.StepLimit(rl.NoopStarts(Film(length=7), noop_max=0), 20)
+    assert wrapped.actions == [] and not hasattr(wrapped, "_frame") and not hasattr(wrapped, "lives")
+    copied = copy.deepcopy(wrapped)
+    copied.reset()
+    copied.step(2)
+    assert copied.actions == [2] and wrapped.actions == [] and pickle.loads(pickle.dumps(copied)).actions == [2]
 
 
 def test_pixels_are_resized_as_pillow_does() -> None:

@@ -105,6 +105,17 @@ def test_a_plain_buffer_returns_keys_in_its_info() -> None:
     assert {int(action) for _ in range(20) for action in one.sample()["action"]} == {1, 2}
 
 
+def test_priorities_of_transitions_that_were_not_drawn_have_no_effect() -> None:
+    one = buffer(prioritized=1.0)
+    for first, error in ((0, 100.0), (20, 0.001)):
+        new = steps(20, first)
+        new["td_error"] = torch.full((20,), error)
+        positions = one.extend(new)
+        one.update_priority(positions, 50.0)
+    weights = torch.cat([one.sample()["priority_weight"] for _ in range(10)])
+    assert weights.eq(1).all()
+
+
 def test_transitions_can_span_several_steps() -> None:
     one = buffer(n_step=2, discount=0.5)
     for number in range(4):

@@ -127,7 +127,53 @@ def test_an_environment_exception_keeps_its_traceback_and_the_vector_works() -> 
     with pytest.raises(LookupError, match="this environment is bad") as caught:
         envs.step([0, 0])
     assert "do_it" in "".join(traceback.format_exception(caught.value))
+    envs.reset()
     assert envs.step([0, 0])[1].tolist() == [0.0, 0.0]
+    envs.close()
+
+
+class Unlucky(gymnasium.Env[Any, Any]):
+    """An environment that counts its steps, and raises an exception at an unlucky step or an unlucky seed."""
+
+    observation_space, action_space = Box(0, 100, (1,), np.int64), Discrete(2)
+
+    def __init__(self, unlucky: int) -> None:
+        self.unlucky, self.at = unlucky, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.seen(seed or 0), {}
+
+    def step(self, action: Any) -> Any:
+        return self.seen(self.at + 1), 0.0, False, False, {}
+
+    def seen(self, at: int) -> Any:
+        if at == self.unlucky:
+            raise LookupError("unlucky")
+        self.at = at
+        return np.full(1, at)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_vector_is_reset_after_an_exception(workers: int) -> None:
+    # A worker with several environments stops at the one that fails, so the next one does not take the step.
+    envs = ProcessVectorEnv([lambda: Unlucky(2), lambda: Unlucky(-1), lambda: Unlucky(13), lambda: Unlucky(-1)], workers=workers)
+    envs.reset()
+    envs.step([0] * 4)
+    with pytest.raises(LookupError, match="unlucky"):
+        envs.step([0] * 4)
+    for command in (lambda: envs.step([0] * 4), lambda: envs.reset(options={"reset_mask": np.array([True, False, False, False])})):
+        with pytest.raises(RuntimeError, match=r"the previous step or reset failed, .*; call reset\(\) first"):
+            command()
+    with pytest.raises(LookupError, match="unlucky"):
+        envs.reset(seed=11)
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+        envs.step([0] * 4)
+    assert envs.reset()[0].tolist() == [[0]] * 4
+    assert envs.step([0] * 4)[0].tolist() == [[1]] * 4
+    with pytest.raises(AttributeError):
+        envs.call("unknown")
+    with pytest.raises(LookupError):
+        envs.step([0] * 4)
     envs.close()
 
 
@@ -183,7 +229,7 @@ def test_late_answers_of_an_interrupted_step_are_discarded(tmp_path: pathlib.Pat
     with pytest.raises(TimeoutError):
         envs.step([1])
     envs._timeout = 20.0
-    too_early = pytest.raises(RuntimeError, match=r"the previous step or reset was interrupted or timed out.*call reset\(\) first")
+    too_early = pytest.raises(RuntimeError, match=r"the previous step or reset failed, was interrupted or timed out.*call reset\(\) first")
     with too_early:
         envs.step([0])
     gate.write_text("go on")
@@ -195,6 +241,7 @@ def test_late_answers_of_an_interrupted_step_are_discarded(tmp_path: pathlib.Pat
     assert [float(envs.step([action])[0][0, 0]) for action in (0, 2, 3)] == [10, 12, 13]
     with pytest.raises(TypeError, match="the environments' infos cannot be sent to another process"):
         envs.step([4])
+    envs.reset(seed=7)
     assert envs.step([2])[0] == 12
     envs.close()
 

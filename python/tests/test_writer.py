@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import math
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -189,4 +192,38 @@ def test_a_garbage_collected_writer_writes_its_items(connect: Connect) -> None:
     writer.create_item("table", 1, 1.0)
     del writer
     gc.collect()
+    assert client.server_info()["table"].current_size == 1
+
+
+# The ends of a program with a writer that it does not close.
+ENDS = {
+    "unconfirmed": ("writer.create_item('table', 1, 1.0)", 1),
+    "confirmed": ("writer.create_item('table', 1, 1.0); writer.flush()", 1),
+    "empty": ("", 0),
+    "failing": ("writer.create_item('table', 1, 1.0); raise SystemExit(3)", 1),
+    "forked": ("writer.create_item('table', 1, 1.0); process = os.fork()\nif process: os.waitpid(process, 0)", 1),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_writer_that_is_open_when_the_program_ends_writes_its_items(end: str) -> None:
+    how, size = ENDS[end]
+    with relive.Server([uniform_table()]) as server:
+        program = f"import os, relive; writer = relive.Client('localhost:{server.port}').writer(1); writer.append(1); {how}"
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S)
+        assert done.stderr == "" and done.returncode == (3 if end == "failing" else 0)
+        assert server.localhost_client().server_info()["table"].current_size == size
+
+
+def test_a_timeout_may_be_infinite_but_not_negative(connect: Connect) -> None:
+    client = connect()
+    writer = client.writer(1)
+    writer.append(1)
+    writer.create_item("table", 1, 1.0)
+    for timeout in (-1.0, math.nan):
+        for call in (writer.flush, writer.close):
+            with pytest.raises(ValueError, match="timeout must be a number of seconds, at least 0, or None to wait forever, got"):
+                call(timeout=timeout)
+    writer.flush(timeout=math.inf)
+    writer.close(timeout=1e300)
     assert client.server_info()["table"].current_size == 1

@@ -1,5 +1,7 @@
 //! How networks read observations: images with convolutions, everything else as numbers.
 
+use std::sync::Once;
+
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_nn::{Inputs, NetworkBuilder};
 use relive_rl::{Features, Result};
@@ -12,9 +14,9 @@ const LEAST: usize = 36;
 
 /// The front layers of a network.
 ///
-/// An observation is an image if it is one array of bytes `[height, width, channels]` of at least 36 x 36. The three
-/// convolutions of Mnih et al. (2015) read images directly from the bytes. Other observations are read as the numbers
-/// of all their leaves.
+/// An observation is an image if it is one array of bytes `[height, width, channels]` or `[height, width]` of at least
+/// 36 x 36. The three convolutions of Mnih et al. (2015) read images directly from the bytes. Other observations are
+/// read as the numbers of all their leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Torso {
     features: Features,
@@ -121,11 +123,28 @@ impl ObservationInputs {
 fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
     let Nest::Leaf(leaf) = observations else { return None };
     let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();
-    let picture: [usize; 3] = dims?.try_into().ok()?;
-    let [height, width, channels] = picture;
-    let is_picture = leaf.dtype == DType::UInt8 && height >= LEAST && width >= LEAST && channels >= 1;
-    is_picture.then_some(picture)
+    let (height, width, channels) = match *dims? {
+        [height, width] => (height, width, 1),
+        [height, width, channels] => (height, width, channels),
+        _ => return None,
+    };
+    if leaf.dtype != DType::UInt8 || channels == 0 {
+        return None;
+    }
+    if height < LEAST && width >= LEAST && channels >= LEAST {
+        CHANNELS_FIRST.call_once(|| {
+            tracing::warn!(
+                "observations of the shape {} look like images with the channels first, which are read as plain numbers; \
+                 move the channels last, so that the network has convolutions",
+                leaf.shape
+            );
+        });
+    }
+    (height >= LEAST && width >= LEAST).then_some([height, width, channels])
 }
+
+/// Logs once in a process that images have another layout.
+static CHANNELS_FIRST: Once = Once::new();
 
 #[cfg(test)]
 mod tests {
@@ -148,9 +167,10 @@ mod tests {
             assert_eq!(network.outputs(), behind * 64, "{height} x {width}");
             assert!(torso.fits(&[(1 << 28) / (behind * 64)], 2).is_err(), "as many numbers are counted");
         }
+        assert!(torso(DType::UInt8, &[84, 84]).sees_pictures());
         for (dtype, dims) in [
             (DType::UInt8, &[35, 84, 1][..]),
-            (DType::UInt8, &[84, 84]),
+            (DType::UInt8, &[84, 35]),
             (DType::Float32, &[84, 84, 1]),
             (DType::UInt8, &[4, 84, 84]),
         ] {

@@ -97,6 +97,12 @@ impl ClientOptions {
         self
     }
 
+    /// Sets the name that the certificate must have, unless there is one: that of the name that was resolved.
+    #[must_use]
+    pub fn or_tls_name(self, name: &str) -> ClientOptions {
+        if self.tls_name.is_some() { self } else { self.tls_name(name) }
+    }
+
     /// Sets how long a call may take. Default: 30 s. See `Client::with_timeout`.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> ClientOptions {
@@ -174,5 +180,19 @@ impl Default for ClientOptions {
             tls_name: None,
             answer_timeout: Self::DEFAULT_ANSWER_TIMEOUT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_certificate_is_the_users_or_else_the_resolved_one() {
+        let name_of =
+            |options: ClientOptions| options.or_tls_name("replay").tls_name.map(|name| name.to_string());
+        assert_eq!(name_of(ClientOptions::default()).as_deref(), Some("replay"));
+        let given = ClientOptions::default().tls_name("relive.example");
+        assert_eq!(name_of(given).as_deref(), Some("relive.example"));
     }
 }

@@ -89,7 +89,7 @@ fn apply_addresses(
 ) {
     for address in found.difference(known) {
         let host = name.rsplit_once(':').map_or(name, |(host, _)| host);
-        let options = fleet.options.clone().tls_name(host);
+        let options = fleet.options.clone().or_tls_name(host);
         match Connection::new(&address.to_string(), options) {
             Ok(connection) => watch::add(fleet, address.to_string(), connection),
             Err(error) => tracing::warn!(target: "relive", "cannot use {address} of {name}: {error}"),

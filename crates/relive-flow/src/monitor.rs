@@ -48,7 +48,7 @@ pub struct OperatorStatus {
     pub items: u64,
     /// The total size of those items in bytes, or `None` unless [`Flow::measured`] defines their sizes.
     pub bytes: Option<u64>,
-    /// The number of items in the operator's queue, or `None` for operators without a queue. `prefetch`,
+    /// The number of items in the operator's queue, without errors, or `None` for operators without a queue. `prefetch`,
     /// `gather_async`, `gather_sync` and copies have a queue. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
     /// The number of errors that the operator has produced.

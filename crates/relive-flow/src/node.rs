@@ -135,12 +135,11 @@ impl Node {
     }
 
     /// Returns the number of queued items, if the operator has a queue. Items that are taken or produced concurrently
-    /// may or may not be counted.
+    /// may or may not be counted. Errors are not counted, because some reach only another copy, or nobody.
     pub(crate) fn queued(&self) -> Option<u64> {
-        let gone = self.items() + self.errors();
         let ends = self.shards.iter().flat_map(|shards| shards.ends());
-        let come = ends.chain(self.inputs.iter().cloned()).map(|input| input.items() + input.errors());
-        self.is_queue.then(|| come.sum::<u64>().saturating_sub(gone))
+        let come = ends.chain(self.inputs.iter().cloned()).map(|input| input.items());
+        self.is_queue.then(|| come.sum::<u64>().saturating_sub(self.items()))
     }
 
     /// Returns how long a pull has waited in the operator.

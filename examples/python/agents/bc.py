@@ -46,7 +46,8 @@ class Policy(rlt.Policy):
         if hasattr(self.actions, "num_values"):
             return outputs.argmax(-1)
         shaped = outputs.numpy().reshape(-1, *self.actions.shape)
-        return np.clip(shaped, self.actions.minimum, self.actions.maximum)
+        is_bounded = hasattr(self.actions, "minimum")
+        return np.clip(shaped, self.actions.minimum, self.actions.maximum) if is_bounded else shaped
 
 
 class Learner(rlt.Learner):
@@ -84,8 +85,10 @@ class BC:
 
 def record_expert(environment: str, seed: int, folder: str, *, steps: int = 100_000, episodes: int = 20) -> None:
     """Records episodes of a policy that was trained by Relive's PPO."""
+    from command import made
+
     expert = rl.PPO(rl.PPOConfig.for_environment(environment)).train(environment, steps=steps, seed=seed).policy
-    played = rl.make(environment, seed=seed)
+    played = made(environment, seed)
     recorded.save(folder, [recorded.play(played, expert) for _ in range(episodes)])
 
 

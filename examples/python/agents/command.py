@@ -37,6 +37,16 @@ def main(agent: Any, environment: str, *, steps: int, record: Callable[[str, int
         rl.plot({type(agent).__name__: results}, of="evaluation").save(options.plot)
 
 
+def made(name: str, seed: int) -> Any:
+    """Returns a native environment or a Gymnasium environment, by name."""
+    try:
+        return rl.make(name, seed=seed)
+    except ValueError:
+        import gymnasium
+
+        return rl.GymEnvironment(gymnasium.make(name), seed=seed)
+
+
 def _run(agent: Any, options: argparse.Namespace, seed: int, record: Callable[[str, int, str], None] | None) -> rl.TrainingResult:
     with tempfile.TemporaryDirectory() as folder:
         if record is None:
@@ -54,7 +64,9 @@ def _run(agent: Any, options: argparse.Namespace, seed: int, record: Callable[[s
 
 
 def _parsed(agent: Any, environment: str, steps: int, *, learns_from_data: bool) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=type(agent).__doc__)
+    # The example is the module of the agent's class.
+    about = sys.modules[type(agent).__module__].__doc__
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("environment", nargs="?", default=environment)
     parser.add_argument("--steps", type=int, default=steps, help="of the learner" if learns_from_data else "in the environment")
     parser.add_argument("--seed", type=int, nargs="+", default=[1], help="one run for each")

@@ -113,7 +113,9 @@ class DecisionTransformer:
 
 def record_anything(environment: str, seed: int, folder: str, *, episodes: int = 2000) -> None:
     """Records episodes of a random policy."""
-    played, rng = rl.make(environment, seed=seed), np.random.default_rng(seed)
+    from command import made
+
+    played, rng = made(environment, seed), np.random.default_rng(seed)
     choices = played.action_spec().num_values
     recorded.save(folder, [recorded.play(played, lambda _: int(rng.integers(choices))) for _ in range(episodes)])
 

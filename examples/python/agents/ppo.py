@@ -66,7 +66,8 @@ class Policy(rlt.Policy):
     def act(self, observations: Any, starts: Any) -> Any:
         distribution = self.module.distribution(torch.as_tensor(observations, dtype=torch.float32))
         drawn = self.module.drawn(distribution, self.generator) if self.explores else distribution.mode
-        actions = drawn if self.module.choices else np.clip(drawn.numpy(), self.actions.minimum, self.actions.maximum)
+        is_clipped = not self.module.choices and hasattr(self.actions, "minimum")
+        actions = np.clip(drawn.numpy(), self.actions.minimum, self.actions.maximum) if is_clipped else drawn
         return actions, {"log_prob": distribution.log_prob(drawn), "drawn": drawn}
 
 

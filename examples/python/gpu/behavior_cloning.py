@@ -72,7 +72,8 @@ def mean_return(module: nn.Module, environment: Any, *, episodes: int) -> float:
         outputs = module(torch.as_tensor(observation, dtype=torch.float32).reshape(1, -1))[0]
         if hasattr(actions, "num_values"):
             return int(outputs.argmax())
-        return np.clip(outputs.numpy().reshape(actions.shape), actions.minimum, actions.maximum)
+        shaped = outputs.numpy().reshape(actions.shape)
+        return np.clip(shaped, actions.minimum, actions.maximum) if hasattr(actions, "minimum") else shaped
 
     return float(np.mean([recorded.play(environment, act).rewards.sum() for _ in range(episodes)]))
 

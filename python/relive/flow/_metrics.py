@@ -11,28 +11,40 @@ from types import TracebackType
 from typing import Any
 
 
+# Held while a timer adds numbers. It belongs to no timer, so that timers can be pickled.
+_adding = threading.Lock()
+
+
 class Timer:
-    """Counts and times an operation: ``with metrics.timers["learn"]: …``."""
+    """Counts and times an operation: ``with metrics.timers["learn"]: …``. Several threads may use a timer at a time, and
+    its blocks may be nested; each block counts with its own duration."""
 
     def __init__(self) -> None:
         self.count, self.total = 0, 0.0
         self.units, self._units_count = 0.0, 0
-        self._since = 0.0
+        # The times at which the current blocks began, for each thread, the innermost last.
+        self._begun: dict[int, list[float]] = {}
 
     def __enter__(self) -> Timer:
-        self._since = time.perf_counter()
+        self._begun.setdefault(threading.get_ident(), []).append(time.perf_counter())
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.push(time.perf_counter() - self._since)
+        now, thread = time.perf_counter(), threading.get_ident()
+        begun = self._begun[thread]
+        self.push(now - begun.pop())
+        if not begun:
+            del self._begun[thread]
 
     def push(self, seconds: float) -> None:
         """Records the duration of one operation."""
-        self.count, self.total = self.count + 1, self.total + seconds
+        with _adding:
+            self.count, self.total = self.count + 1, self.total + seconds
 
     def push_units_processed(self, units: float) -> None:
         """Records the number of units that were processed during the operation."""
-        self.units, self._units_count = self.units + units, self._units_count + 1
+        with _adding:
+            self.units, self._units_count = self.units + units, self._units_count + 1
 
     def has_units_processed(self) -> bool:
         """Returns whether a number of units was recorded."""
@@ -159,12 +171,14 @@ class Origins:
 
     def __init__(self, actors: list[Any], metrics: SharedMetrics | None = None) -> None:
         self._actors, self._shared = actors, metrics
-        self._own = [] if metrics is not None else [SharedMetrics() for _ in actors]
+        # The metrics of each shard, followed by those of items that do not come from a shard.
+        self._own = [] if metrics is not None else [SharedMetrics() for _ in range(len(actors) + 1)]
 
     def of(self, number: int) -> tuple[Any, MetricsContext]:
         """Returns a shard and its metrics. The number -1 stands for items that do not come from a shard."""
-        actor = self._actors[number] if 0 <= number < len(self._actors) else None
-        return actor, (self._own[number] if self._shared is None else self._shared).get()
+        place = number if 0 <= number < len(self._actors) else len(self._actors)
+        actor = self._actors[place] if place < len(self._actors) else None
+        return actor, (self._own[place] if self._shared is None else self._shared).get()
 
 
 class Binding:

@@ -89,7 +89,7 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead, binding: begun(ahead, binding.kept).repartition(parts), name, list(range(parts)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
-        """Combines the shards of both iterators."""
+        """Combines the shards of both iterators. Each shard runs where it ran before, such as in a thread of its own."""
         if not isinstance(other, ParallelIterator):
             raise TypeError(f"other must be a ParallelIterator, got {type(other).__name__}")
         mine, theirs = self._make, other._make

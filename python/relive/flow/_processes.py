@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import signal
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
 from relive._remote import end_with_parent
@@ -36,14 +37,16 @@ class _Pipe:
         self._number = number
         self._work = shard, operators
         self._credit = AHEAD if ahead else 1
+        self._process: SpawnProcess | None = None
 
     def begin(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         with theirs:
             arguments = (*self._work, theirs)
-            self._process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
-            self._process.start()
+            process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
+            process.start()
+            self._process = process
         self.ask(self._credit)
 
     def ask(self, items: int) -> None:
@@ -55,12 +58,16 @@ class _Pipe:
         try:
             return cast("Message", self._pipe.recv()) if self._pipe.poll(LOOK_SECONDS) else None
         except (EOFError, OSError):
+            assert self._process is not None, "the shard has begun"
             self._process.join(_GRACE_SECONDS)
             code = self._process.exitcode
             how = "" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
             raise RuntimeError(f"{self.where} ended{how}") from None
 
     def end(self) -> None:
+        if self._process is None:
+            # The process was not started; a pipe to it closes with this object.
+            return
         self._pipe.close()
         self._process.join(_GRACE_SECONDS)
         if self._process.is_alive():

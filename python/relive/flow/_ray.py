@@ -78,13 +78,15 @@ class _Stream:
     def __init__(self, cluster: _Cluster, work: Any, number: int, ahead: bool) -> None:
         self.where = f"the actor of shard {number}"
         self._cluster, self._work, self._ahead = cluster, work, ahead
+        self._reader: _native.StreamReader | None = None
+        self._host: Any = None
 
     def begin(self) -> None:
         port, stream = self._cluster.port, self._cluster.stream()
         self._reader = port.reader(stream, _MESSAGES_AHEAD if self._ahead else 1)
-        self._host = self._cluster.host()
-        self._placement = Placement(self._cluster.ray, self.where, "it", self._host.node.remote().future())
-        ended: Future[None] = self._host.serve.remote(self._work, port.address, stream, self._cluster.token, self._ahead).future()
+        self._host = host = self._cluster.host()
+        self._placement = Placement(self._cluster.ray, self.where, "it", host.node.remote().future())
+        ended: Future[None] = host.serve.remote(self._work, port.address, stream, self._cluster.token, self._ahead).future()
 
         def resolve(ended: Future[None]) -> None:
             if not ended.cancelled() and (error := ended.exception()) is not None:
@@ -96,6 +98,7 @@ class _Stream:
         """Does nothing: the reader requests more items as items are taken."""
 
     def receive(self) -> Message | None:
+        assert self._reader is not None, "the stream has begun"
         try:
             message = self._reader.next(LOOK_SECONDS)
         except TimeoutError:
@@ -104,10 +107,12 @@ class _Stream:
         return ("end", None) if message is None else cast("Message", pickle.loads(message))
 
     def end(self) -> None:
-        self._reader.close()
-        # If the cluster no longer exists or is disconnected, there is no actor to end.
-        with contextlib.suppress(Exception):
-            self._cluster.ray.kill(self._host)
+        if self._reader is not None:
+            self._reader.close()
+        if self._host is not None:
+            # If the cluster no longer exists or is disconnected, there is no actor to end.
+            with contextlib.suppress(Exception):
+                self._cluster.ray.kill(self._host)
 
 
 class _ShardHost(Placed):

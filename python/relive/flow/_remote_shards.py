@@ -31,7 +31,7 @@ class Link(Protocol):
     """The shard's location, for error messages."""
 
     def begin(self) -> None:
-        """Starts the shard."""
+        """Starts the shard. If this raises an exception, :meth:`end` releases what was started."""
         ...
 
     def ask(self, items: int) -> None:
@@ -169,8 +169,8 @@ class _Lists:
         """Takes the shard's next message. Returns whether there is one."""
         try:
             if not self._is_open:
-                self._link.begin()
                 self._is_open = True
+                self._link.begin()
             elif self._received:
                 self._link.ask(self._received)
             self._received = 0

@@ -18,6 +18,8 @@ Floats = npt.NDArray[np.float64]
 _WIDTH, _HEIGHT, _MARGIN = 640, 320, 48
 _MEAN_OVER = 100
 _POINTS = 200
+# The largest number of points of a line: more than the pixels of its width.
+_MOST_POINTS = 2_000
 _COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
 
 
@@ -80,7 +82,9 @@ def _acts(*logs: EpisodeLog) -> bool:
 
 
 def _trained(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
-    return _steps(log, acts).astype(float), _means(log.returns)
+    """Returns the running mean return after each episode, or, of many episodes, after some of them."""
+    shown = np.linspace(0, len(log) - 1, min(len(log), _MOST_POINTS)).round().astype(np.int64)
+    return _steps(log, acts)[shown].astype(float), _means(log.returns)[shown]
 
 
 def _evaluated(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:

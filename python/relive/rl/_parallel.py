@@ -47,7 +47,8 @@ class Parallel:
                     f"{self._agents[0]!r} and {agent!r} have different spaces, but one policy acts for all agents; give them the same "
                     "spaces, for instance with a wrapper that pads observations and actions"
                 )
-        self._first_actions = nest.flatten(first_actions(environment.action_space(self._agents[0])))
+        # Spaces that differ only in their first action have the same spec.
+        self._first_actions = [nest.flatten(first_actions(environment.action_space(agent))) for agent in self._agents]
         _, self._fill_action = nest.filler(self.spec.actions)
         # The agents that are in an episode.
         self._present = dict.fromkeys(self._agents, False)
@@ -110,4 +111,4 @@ class Parallel:
             answers.see(row, as_arrays(self.spec.observations, observations[agent]))
 
     def _acted(self, actions: list[Any], row: int) -> Any:
-        return self._fill_action([leaf[row] + first if first else leaf[row] for leaf, first in zip(actions, self._first_actions)])
+        return self._fill_action([leaf[row] + first if first else leaf[row] for leaf, first in zip(actions, self._first_actions[row])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -13,6 +14,9 @@ from relive import _native
 from relive._numbers import count, number
 
 S = TypeVar("S", bound="Settings")
+
+UNCLIPPED = 3.4028234663852886e38
+"""The greatest float32, which disables clipping where Rust requires a number."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,7 +53,33 @@ class Settings:
         return dataclasses.asdict(self)
 
     def _json(self) -> str:
-        return json.dumps({self._rust_names.get(name, name): value for name, value in self._values().items()})
+        return as_json({self._rust_names.get(name, name): value for name, value in self._values().items()})
+
+
+def as_json(settings: Mapping[str, Any]) -> str:
+    """Returns settings, which may contain numpy's numbers and arrays and paths, as JSON.
+
+    Raises:
+      ValueError: JSON cannot represent a setting; the error names it.
+    """
+    for name, value in settings.items():
+        try:
+            json.dumps(value, default=_plain, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{name} is {value!r}, but it must consist of finite numbers, bools, strings, lists, mappings and None: {error}"
+            ) from None
+    return json.dumps(dict(settings), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is not supported")
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -7,7 +7,7 @@ import inspect
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class Source:
 
     def __init__(self, environment: Any, *, acts_here: bool = True) -> None:
         self._environment, self._is_given, self._acts_here = environment, is_environment(environment), acts_here
-        self._takes_seed = not self._is_given and not isinstance(environment, (list, tuple)) and _takes_seed(environment)
+        self._takes_seed = not self._is_given and not isinstance(environment, (list, tuple)) and _seeding(environment) != "none"
         self._specs: tuple[Any, ...] | None = None
         # An environment that was created to read its specs, with its key. It is used if the next environment that is
         # needed has the same key.
@@ -222,37 +222,55 @@ def name_of(environment: Any) -> str:
 
 
 def _called(make: Any, seed: int) -> Any:
-    """Calls a function with a seed, unless it has no parameters, and a class without a seed, since a class's first argument
-    is usually not a seed.
+    """Calls a function with a seed, if it takes one.
 
     Raises:
-      TypeError: the class cannot be called without arguments.
+      TypeError: the value is a class that cannot be called in this way.
     """
-    if not _is_class(make):
-        return make(seed) if _takes_seed(make) else make()
-    arguments = inspect.signature(make)
-    named = {"seed": seed} if _takes_seed(make) else {}
+    seeding = _seeding(make)
+    named = {"seed": seed} if seeding == "named" else {}
+    if _is_class(make):
+        _expect_callable(make, named)
+    return make(seed) if seeding == "first" else make(**named)
+
+
+def _expect_callable(make: type, named: dict[str, int]) -> None:
     try:
-        arguments.bind(**named)
+        inspect.signature(make).bind(**named)
     except TypeError as error:
         raise TypeError(
             f"{make.__qualname__} is a class, which a run calls without arguments or with seed=, but that failed: {error}; give a "
             f"function from a seed: lambda seed: {make.__qualname__}(…)"
         ) from error
-    return make(**named)
 
 
 def _is_class(make: Any) -> bool:
     return isinstance(make, type) and callable(getattr(make, "reset", None)) and callable(getattr(make, "step", None))
 
 
-def _takes_seed(make: Any) -> bool:
+def _seeding(make: Any) -> Literal["named", "first", "none"]:
+    """Returns how a function takes a seed: as the argument ``seed``, or as its first argument, if it has to be given. An
+    optional argument of another name, such as ``max_episode_steps`` of ``gymnasium.make``, is not a seed, nor is a class's
+    first argument."""
     try:
         parameters = inspect.signature(make).parameters
     except ValueError:
         # Functions in C may have no signature.
-        return True
-    return "seed" in parameters if _is_class(make) else bool(parameters)
+        return "first"
+    seed = parameters.get("seed")
+    if seed is not None and seed.kind in (seed.POSITIONAL_OR_KEYWORD, seed.KEYWORD_ONLY):
+        return "named"
+    if _is_class(make):
+        return "none"
+    return "first" if any(_has_to_be_given(parameter) for parameter in parameters.values()) else "none"
+
+
+def _has_to_be_given(parameter: inspect.Parameter) -> bool:
+    """Returns whether an argument must be passed by position, or, with ``*args``, is likely to be expected there."""
+    is_required = parameter.default is parameter.empty
+    return parameter.kind == parameter.VAR_POSITIONAL or (
+        is_required and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    )
 
 
 def is_environment(value: Any) -> bool:

@@ -157,9 +157,11 @@ class Supervisor:
     def close(self) -> None:
         """Ends the workers, when the run is over."""
         until = time.monotonic() + self._grace_seconds
-        for worker in self._workers.values():
-            worker.end(max(0.0, until - time.monotonic()))
-        self._launcher.close()
+        try:
+            for worker in self._workers.values():
+                worker.end(max(0.0, until - time.monotonic()))
+        finally:
+            self._launcher.close()
 
 
 def is_of_python(error: BaseException | None) -> bool:

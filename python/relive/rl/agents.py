@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from relive import _native
 from relive.rl._agent import Agent
+from relive.rl._settings import UNCLIPPED, as_json
 
 A = TypeVar("A", bound="NamedAgent")
 
@@ -30,7 +34,8 @@ class NamedAgent(Agent[Any]):
     """An agent with its settings; omitted settings have their defaults.
 
     A group of settings is passed as a mapping, which changes only the given entries:
-    ``DQfD(demonstrations={"episodes": 10})``.
+    ``DQfD(demonstrations={"episodes": 10})``. ``max_abs_reward``, if the agent has this setting, may be ``None`` or
+    infinite: rewards are then not clipped.
 
     Args:
       settings: the settings, by name.
@@ -40,17 +45,25 @@ class NamedAgent(Agent[Any]):
     """
 
     _name: ClassVar[str]
+    # The value of ``max_abs_reward`` that disables clipping.
+    _unclipped: ClassVar[float | None] = None
 
     def __init__(self, **settings: Any) -> None:
-        text = _native.agent_settings(self._name, json.dumps(settings))
+        if "max_abs_reward" in settings and _is_unbounded(settings["max_abs_reward"]):
+            settings["max_abs_reward"] = self._unclipped
+        text = _native.agent_settings(self._name, as_json(settings))
         self.config = _Named(self._name, text)
         self.settings: Mapping[str, Any] = MappingProxyType(json.loads(text))
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:
         """Returns the agent with tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise with the
-        defaults. The given settings take precedence."""
-        return cls(**{**json.loads(_native.agent_for_environment(cls._name, name)), **settings})
+        defaults. The given settings, and the given entries of groups, take precedence."""
+        tuned = json.loads(_native.agent_for_environment(cls._name, name))
+        for setting, value in settings.items():
+            is_group = isinstance(value, Mapping) and isinstance(tuned.get(setting), dict)
+            tuned[setting] = {**tuned[setting], **value} if is_group else value
+        return cls(**tuned)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The read-only mapping cannot be pickled.
@@ -63,6 +76,10 @@ class NamedAgent(Agent[Any]):
         return max(1, actors, int(self.settings.get("num_envs", 1)))
 
 
+def _is_unbounded(value: Any) -> bool:
+    return value is None or (isinstance(value, (float, np.floating)) and value == math.inf)
+
+
 def _again(agent: type[Any], settings: dict[str, Any]) -> Any:
     return agent(**settings)
 
@@ -71,6 +88,7 @@ class ApeX(NamedAgent):
     """Ape-X DQN (Horgan et al. 2018): each actor explores to a different degree. For discrete actions."""
 
     _name = "apex"
+    _unclipped = UNCLIPPED
 
 
 class APPO(NamedAgent):
@@ -138,6 +156,7 @@ class DQfD(NamedAgent):
     """DQN that also learns from demonstrations (Hester et al. 2018). For discrete actions."""
 
     _name = "dqfd"
+    _unclipped = UNCLIPPED
 
 
 class IMPALA(NamedAgent):
@@ -179,6 +198,7 @@ class Rainbow(NamedAgent):
     actions."""
 
     _name = "rainbow"
+    _unclipped = UNCLIPPED
 
 
 class TD3(NamedAgent):

@@ -30,7 +30,8 @@ def check_environment(make: Callable[[int], Any]) -> None:
 
     Args:
       make: a function that takes a seed and returns a new environment with Gymnasium's or dm_env's interface;
-        deterministic environments can ignore the seed.
+        deterministic environments can ignore the seed. The seed is passed as ``seed=`` if the function has this
+        parameter, otherwise as its first argument if the function requires one.
 
     Raises:
       ContractError: the environment violates a rule.

@@ -192,7 +192,13 @@ def _known(place: str, arrays: Arrays, required: Iterable[str], left_out: Iterab
     for name in _NUMBERS[1:]:
         if name in arrays:
             _expect_ends(place, name, arrays[name])
-    return {key: array for key, array in arrays.items() if _is_known(key)}
+    known = {key: array for key, array in arrays.items() if _is_known(key)}
+    first = "rewards" if "rewards" in known else next(iter(known), "")
+    for key, array in known.items():
+        if len(array) != len(known[first]):
+            raise ValueError(f"{place}: array `{key}`: it has {len(array)} rows, but `{first}` has {len(known[first])}; give one row for each "
+                             "transition")
+    return known
 
 
 def _expect_ends(place: str, name: str, array: npt.NDArray[Any]) -> None:

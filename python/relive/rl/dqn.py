@@ -8,10 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from relive.rl._agent import Agent
-from relive.rl._settings import Settings
-
-# The greatest float32, which disables clipping.
-_UNCLIPPED = 3.4028234663852886e38
+from relive.rl._settings import UNCLIPPED, Settings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,7 +98,7 @@ class DQNConfig(Settings):
     def _values(self) -> dict[str, Any]:
         values = super()._values()
         if values["max_abs_reward"] is None:
-            values["max_abs_reward"] = _UNCLIPPED
+            values["max_abs_reward"] = UNCLIPPED
         return values
 
 

@@ -71,8 +71,9 @@ class Sequences:
 
     Row ``t`` contains the observation, the action taken for it, and the resulting reward and discount; in the row of an
     episode's last observation, these three values are zeros. Sequences that end with their episode are shorter:
-    ``lengths`` contains the number of rows of each sequence, and missing rows are filled with zeros. If the policy's
-    recurrent state is among its ``extras``, each row contains this state.
+    ``lengths``, which has the same structure as ``data``, contains the number of rows of each sequence, such as
+    ``lengths["reward"]``, and missing rows are filled with zeros. If the policy's recurrent state is among its
+    ``extras``, each row contains this state.
 
     Args:
       length: the number of rows in a sequence.

@@ -73,4 +73,5 @@ def _like(own: Any, found: Any) -> Any:
 
 
 def _name(path: Any) -> str:
-    return jax.tree_util.keystr(path).replace("/", "|")
+    # A tree that is a single array has an empty path.
+    return jax.tree_util.keystr(path).replace("/", "|") or "value"

@@ -54,7 +54,8 @@ class Policy:
         """Returns the value of each action, for agents such as DQN that learn action values: for one observation,
         ``[actions]``, or for a batch, ``[batch, actions]``.
 
-        The observations of a batch are one nest of arrays with the batch as leading dimension.
+        The observations of a batch are one nest of arrays with the batch as leading dimension. The call has no effect on
+        later actions: a recurrent policy uses its memory of the episode so far for each observation, and keeps it.
 
         Raises:
           ValueError: the agent has no action values; otherwise as :meth:`__call__`.

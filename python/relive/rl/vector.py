@@ -86,7 +86,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._workers: list[_Process] = []
         for number in range(count):
             self._workers.append(_Process(env_fns, spaces, self._memory, number, count))
-        # Whether all workers have finished the newest command.
+        # Whether all environments have executed the newest step or reset.
         self._is_whole = True
 
     def reset(self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -106,7 +106,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
           ValueError: the actions do not have the structure or the shapes of ``action_space``.
           TypeError: the actions are not whole numbers, but the action space requires them.
-          RuntimeError: a worker has ended, or the previous call was interrupted or timed out: reset the vector first.
+          RuntimeError: a worker has ended, or the previous step or reset failed, was interrupted or timed out: reset the
+            vector first.
           TimeoutError: an environment took longer than ``timeout``.
         """
         self._expect_open()
@@ -154,7 +155,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _expect_whole(self) -> None:
         if not self._is_whole and not any(worker.has_ended for worker in self._workers):
-            raise RuntimeError("the previous step or reset was interrupted or timed out, so environments may have taken it; call reset() first")
+            raise RuntimeError("the previous step or reset failed, was interrupted or timed out, so only some environments may have taken it; "
+                               "call reset() first")
 
     def _together(self, command: int, arguments: Sequence[Any] | None = None) -> dict[str, Any]:
         """Executes a command as :meth:`_exchange` does, and returns the environments' infos as one mapping."""
@@ -173,8 +175,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             worker.begin(command, sent)
         begun = time.monotonic()
         results = [worker.wait(begun, self._timeout) for worker in self._workers]
-        # Only a reset makes up for an interrupted step.
-        self._is_whole = was_whole or command == RESET
+        # Only a reset makes up for an interrupted step. A worker does not go on with its other environments after an error.
+        has_failed = command in (STEP, RESET) and any(isinstance(result, tuple) for result in results)
+        self._is_whole = not has_failed and (was_whole or command == RESET)
         for worker, result in zip(self._workers, results, strict=True):
             if isinstance(result, tuple):
                 raise raised(result, f"in {worker} another process")

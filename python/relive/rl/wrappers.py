@@ -16,10 +16,17 @@ _NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.
 
 
 class EnvironmentWrapper:
-    """A wrapper that passes all method calls through to ``environment``."""
+    """A wrapper that passes all method calls through to ``environment``. It also has its other attributes, such as
+    ``info``, except those whose names begin with ``_``."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
+
+    def __getattr__(self, name: str) -> Any:
+        # A copy that is not initialized yet has no environment.
+        if name.startswith("_") or name == "environment":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return getattr(self.environment, name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.environment!r})"

@@ -110,7 +110,7 @@ impl Head {
 
 /// Bounds with this distance from their center, or a larger one, are treated as missing: an environment that gives the
 /// largest numbers of its type as bounds does not expect actions of this size.
-const WIDEST: f32 = 1e6;
+pub(crate) const WIDEST: f32 = 1e6;
 
 /// Returns an action, scaled from −1..1 to the bounds if both exist, and clipped.
 fn within(low: f32, high: f32, drawn: f32) -> f32 {

@@ -86,7 +86,9 @@ impl ActorCriticLearner {
             *of_row
         };
         let seen: Vec<f32> = rollout.answers.iter().enumerate().map(discounted).collect();
-        moments.add(&seen);
+        // Cells in which an episode starts have no reward.
+        let of_steps = seen.iter().zip(&rollout.answers).filter(|(_, answer)| !answer.first());
+        moments.add(&of_steps.map(|(sum, _)| *sum).collect::<Vec<f32>>());
         let mut inverse_std = [1.0];
         moments.write(&mut [0.0], &mut inverse_std);
         let scale = inverse_std[0];

@@ -18,7 +18,7 @@ pub use learner::ActorCriticLearner;
 pub use policy::ActorCriticPolicy;
 pub use settings::{Optimization, Settings};
 
-pub(crate) use head::Head;
+pub(crate) use head::{Head, WIDEST};
 pub(crate) use loss::{HALF_LOG_TWO_PI, PolicyLoss, PolicyMetrics, value_loss};
 pub(crate) use minibatch::{MetricSums, standardize};
 pub(crate) use moments::Moments;

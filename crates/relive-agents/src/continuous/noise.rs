@@ -19,9 +19,14 @@ pub(crate) struct Noise {
 }
 
 impl Noise {
-    pub(crate) fn new(streams: Streams, rows: usize, dimensions: usize, correlation: f32) -> Noise {
+    pub(crate) fn new(mut streams: Streams, rows: usize, dimensions: usize, correlation: f32) -> Noise {
         let kept = if correlation > 0.0 { rows * dimensions } else { 0 };
-        Noise { correlation, streams, dimensions, last: vec![0.0; kept] }
+        let mut last = Vec::with_capacity(kept);
+        if kept > 0 {
+            streams.each().for_each(|stream| last.extend((0..dimensions).map(|_| draw(stream))));
+        }
+        last.resize(kept, 0.0);
+        Noise { correlation, streams, dimensions, last }
     }
 
     /// Returns a function for each row that draws its numbers one by one.
@@ -111,6 +116,14 @@ mod tests {
             assert!((size - 1.0).abs() < 0.1, "{size}");
             assert!((together - f64::from(correlation)).abs() < 0.1, "{together}");
         }
+    }
+
+    #[test]
+    fn the_first_numbers_have_the_same_variance_as_later_ones() {
+        let keys: Vec<Key> = (0..20_000).map(|row| Key::from_seed(1).nth(row)).collect();
+        let mut noise = Noise::new(Streams::new(&keys), keys.len(), 1, 0.97);
+        let squares: f64 = noise.each().map(|mut draw| f64::from(draw()).powi(2)).sum();
+        assert!((squares / 20_000.0 - 1.0).abs() < 0.05, "{squares}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use relive_env::{Buffer, EnvironmentSpec};
 use relive_rl::{Features, Result, RlError};
 
 use crate::actions;
-use crate::actor_critic::Head;
+use crate::actor_critic::{Head, WIDEST};
 
 /// Observations as rows of numbers, and actions scaled to −1..1 and back.
 #[derive(Debug, Clone)]
@@ -61,23 +61,33 @@ impl Spaces {
     }
 }
 
+/// Returns whether actions can be scaled by their bounds. Very wide bounds are usually the largest numbers of float32,
+/// in place of none.
+fn has_range(low: f32, high: f32) -> bool {
+    low < high && 0.5 * high - 0.5 * low < WIDEST
+}
+
 /// Checks that each component of an action has a range: actions are scaled by it, and a component without one can
 /// neither be scaled nor learned.
 fn expect_ranges(spec: &EnvironmentSpec, low: &[f32], high: &[f32]) -> Result<()> {
     let Some((component, (low, high))) =
-        low.iter().zip(high).enumerate().find(|(_, (low, high))| low >= high)
+        low.iter().zip(high).enumerate().find(|(_, (low, high))| !has_range(**low, **high))
     else {
         return Ok(());
     };
     let leaf = spec.actions.leaves().next();
     let name = leaf.map_or("", |leaf| leaf.name.as_str());
     let name = if name.is_empty() { String::new() } else { format!(" of `{name}`") };
-    Err(RlError::Unsuited {
-        expected: "actions whose lower bounds are below their upper bounds",
-        got: format!(
-            "the bounds {low} and {high} for component {component}{name}; remove the component from the actions"
-        ),
-    })
+    let (expected, advice) = if low < high {
+        (
+            "actions between bounds that are less than 2,000,000 apart",
+            "narrow the bounds to those of useful actions",
+        )
+    } else {
+        ("actions whose lower bounds are below their upper bounds", "remove the component from the actions")
+    };
+    let got = format!("the bounds {low} and {high} for component {component}{name}; {advice}");
+    Err(RlError::Unsuited { expected, got })
 }
 
 /// Concatenates each row of observations with its actions.
@@ -131,6 +141,9 @@ mod tests {
             "this agent takes actions whose lower bounds are below their upper bounds, but the environment has the \
              bounds 0.5 and 0.5 for component 1 of `torque`; remove the component from the actions"
         );
+        let widest = f64::from(f32::MAX);
+        let error = of("force", &[-1.0, -widest], &[1.0, widest]).unwrap_err().to_string();
+        assert!(error.contains("for component 1 of `force`; narrow the bounds"), "{error}");
         // The bounds of each component are equal as float32, which is the type of the actions.
         let error = of("", &[1.0, -1.0], &[1.0 + 1e-12, 1.0]).unwrap_err().to_string();
         assert!(error.contains("the bounds 1 and 1 for component 0; remove"), "{error}");

@@ -40,7 +40,7 @@ pub(super) struct Fragments {
 pub(super) struct Corrected {
     /// The V-trace targets vs for the values.
     pub(super) returns: Vec<f32>,
-    /// `r + γ·vs′ − V`, times the clipped probability ratio if the loss itself has no ratio.
+    /// `r + γ·(λ·vs′ + (1 − λ)·V′) − V`, times the clipped probability ratio if the loss itself has no ratio.
     pub(super) advantages: Vec<f32>,
 }
 

@@ -54,7 +54,7 @@ impl Settings {
         self.max_abs_reward.map_or(Ok(()), |bound| positive("max_abs_reward", bound))?;
         self.max_gradient_norm.map_or(Ok(()), |norm| positive("max_gradient_norm", norm))?;
         positive("learning_rate", self.adam.learning_rate)?;
-        not_negative("adam_epsilon", self.adam.epsilon)?;
+        positive("adam_epsilon", self.adam.epsilon)?;
         check("the number of hidden layers", 0, !self.hidden.is_empty(), "at least 1")?;
         layers(&self.hidden)
     }

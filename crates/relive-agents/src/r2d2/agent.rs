@@ -9,7 +9,6 @@ use relive_table::{SelectorKind, TableConfig};
 use super::R2d2Config;
 use super::learner::R2d2Learner;
 use super::policy::R2d2Policy;
-use crate::off_policy::TABLE;
 
 /// The maximum number of sequences that one step may finish: a sequence that is due, and the last sequence of the
 /// episode.
@@ -48,7 +47,8 @@ impl Agent for R2d2Config {
         };
         let shown = &self.demonstrations;
         off_policy.show(crew, shown, &adder)?;
-        let learning = off_policy.mixed(crew, shown)?.learn(learner).update_priorities(crew, TABLE);
+        let learning = off_policy.mixed(crew, shown)?.learn(learner);
+        let learning = learning.update_priorities_in(crew, off_policy.own(shown));
         off_policy.plan_with(crew, learning, adder)
     }
 }

@@ -4,7 +4,7 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{bsuite_family, check, fraction, layers, not_negative, positive, whole};
+use crate::settings::{bsuite_family, check, fraction, layers, positive, whole};
 
 /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
 /// rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
@@ -150,7 +150,7 @@ impl R2d2Config {
         let exponent = self.priority_exponent;
         check("priority_exponent", exponent, exponent >= 0.0 && exponent.is_finite(), "at least 0")?;
         positive("learning_rate", self.learning_rate)?;
-        not_negative("adam_epsilon", self.adam_epsilon)?;
+        positive("adam_epsilon", self.adam_epsilon)?;
         self.max_gradient_norm.map_or(Ok(()), |norm| positive("max_gradient_norm", norm))?;
         let period = self.target_update_period;
         check("target_update_period", period, period >= 1, "at least 1")?;

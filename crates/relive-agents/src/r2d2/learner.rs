@@ -107,6 +107,10 @@ impl Learned<'_> {
     fn errors(&self, [online, target]: [&[f32]; 2], weight: f32, by: &mut [f32]) -> Vec<f32> {
         let Learned { config, batch, actions, sequence } = *self;
         let begin = if batch.starts[sequence] { 0 } else { config.burn_in_length };
+        if begin >= batch.rows {
+            // All sequences of the batch end within the burn-in, after which nothing is left to learn.
+            return Vec::new();
+        }
         let end = (begin..batch.rows).find(|time| !batch.is_step(*time, sequence)).unwrap_or(begin);
         let (count, places) = (online.len() / (batch.rows * batch.batch).max(1), begin..end);
         let row = |time: usize| time * batch.batch + sequence;
@@ -143,7 +147,9 @@ impl Learner for R2d2Learner {
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
         let BatchResult { loss, priorities } = self.improve()?;
-        let priorities = priorities.into_iter().map(f64::from);
+        // Priorities that are not used need no update.
+        let num_priorities = if self.config.priority_exponent > 0.0 { priorities.len() } else { 0 };
+        let priorities = priorities.into_iter().take(num_priorities).map(f64::from);
         Ok(Learnt {
             steps: 1,
             samples,

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use relive_agents::R2d2Config;
 use relive_env::{Action, EnvError, Environment, EnvironmentSpec, TimeStep, ViewMut};
 use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
 use relive_rl::run::{RunOptions, train};
 use relive_rl::{Agent, Learner, Learnt, Policy, PolicyContext, Result, Rollout, Saveable, Weights};
 
-use crate::common::{all, options, run, run_in, small_ppo};
+use crate::common::{all, options, run, run_in, small_ppo, small_r2d2};
 
 /// Far more time than a run that ends at once needs.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -151,4 +152,20 @@ fn a_panicking_listener_ends_the_run() {
         let ended = in_time(move || catch_unwind(AssertUnwindSafe(listening)).map(drop));
         assert_eq!(ended.unwrap_err().downcast_ref(), Some(&"a test's listener"));
     }
+}
+
+#[test]
+fn sequences_that_end_within_the_burn_in_are_not_learned() {
+    // The second sequence of an episode of ten steps has three rows.
+    let agent = R2d2Config {
+        batch_size: 1,
+        burn_in_length: 4,
+        trace_length: 2,
+        replay_period: 7,
+        min_replay_size: 1,
+        ..small_r2d2()
+    };
+    let agent: Arc<dyn Agent> = Arc::new(agent);
+    let trained = run(&agent, &options("catch/0", 400, 1)).unwrap().0;
+    assert!(trained.summary.learner_steps > 50, "{:?}", trained.summary);
 }

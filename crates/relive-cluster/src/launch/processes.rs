@@ -17,9 +17,9 @@ const HOST: &str = "127.0.0.1";
 
 /// Starts processes on this machine, and restarts those that fail.
 ///
-/// The standard input of a process closes when the process should end, and also when this program is killed. Each
-/// process leads its own process group, so that Ctrl-C in a terminal reaches only this program, and killing a process
-/// also kills its children.
+/// The standard input of a process closes just before the process is killed, and also when this program is killed; during
+/// the grace of [`stop`](Members::stop), it stays open. Each process leads its own process group, so that Ctrl-C in a
+/// terminal reaches only this program, and killing a process also kills its children.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 

@@ -31,8 +31,8 @@ struct Supervised {
 struct SupervisedState {
     /// The process, until its exit status is read from the system. Its process id is valid until then.
     running: Option<Pid>,
-    /// The standard input of the process. It stays open while the process should run, and closes if this program is
-    /// killed.
+    /// The standard input of the process. It stays open until the process is killed, because a process may end at once
+    /// when it closes, and closes if this program is killed.
     input: Option<ChildStdin>,
     is_stopped: bool,
     has_ended: bool,

@@ -15,6 +15,10 @@ pub(super) const MAX_TEXT_BYTES: usize = 4096;
 /// The timeout for a greeting, which is how long a silent connection can delay the meeting.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The timeout for one attempt to connect to one address; attempts are repeated until the meeting's deadline. It allows
+/// the system to send a lost first packet again, after one second.
+pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// The maximum number of concurrent connections to a complete meeting; further connections wait until one of these is
 /// answered.
 pub(super) const MAX_LATE_CONNECTIONS: usize = 16;

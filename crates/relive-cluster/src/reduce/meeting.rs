@@ -8,7 +8,7 @@ use rustix::net::sockopt;
 
 use super::greeting::{Greeting, MemberAddress, answer, refused, welcome};
 use super::late_connections::LateConnections;
-use super::limits::{GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
+use super::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
 use super::message::Reader;
 use super::transfer::Links;
 use super::watch::Watch;
@@ -173,7 +173,9 @@ fn listen_beside(ip: IpAddr) -> io::Result<Data> {
 /// Connects to an address, once something listens there.
 fn connect(address: &str, until: Instant) -> io::Result<TcpStream> {
     loop {
-        let error = match connected(address, until) {
+        let connected =
+            address.to_socket_addrs().and_then(|places| connected(places, CONNECT_TIMEOUT, until));
+        let error = match connected {
             Ok(socket) => return Ok(socket),
             Err(error) => error,
         };
@@ -184,12 +186,16 @@ fn connect(address: &str, until: Instant) -> io::Result<TcpStream> {
     }
 }
 
-fn connected(address: &str, until: Instant) -> io::Result<TcpStream> {
-    let addresses = address.to_socket_addrs()?;
+/// Connects to one of a name's addresses. An address that drops packets must not use up the time of the others.
+fn connected(
+    addresses: impl Iterator<Item = SocketAddr>,
+    each: Duration,
+    until: Instant,
+) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::InvalidInput, "the name has no address");
     for address in addresses {
         let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        match TcpStream::connect_timeout(&address, left) {
+        match TcpStream::connect_timeout(&address, left.min(each)) {
             Ok(socket) => return Ok(socket),
             Err(error) => last = error,
         }
@@ -260,4 +266,29 @@ fn is_open(socket: &TcpStream) -> bool {
     let peeked = socket.peek(&mut [0]);
     let _ = socket.set_nonblocking(false);
     peeked.map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |count| count > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the address of a listener that answers no further connections, with what keeps it from answering.
+    fn black_hole() -> (SocketAddr, impl Sized) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
+        let waiting: Vec<TcpStream> = std::iter::from_fn(connect).collect();
+        (address, (listener, waiting))
+    }
+
+    #[test]
+    fn an_address_without_an_answer_leaves_time_for_the_others() {
+        let (silent, _held) = black_hole();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addresses = [silent, listener.local_addr().unwrap()];
+        let until = Instant::now() + Duration::from_mins(2);
+        let socket = connected(addresses.into_iter(), Duration::from_millis(50), until).unwrap();
+        assert_eq!(socket.peer_addr().unwrap(), addresses[1]);
+        assert!(Instant::now() < until - Duration::from_mins(1));
+    }
 }

@@ -29,8 +29,9 @@
 //! once and then copied, so all members get the same bits in every run.
 //!
 //! Every call ends. If a member dies or is suspended, all other members get an error that names it within
-//! [`RingOptions::silence`]. They also get an error if a live member does not join a call within
-//! [`RingOptions::timeout`]. Arrays of different lengths, and members that belong to another job, are rejected.
+//! [`RingOptions::silence`]. They also get an error if a call makes no progress within [`RingOptions::timeout`], such as
+//! when a live member does not join it. Arrays of different lengths, and members that belong to another job, are
+//! rejected.
 
 mod error;
 mod greeting;

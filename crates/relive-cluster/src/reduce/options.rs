@@ -17,7 +17,7 @@ pub struct RingOptions {
     pub token: String,
     /// How long the meeting waits for all members.
     pub meeting: Duration,
-    /// How long a call waits for live members.
+    /// How long a call waits for live members without making any progress.
     pub timeout: Duration,
     /// The time after which a member that sends nothing counts as lost, at least 8 ms. If its process ends, this is
     /// detected immediately.

@@ -189,7 +189,8 @@ impl Ring {
         let before = (self.rank + self.ranks - 1) % self.ranks;
         let next = (self.rank + 1) % self.ranks;
         let mut transfer = Transfer::new(head, schedule, buffer);
-        let (since, mut quiet) = (Instant::now(), QUIET);
+        // Waits count from the last progress, so that a large transfer over a slow network has the time that it needs.
+        let (mut since, mut quiet) = (Instant::now(), QUIET);
         while !transfer.is_done() {
             let number = calls.begun;
             let moved = transfer.advance(&mut calls.links).map_err(|broken| match broken {
@@ -201,6 +202,7 @@ impl Ring {
                 return Err(RingError::Mismatch { rank: before, theirs, own });
             }
             if moved {
+                (since, quiet) = (Instant::now(), QUIET);
                 continue;
             }
             watch.check(Some(number))?;
@@ -271,4 +273,62 @@ fn describe(head: &Head) -> String {
     let name =
         CALLS.iter().find(|(call, _)| *call as u64 == kind).map_or("an unknown operation", |(_, name)| name);
     format!("{name} of {len} bytes as call {number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::reduce::greeting::MemberAddress;
+
+    const TIMEOUT: Duration = Duration::from_millis(500);
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
+    }
+
+    /// Returns member 0 of two, and the other ends of its connections.
+    fn member() -> (Ring, [TcpStream; 2]) {
+        let ((next, after), (before, from)) = (pair(), pair());
+        [&next, &before].into_iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
+        let options = RingOptions { ranks: 2, timeout: TIMEOUT, ..RingOptions::default() };
+        let places = ["0", "1"].map(|address| MemberAddress { address: address.to_owned(), process: 1 });
+        let watch = Watch::start(0, places.to_vec(), Vec::new(), &options, None).unwrap();
+        (Ring::linked(0, &options, Links::new(next, before), watch), [after, from])
+    }
+
+    /// The other member sends one number after each slice in which nothing has arrived.
+    #[test]
+    fn the_timeout_counts_from_the_last_progress() {
+        const COUNT: usize = 14;
+        let (ring, [_after, from]) = member();
+        let mut waiting: Vec<u8> = Call::Gather.head(2 * COUNT * 8, 1).into();
+        waiting.extend([1.0_f64; COUNT].iter().flat_map(|number| number.to_le_bytes()));
+        let (waiting, is_second) = (Mutex::new(waiting), Mutex::new(false));
+        let ring = ring.checked_by(move || {
+            let mut is_second = is_second.lock();
+            *is_second = !*is_second;
+            if !*is_second {
+                let mut waiting = waiting.lock();
+                let piece: Vec<u8> = waiting.drain(..8).collect();
+                (&from).write_all(&piece).map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        });
+        let begun = Instant::now();
+        let gathered = ring.gather(&[0.0; COUNT]).unwrap();
+        assert_eq!(gathered[1], [1.0; COUNT]);
+        assert!(begun.elapsed() > TIMEOUT, "the transfer must take longer than the timeout");
+    }
+
+    #[test]
+    fn a_call_without_progress_times_out() {
+        let (ring, _others) = member();
+        let error = ring.gather(&[0.0]).unwrap_err();
+        assert!(matches!(&error, RingError::Late { call: 1, .. }), "{error}");
+    }
 }

@@ -26,7 +26,11 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 pub(super) async fn serve(shared: &Arc<Outgoing>, address: &str) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let reason = match joined(shared, address).await {
+        let joined = tokio::select! {
+            joined = joined(shared, address) => joined,
+            () = shared.left.notified() => return,
+        };
+        let reason = match joined {
             Ok((messages, socket)) => {
                 pause = FIRST_PAUSE;
                 shared.joined();

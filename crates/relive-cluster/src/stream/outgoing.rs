@@ -39,6 +39,8 @@ pub(super) struct Outgoing {
     changed: Condvar,
     /// Notified when there is something to send while the connection is idle.
     pub(super) pushed: Notify,
+    /// Notified when the writer has been dropped.
+    pub(super) left: Notify,
 }
 
 #[derive(Debug)]
@@ -66,6 +68,7 @@ impl Outgoing {
             state: Mutex::new(state),
             changed: Condvar::new(),
             pushed: Notify::new(),
+            left: Notify::new(),
         }
     }
 
@@ -124,6 +127,7 @@ impl Outgoing {
     pub(super) fn leave(&self) {
         self.lock().is_left = true;
         self.pushed.notify_one();
+        self.left.notify_one();
     }
 
     pub(super) fn receive(&self, message: &ToShard) {

@@ -202,14 +202,26 @@ impl Listening {
 async fn slot_connection(
     slot: &Slot,
     epoch: u64,
-    mut messages: Messages,
+    messages: Messages,
     mut socket: WriteHalf<Socket>,
 ) -> io::Result<()> {
     let Some(number) = slot.connected(epoch) else {
         write(&mut socket, &[ToShard::Replaced { by: slot.epoch() }.to_bytes()]).await?;
         return leave(messages, socket).await;
     };
-    let ended = loop {
+    let ended = exchange(slot, number, messages, socket).await;
+    slot.disconnected(number);
+    ended
+}
+
+/// Sends and receives over the connection with the given number.
+async fn exchange(
+    slot: &Slot,
+    number: u64,
+    mut messages: Messages,
+    mut socket: WriteHalf<Socket>,
+) -> io::Result<()> {
+    loop {
         let changed = slot.changed.notified();
         while let Some(message) = slot.transmit(number) {
             write(&mut socket, &[message.to_bytes()]).await?;
@@ -225,14 +237,12 @@ async fn slot_connection(
         tokio::select! {
             message = messages.next(MAX_MESSAGE_BYTES) => match message.map(FromShard::from_bytes) {
                 Ok(Ok(message)) => slot.receive(number, message),
-                Ok(Err(text)) => break Err(io::Error::new(io::ErrorKind::InvalidData, text)),
-                Err(error) => break Err(error),
+                Ok(Err(text)) => return Err(io::Error::new(io::ErrorKind::InvalidData, text)),
+                Err(error) => return Err(error),
             },
             () = changed => {}
         }
-    };
-    slot.disconnected(number);
-    ended
+    }
 }
 
 /// Waits until the writer has received the last message and disconnected, because closing a connection with unread

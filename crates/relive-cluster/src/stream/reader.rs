@@ -48,7 +48,7 @@ impl ShardReader {
 
 impl Drop for ShardReader {
     fn drop(&mut self) {
-        self.0.close();
+        self.0.abandon();
     }
 }
 
@@ -194,6 +194,16 @@ impl Slot {
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_one();
+    }
+
+    /// Closes the slot, and drops the items that nothing will take, because the slot outlives its reader.
+    fn abandon(&self) {
+        let mut state = self.state.lock();
+        let items = state.receiving.discard();
+        state.waker = None;
+        drop(state);
+        drop(items);
+        self.close();
     }
 
     pub(super) fn fail(&self, reason: &str) {

@@ -45,6 +45,7 @@ pub struct Receiving {
     /// The answer that the shard is waiting for, if any.
     owes: Option<ToShard>,
     is_asked: bool,
+    is_discarding: bool,
     has_ended: bool,
 }
 
@@ -69,6 +70,7 @@ impl Receiving {
             question: 0,
             owes: None,
             is_asked: false,
+            is_discarding: false,
             has_ended: false,
         }
     }
@@ -111,6 +113,9 @@ impl Receiving {
     }
 
     fn append(&mut self, first: u64, items: Vec<Item>) -> bool {
+        if self.is_discarding {
+            return false;
+        }
         let known = usize::try_from(self.next - first).unwrap_or(usize::MAX);
         let before = self.next;
         for item in items.into_iter().skip(known) {
@@ -155,6 +160,14 @@ impl Receiving {
         }
         // If the shard has been restarted since then, this `End` is not the end.
         if item == Item::End && !self.has_ended { self.take() } else { Some(item) }
+    }
+
+    /// Ignores items from now on, and returns the items that have not been taken. There are no calls of
+    /// [`take`](Self::take) afterwards.
+    pub fn discard(&mut self) -> VecDeque<Item> {
+        self.is_discarding = true;
+        (self.older, self.older_cost) = (0, 0);
+        std::mem::take(&mut self.queue)
     }
 
     fn credit(&self) -> ToShard {

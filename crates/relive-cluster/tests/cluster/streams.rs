@@ -306,3 +306,52 @@ fn an_address_in_use_is_reported() {
     let error = Port::bind(taken.address(), PortAccess::default()).unwrap_err();
     assert_eq!(error.to_string(), format!("{}: Address already in use (os error 98)", taken.address()));
 }
+
+/// The slot of a reader outlives it, because the writer may not know yet that the reader is gone.
+#[test]
+fn a_dropped_reader_keeps_no_items() {
+    let port = port(PortAccess::default());
+    let mut items = flow(port.reader(0, Window { items: 8, ..Window::default() }).unwrap());
+    let writer = writer(&port.address().to_string(), 0, 1);
+    // The shard produces items once the reader has been pulled.
+    items.step().unwrap();
+    (0..5).for_each(|place| send(&writer, item(place, 8)).unwrap());
+    assert_eq!(number(&items.next().unwrap().unwrap()), 0);
+    let until = Instant::now() + PATIENCE;
+    while port.status()[0].1.waiting < 4 {
+        assert!(Instant::now() < until, "the items have not arrived");
+        thread::yield_now();
+    }
+    drop(items);
+    assert_eq!(port.status()[0].1.waiting, 0);
+    assert_eq!(writer.finish(PATIENCE), Err(StreamError::Closed { shard: 0 }));
+    assert_eq!(port.status()[0].1.waiting, 0);
+}
+
+#[test]
+fn a_connection_that_ends_with_its_reader_is_not_shown_as_connected() {
+    let port = port(PortAccess::default());
+    let mut items = flow(port.reader(0, Window::default()).unwrap());
+    let writer = writer(&port.address().to_string(), 0, 1);
+    items.step().unwrap();
+    send(&writer, item(0, 8)).unwrap();
+    items.next().unwrap().unwrap();
+    assert!(port.status()[0].1.is_connected);
+    drop((items, writer));
+    let until = Instant::now() + PATIENCE;
+    while port.status()[0].1.is_connected {
+        assert!(Instant::now() < until, "it still counts as connected");
+        thread::yield_now();
+    }
+}
+
+/// The listener never answers, so the writer is waiting for its reader when it is dropped.
+#[test]
+fn a_writer_that_is_still_connecting_ends_at_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let writer = writer(&listener.local_addr().unwrap().to_string(), 0, 1);
+    let (_socket, _) = listener.accept().unwrap();
+    let begun = Instant::now();
+    drop(writer);
+    assert!(begun.elapsed() < Duration::from_secs(3));
+}

@@ -5,36 +5,11 @@ use std::task::Poll;
 
 use super::executor::{Executor, OnFailure};
 use super::parflow::ParFlow;
-use super::shard::{Make, Plan, Shard};
+use super::shard::{Make, Plan, Shard, of_shard};
 use crate::checkpoint::Checkpoint;
-use crate::item::{Source, Tagged};
+use crate::item::Tagged;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{Flow, Result};
-
-/// Sets the source of all items of a shard.
-pub(super) fn of_shard<T: Send + 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
-    flow.within(|upstream| OfShard { upstream, source })
-}
-
-struct OfShard<T> {
-    upstream: Box<dyn Pull<T>>,
-    source: Source,
-}
-
-impl<T> Pull<T> for OfShard<T> {
-    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        match self.upstream.poll_next(turn) {
-            Poll::Ready(Some(Ok(tagged))) => {
-                Poll::Ready(Some(Ok(Tagged { source: Some(self.source), ..tagged })))
-            }
-            other => other,
-        }
-    }
-
-    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
-        self.upstream.checkpoint(checkpoint)
-    }
-}
 
 /// Produces items by calling a function with the shard's state, which also includes its position.
 struct OfState<S, F> {
@@ -84,10 +59,10 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let plans = (0..shards).map(|number| {
             let state = Arc::clone(&state);
             let state: Arc<dyn Fn() -> S + Send + Sync> = Arc::new(move || state(number));
-            Plan { shard: Shard::new(number, state()), state, make: Arc::clone(&make) }
+            let (shard, executor) = (Shard::new(number, state()), executor.clone());
+            Plan { shard, executor, state, make: Arc::clone(&make) }
         });
-        let (plans, executor) = (plans.collect(), executor.clone());
-        Self { plans, executor, around: None, on_failure: OnFailure::default() }
+        Self { plans: plans.collect(), around: None, on_failure: OnFailure::default() }
     }
 }
 

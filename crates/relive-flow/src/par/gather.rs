@@ -193,6 +193,15 @@ impl<T: Send + 'static> GatherAsync<T> {
         }
     }
 
+    /// Ends a shard. The shards after it move up by one place.
+    fn remove(&mut self, place: usize) {
+        self.shards.remove(place);
+        self.deferred = self.deferred.filter(|deferred| *deferred != place);
+        if let Some(deferred) = self.deferred.as_mut().filter(|deferred| **deferred > place) {
+            *deferred -= 1;
+        }
+    }
+
     fn handed_out(&mut self, place: usize) {
         self.settle();
         self.deferred = Some(place);
@@ -222,7 +231,7 @@ impl<T: Send + 'static> Pull<T> for GatherAsync<T> {
                     idle = 0;
                 }
                 Poll::Ready(None) => {
-                    self.shards.remove(place);
+                    self.remove(place);
                     self.at = place;
                     idle = 0;
                 }
@@ -294,11 +303,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Returns each shard as a separate flow, which works up to `depth` items ahead.
     #[must_use]
     pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
-        let ParFlow { plans, executor, around, on_failure } = self;
-        let alone = |plan| {
-            let (executor, around) = (executor.clone(), around.clone());
-            ParFlow { plans: vec![plan], executor, around, on_failure }
-        };
+        let ParFlow { plans, around, on_failure } = self;
+        let alone = |plan| ParFlow { plans: vec![plan], around: around.clone(), on_failure };
         let mode = Async { depth, resubmit: Resubmit::Before };
         let flow = |shard: ParFlow<T, S>| {
             shard.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, TakeOrder::InTurn))
@@ -310,5 +316,40 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn take(self, count: usize) -> Flow<T> {
         self.gather_sync().take(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+    use crate::par::runner::Runner;
+    use crate::{Executor, OnFailure};
+
+    struct Silent;
+
+    impl Pull<u32> for Silent {
+        fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<u32> {
+            turn.waker();
+            Poll::Pending
+        }
+    }
+
+    /// The request for the next item of a dropped shard must not go to the shard that takes its place.
+    #[test]
+    fn a_dropped_shard_leaves_the_depth_of_the_others() {
+        let failing = ParFlow::from_items(&Executor::Serial, [0], 1)
+            .on_each(|flow, _| flow.try_for_each(|_| Err::<u32, _>("failed")));
+        let silent = ParFlow::from_flows(&Executor::Serial, 1, |_| (), |_| Flow::from_pull("silent", Silent));
+        let shards = Shards::of(failing.union(silent).on_failure(OnFailure::DropShard));
+        let mode = Async { depth: 1, resubmit: Resubmit::After };
+        let mut gathered = GatherAsync::new(shards, mode, TakeOrder::Arrival);
+        for _ in 0..2 {
+            let mut turn = Turn::new(Waker::noop(), TakeOrder::Arrival);
+            assert!(gathered.poll_next(&mut turn).is_pending());
+        }
+        let [Runner::Here { wanted, .. }] = &gathered.shards.runners[..] else { panic!("one shard is left") };
+        assert_eq!(*wanted, 1);
     }
 }

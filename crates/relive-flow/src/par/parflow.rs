@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::executor::{Around, Executor, OnFailure};
-use super::shard::{Make, Plan, Shard};
+use super::shard::{Make, Plan, Shard, of_shard};
 use crate::Flow;
 use crate::item::Source;
 
@@ -20,30 +20,33 @@ use crate::item::Source;
 /// ```
 pub struct ParFlow<T, S = ()> {
     pub(super) plans: Vec<Plan<T, S>>,
-    pub(super) executor: Executor,
     pub(super) around: Option<Around>,
     pub(super) on_failure: OnFailure,
 }
 
 impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
-    /// Applies a function to each shard's stream. Any operator of a [`Flow`] can be used.
+    /// Applies a function to each shard's stream. Any operator of a [`Flow`] can be used. All items of the new stream
+    /// have the shard as their source, even if it was created anew.
     #[must_use]
     pub fn on_each<U: Send + 'static>(
         self,
         operators: impl Fn(Flow<T>, &Shard<S>) -> Flow<U> + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
+        self.then(move |flow, shard| of_shard(operators(flow, shard), shard.source()))
+    }
+
+    /// Applies operators that keep the source of items.
+    fn then<U: Send + 'static>(
+        self,
+        operators: impl Fn(Flow<T>, &Shard<S>) -> Flow<U> + Send + Sync + 'static,
+    ) -> ParFlow<U, S> {
         let operators = Arc::new(operators);
-        let plans = self.plans.into_iter().map(|Plan { shard, state, make }| {
+        let plans = self.plans.into_iter().map(|Plan { shard, executor, state, make }| {
             let operators = Arc::clone(&operators);
             let make: Make<U, S> = Arc::new(move |shard| operators(make(shard), shard));
-            Plan { shard, state, make }
+            Plan { shard, executor, state, make }
         });
-        ParFlow {
-            plans: plans.collect(),
-            executor: self.executor,
-            around: self.around,
-            on_failure: self.on_failure,
-        }
+        ParFlow { plans: plans.collect(), around: self.around, on_failure: self.on_failure }
     }
 
     /// Applies `function` to each item. Each shard has a copy of the function.
@@ -52,7 +55,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self,
         function: impl FnMut(T) -> U + Clone + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
-        self.on_each(move |flow, _| flow.for_each(function.clone()))
+        self.then(move |flow, _| flow.for_each(function.clone()))
     }
 
     /// Applies `function` to each item and the state of its shard.
@@ -61,7 +64,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self,
         function: impl FnMut(&mut S, T) -> U + Clone + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
-        self.on_each(move |flow, shard| {
+        self.then(move |flow, shard| {
             let (shard, mut function) = (shard.clone(), function.clone());
             flow.for_each(move |item| shard.with(|state| function(state, item)))
         })
@@ -70,13 +73,13 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Keeps the items for which `keep` returns true.
     #[must_use]
     pub fn filter(self, keep: impl FnMut(&T) -> bool + Clone + Send + Sync + 'static) -> Self {
-        self.on_each(move |flow, _| flow.filter(keep.clone()))
+        self.then(move |flow, _| flow.filter(keep.clone()))
     }
 
     /// Returns lists of `size` items from a shard. The last list of a shard may be shorter.
     #[must_use]
     pub fn batch(self, size: usize) -> ParFlow<Vec<T>, S> {
-        self.on_each(move |flow, _| flow.batch(size))
+        self.then(move |flow, _| flow.batch(size))
     }
 
     /// Applies `function` to each item, and flattens the results, which may be empty.
@@ -90,23 +93,24 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         C::IntoIter: Send + 'static,
         C::Item: Send + 'static,
     {
-        self.on_each(move |flow, _| flow.combine(function.clone()))
+        self.then(move |flow, _| flow.combine(function.clone()))
     }
 
     /// Returns the items of a shard in random order; see [`Flow::shuffle`]. Each shard has its own random stream.
     #[must_use]
     pub fn local_shuffle(self, buffer: usize, seed: u64) -> Self {
-        self.on_each(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
+        self.then(move |flow, shard| flow.shuffle(buffer, seed.wrapping_add(u64::from(shard.source().0))))
     }
 
     /// Names the last operator in each shard; see [`Flow::named`].
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         let name = name.to_owned();
-        self.on_each(move |flow, _| flow.named(&name))
+        self.then(move |flow, _| flow.named(&name))
     }
 
-    /// Returns the shards of both flows, with the shards of `other` last; each shard keeps its operators.
+    /// Returns the shards of both flows, with the shards of `other` last; each shard keeps its operators and runs where
+    /// it ran before. The failures of all shards are handled as this flow's are.
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
@@ -167,7 +171,15 @@ where
     /// Flattens the items.
     #[must_use]
     pub fn flatten(self) -> ParFlow<T, S> {
-        self.on_each(|flow, _| flow.flatten())
+        self.then(|flow, _| flow.flatten())
+    }
+}
+
+impl<T, S> ParFlow<T, S> {
+    /// Returns [`Executor::Threads`] if one of the shards runs in a thread.
+    pub(super) fn executor(&self) -> Executor {
+        let executors = self.plans.iter().map(|plan| &plan.executor);
+        executors.max_by_key(|executor| **executor == Executor::Threads).cloned().unwrap_or_default()
     }
 }
 
@@ -175,7 +187,7 @@ impl<T, S> fmt::Debug for ParFlow<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ParFlow")
             .field("shards", &self.plans.len())
-            .field("executor", &self.executor)
+            .field("executor", &self.executor())
             .field("on_failure", &self.on_failure)
             .finish()
     }

@@ -5,10 +5,9 @@ use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-use super::create::of_shard;
 use super::executor::OnFailure;
 use super::parflow::ParFlow;
-use super::shard::{Make, Plan, Shard};
+use super::shard::{Make, Plan, Shard, of_shard};
 use super::shards::Shards;
 use crate::checkpoint::Checkpoint;
 use crate::item::Tagged;
@@ -255,15 +254,18 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// ```
     #[must_use]
     pub fn repartition(self, shards: u32) -> ParFlow<T> {
-        let executor = self.executor.clone();
-        let plan = |number, make| Plan { shard: Shard::new(number, ()), state: Arc::new(|| ()), make };
+        let executor = self.executor();
+        let plan = |number, make| {
+            let (shard, executor) = (Shard::new(number, ()), executor.clone());
+            Plan { shard, executor, state: Arc::new(|| ()), make }
+        };
         if shards == 0 {
             let refused: Make<T, ()> = Arc::new(|_| {
                 let node = Node::new("repartition(0)", Vec::new());
                 Flow::refused(node, Metrics::default(), "the number of new shards must be at least 1")
             });
             let plans = vec![plan(0, refused)];
-            return ParFlow { plans, executor, around: None, on_failure: OnFailure::default() };
+            return ParFlow { plans, around: None, on_failure: OnFailure::default() };
         }
         let next = vec![0; self.plans.len()];
         let old = Shards::of(self);
@@ -279,6 +281,6 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
             plan(number, make)
         });
-        ParFlow { plans: plans.collect(), executor, around: None, on_failure: OnFailure::default() }
+        ParFlow { plans: plans.collect(), around: None, on_failure: OnFailure::default() }
     }
 }

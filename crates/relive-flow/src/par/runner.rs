@@ -18,8 +18,8 @@ pub(super) enum Runner<T> {
 }
 
 impl<T: Send + 'static> Runner<T> {
-    pub(super) fn start(executor: &Executor, around: Option<Around>, flow: ShardFlow<T>) -> Result<Self> {
-        Ok(match executor {
+    pub(super) fn start(around: Option<Around>, flow: ShardFlow<T>) -> Result<Self> {
+        Ok(match flow.executor {
             Executor::Serial => Runner::Here { flow, wanted: 0 },
             Executor::Threads => Runner::Thread(Worker::start(flow, around)?),
         })

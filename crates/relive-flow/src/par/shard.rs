@@ -1,15 +1,16 @@
 //! A shard: its state, the recipe for its stream, and the stream itself.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use parking_lot::Mutex;
 
-use super::executor::OnFailure;
+use super::executor::{Executor, OnFailure};
 use crate::checkpoint::Checkpoint;
 use crate::error::Place;
 use crate::item::{Source, Tagged};
 use crate::node::caught;
-use crate::pull::TakeOrder;
+use crate::pull::{Polled, Pull, TakeOrder, Turn};
 use crate::{Flow, Result};
 
 /// A shard: its number, and its state, which the shard's operators share.
@@ -54,6 +55,7 @@ impl<S> Shard<S> {
 /// The recipe for creating and restarting a shard.
 pub(super) struct Plan<T, S> {
     pub(super) shard: Shard<S>,
+    pub(super) executor: Executor,
     pub(super) state: Arc<dyn Fn() -> S + Send + Sync>,
     pub(super) make: Make<T, S>,
 }
@@ -61,9 +63,35 @@ pub(super) struct Plan<T, S> {
 /// Creates the stream of a shard.
 pub(super) type Make<T, S> = Arc<dyn Fn(&Shard<S>) -> Flow<T> + Send + Sync>;
 
+/// Sets the source of all items of a shard.
+pub(super) fn of_shard<T: Send + 'static>(flow: Flow<T>, source: Source) -> Flow<T> {
+    flow.within(|upstream| OfShard { upstream, source })
+}
+
+struct OfShard<T> {
+    upstream: Box<dyn Pull<T>>,
+    source: Source,
+}
+
+impl<T> Pull<T> for OfShard<T> {
+    fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
+        match self.upstream.poll_next(turn) {
+            Poll::Ready(Some(Ok(tagged))) => {
+                Poll::Ready(Some(Ok(Tagged { source: Some(self.source), ..tagged })))
+            }
+            other => other,
+        }
+    }
+
+    fn checkpoint(&mut self, checkpoint: &mut Checkpoint) -> Result<()> {
+        self.upstream.checkpoint(checkpoint)
+    }
+}
+
 /// The stream of a shard. It is created in the thread that runs it, and may be restarted after a failure.
 pub(crate) struct ShardFlow<T> {
     name: String,
+    pub(super) executor: Executor,
     flow: Option<Flow<T>>,
     make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
     on_failure: OnFailure,
@@ -78,7 +106,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         on_failure: OnFailure,
         begun: impl Fn(&Flow<T>) + Send + 'static,
     ) -> Self {
-        let Plan { shard, state, make } = plan;
+        let Plan { shard, executor, state, make } = plan;
         let (name, mut is_first) = (shard.source().to_string(), true);
         let make = move || {
             if !std::mem::take(&mut is_first) {
@@ -91,6 +119,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         };
         Self {
             name,
+            executor,
             flow: None,
             make: Box::new(make),
             on_failure,
@@ -99,10 +128,17 @@ impl<T: Send + 'static> ShardFlow<T> {
         }
     }
 
-    /// Wraps an existing flow.
+    /// Wraps an existing flow, for a thread.
     pub(crate) fn one(name: &str, flow: Flow<T>) -> Self {
-        let (name, make, on_failure) = (name.to_owned(), Box::new(|| None), OnFailure::ContinueShard);
-        Self { name, flow: Some(flow), make, on_failure, take_order: TakeOrder::Arrival, is_over: false }
+        Self {
+            name: name.to_owned(),
+            executor: Executor::Threads,
+            flow: Some(flow),
+            make: Box::new(|| None),
+            on_failure: OnFailure::ContinueShard,
+            take_order: TakeOrder::Arrival,
+            is_over: false,
+        }
     }
 
     /// Sets how the stream is pulled.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use relive_flow::{Async, ErrorKind, Executor, Flow, Order, ParFlow, Stepped};
+use relive_flow::{Async, ErrorKind, Executor, Flow, OnFailure, Order, ParFlow, Stepped};
 
 use crate::checkpoint::{graph, joined};
 use crate::faults::Silent;
@@ -199,6 +199,27 @@ fn a_monitor_renders_as_json() {
     let waiting = r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"bytes":null,"queued":null,"errors":0,"waits_s":0."#;
     assert!(lines[3].starts_with(waiting), "{actual}");
     assert_eq!((lines.len(), lines[0], lines[6]), (7, "[", "]"));
+}
+
+/// An error reaches one copy only, and the error of a dropped shard reaches nobody.
+#[test]
+fn errors_are_not_queued() {
+    let odd = |number: i64| if number % 2 == 1 { Ok(number) } else { Err("even") };
+    let failing = Flow::from_iter("numbers", 0..3).try_for_each(odd);
+    let [mut one, mut other] = failing.duplicate(1);
+    for _ in 0..2 {
+        for copy in [&mut one, &mut other] {
+            copy.step().ok();
+        }
+    }
+    let queued = |flow: &Flow<i64>| flow.monitor().operators().last().and_then(|copy| copy.queued);
+    assert_eq!([queued(&one), queued(&other)], [Some(0); 2]);
+
+    let shards =
+        ParFlow::from_items(&Executor::Serial, 0..4, 2).on_each(move |flow, _| flow.try_for_each(odd));
+    let mut rest = shards.on_failure(OnFailure::DropShard).gather_async(Async::default());
+    assert_eq!(rest.next().unwrap().unwrap(), 1);
+    assert_eq!(queued(&rest), Some(0));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The sources of items in graphs that select and merge shards.
 
+use std::thread::{self, ThreadId};
+
 use relive_flow::{Async, Executor, Flow, Order, ParFlow, Ratio, Source, Weight};
 
 fn shards(names: [&'static str; 3]) -> ParFlow<&'static str> {
@@ -74,5 +76,34 @@ fn a_union_of_copies_that_advance_unevenly_goes_on() {
             Flow::union([pairs.batch(2).for_each(|pair| pair.len() * 100 + pair[0]), singles], order);
         let found: Vec<usize> = merged.into_iter().map(Result::unwrap).collect();
         assert_eq!(found, [0, 200, 1, 2, 202, 3, 4, 204, 5]);
+    }
+}
+
+/// An operator may replace the stream of a shard, as Python's `transform` does.
+#[test]
+fn the_items_of_a_new_stream_belong_to_the_shard() {
+    for executor in [Executor::Serial, Executor::Threads] {
+        let replaced = ParFlow::from_items(&executor, [1, 2, 3], 3)
+            .on_each(|flow, _| Flow::from_iter("again", flow.into_iter().flatten()))
+            .select_shards(&[1, 2])
+            .for_each(|number| number * 10);
+        let found: Vec<_> =
+            replaced.gather_sync().zip_with_source().into_iter().map(Result::unwrap).collect();
+        assert_eq!(found, [(Source(0), 20), (Source(1), 30)]);
+    }
+}
+
+#[test]
+fn a_union_runs_each_shard_where_it_ran() {
+    let threads_of = |executor: &Executor| -> ParFlow<ThreadId> {
+        ParFlow::from_items(executor, [(); 2], 2).for_each(|()| thread::current().id())
+    };
+    let [serial, threads] = [Executor::Serial, Executor::Threads];
+    let own = thread::current().id();
+    for (first, second) in [(&serial, &threads), (&threads, &serial)] {
+        let union = threads_of(first).union(threads_of(second)).gather_sync();
+        let found: Vec<bool> = union.into_iter().map(|id| id.unwrap() == own).collect();
+        let expected = [first, first, second, second].map(|executor| *executor == serial);
+        assert_eq!(found, expected);
     }
 }

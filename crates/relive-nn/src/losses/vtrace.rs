@@ -7,7 +7,7 @@ pub struct VTraceClip {
     pub pg_rho: f32,
     /// c̄, the bound for traces.
     pub c: f32,
-    /// λ, which shortens traces.
+    /// λ, which shortens traces and mixes each action value's bootstrap with the plain value.
     pub lambda: f32,
 }
 
@@ -23,7 +23,8 @@ impl Default for VTraceClip {
 pub struct VTrace {
     /// The errors vs_t − V_t.
     pub errors: Vec<f32>,
-    /// The action values r_{t+1} + γ_{t+1}·vs_{t+1}.
+    /// The action values r_{t+1} + γ_{t+1}·(λ·vs_{t+1} + (1 − λ)·V_{t+1}), as in rlax. With ratios of 1, the advantages are
+    /// then those of [`generalized_advantages`](super::generalized_advantages).
     pub q_estimates: Vec<f32>,
     /// The advantages min(ρ̄_pg, ρ_t)·(q_estimate_t − V_t).
     pub pg_advantages: Vec<f32>,
@@ -51,7 +52,7 @@ pub fn vtrace(values: &[f32], rewards: &[f32], discounts: &[f32], rhos: &[f32], 
         error = delta + discounts[t] * clip.lambda * rhos[t].min(clip.c) * error;
         errors[t] = error;
     }
-    let next = |t: usize| values[t + 1] + errors.get(t + 1).unwrap_or(&0.0);
+    let next = |t: usize| values[t + 1] + clip.lambda * errors.get(t + 1).unwrap_or(&0.0);
     let q_estimates: Vec<f32> = (0..steps).map(|t| rewards[t] + discounts[t] * next(t)).collect();
     let advantage = |t: usize| rhos[t].min(clip.pg_rho) * (q_estimates[t] - values[t]);
     let pg_advantages = (0..steps).map(advantage).collect();

@@ -73,6 +73,9 @@ impl Conv {
         let ConvShape { patch, filters } = self.shape;
         super::dense::sum_of_rows(dy, &mut dweights[self.bias.clone()]);
         let dweight = &mut dweights[self.weight.clone()];
+        if forward.x.is_empty() {
+            dweight.fill(0.0);
+        }
         let mut patches = Buffer::take(patch.patches() * patch.len());
         let images = forward.x.chunks(patch.image());
         for (index, (image, dy)) in images.zip(dy.chunks_exact(self.shape.outputs())).enumerate() {

@@ -62,11 +62,6 @@ impl Params {
         self.version += 1;
     }
 
-    /// Sets the number of changes, for example when parameters are restored.
-    pub fn set_version(&mut self, version: u64) {
-        self.version = version;
-    }
-
     /// Returns all numbers as little-endian bytes, with four bytes per number.
     pub fn as_bytes(&self) -> &[u8] {
         bytemuck::cast_slice(&self.values)

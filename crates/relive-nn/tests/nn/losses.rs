@@ -1,4 +1,4 @@
-//! Losses and targets of empty batches and sequences.
+//! Losses and targets of empty batches and sequences, and V-trace with λ < 1.
 
 use relive_nn::losses::{
     BatchLoss, DpgClip, Munchausen, RetraceSequence, Selected, Support, VTraceClip,
@@ -7,6 +7,8 @@ use relive_nn::losses::{
     off_policy_returns, q_loss, quantile_loss, quantile_targets, retrace_errors, sequence_priority,
     transformed_n_step_targets, vtrace,
 };
+
+use crate::common::assert_close;
 
 const NONE: [f32; 0] = [];
 
@@ -51,4 +53,29 @@ fn sequences_without_transitions_return_nothing() {
     assert_eq!(retrace_errors(sequence, 0.9), NONE);
     assert_eq!(transformed_n_step_targets(&[], &[], &[], &[], 5), NONE);
     assert_eq!(sequence_priority(&[], 0.9), 0.0);
+}
+
+/// Without off-policy correction, V-trace with λ is generalized advantage estimation.
+#[test]
+fn on_policy_v_trace_is_generalized_advantage_estimation() {
+    let values = [0.4, -1.2, 0.7, 2.0, -0.3];
+    let (rewards, discounts) = ([1.0, -0.5, 0.25, 2.0], [0.99, 0.9, 0.0, 0.95]);
+    for lambda in [0.0, 0.5, 0.95, 1.0] {
+        let clip = VTraceClip { lambda, ..VTraceClip::default() };
+        let found = vtrace(&values, &rewards, &discounts, &[1.0; 4], clip);
+        let expected = generalized_advantages(&values, &rewards, &discounts, lambda);
+        assert_close("advantages", &found.pg_advantages, &expected, 1e-6);
+    }
+}
+
+/// The numbers follow from rlax's definition, computed by hand with exact fractions.
+#[test]
+fn v_trace_mixes_the_bootstrap_by_lambda() {
+    let clip = VTraceClip { lambda: 0.5, ..VTraceClip::default() };
+    let found = vtrace(&[1.0, 2.0, 4.0], &[1.0, 1.0], &[0.5, 0.5], &[0.5, 2.0], clip);
+    // vs − V: 1 · (1 + 2 − 2) = 1, then 0.5 · (1 + 1 − 1) + 0.5 · 0.5 · 0.5 · 1 = 0.625.
+    assert_close("errors", &found.errors, &[0.625, 1.0], 1e-6);
+    // 1 + 0.5 · (0.5 · 3 + 0.5 · 2) = 2.25, and 1 + 0.5 · 4 = 3.
+    assert_close("q", &found.q_estimates, &[2.25, 3.0], 1e-6);
+    assert_close("advantages", &found.pg_advantages, &[0.625, 1.0], 1e-6);
 }

@@ -171,3 +171,12 @@ fn byte_images_are_read_like_float_images() {
         assert_eq!(network.gradient(&params, &bytes, loss).1, network.gradient(&params, &floats, loss).1);
     }
 }
+
+/// The caller may reuse the gradient of an earlier batch.
+#[test]
+fn the_gradient_of_an_empty_batch_is_zero() {
+    let (network, params) = network(|b| b.image(5, 5, 2).conv(3, 2, 1).linear(4), 50);
+    let mut gradient = vec![7.0; params.values().len()];
+    network.gradient_into(&params, &[], &mut gradient, |_, _| ());
+    assert_eq!(gradient, vec![0.0; params.values().len()]);
+}

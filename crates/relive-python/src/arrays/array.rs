@@ -89,7 +89,14 @@ impl<'py> Value<'py> {
         Ok(value)
     }
 
-    fn dims(&self) -> &[u32] {
+    pub(crate) fn dtype(&self) -> DType {
+        match self {
+            Value::Array { dtype, .. } | Value::Scalar { dtype, .. } => *dtype,
+            Value::Tensor(tensor) => tensor.dtype(),
+        }
+    }
+
+    pub(crate) fn dims(&self) -> &[u32] {
         match self {
             Value::Array { shape, .. } => shape.dims(),
             Value::Scalar { .. } => &[],
@@ -97,8 +104,8 @@ impl<'py> Value<'py> {
         }
     }
 
-    /// Returns the elements in place, or `None` for strings.
-    fn bytes(&self) -> &[u8] {
+    /// Returns the elements in place; none for strings.
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Value::Array { array, .. } if array.len() > 0 => {
                 let len = array.len() * array.dtype().itemsize();

@@ -10,7 +10,7 @@ use relive_flow::{Context, Flow, FlowError};
 
 use super::pulled::Pulled;
 use super::raise::Failed;
-use super::source::{self, Item};
+use super::source::{self, Item, Turns};
 use crate::interpreter::finalization;
 use crate::interpreter::wait::seconds;
 
@@ -95,7 +95,7 @@ impl Operator {
                 flow.try_filter_map(kept).named(label)
             }
             Operator::Combine(label, function) => {
-                let many = calls(function, |_, many| Ok(Some(Parts(Some(many.try_iter()?.unbind())))));
+                let many = calls(function, |_, many| Ok(Some(Parts::of(&many)?)));
                 flow.try_filter_map(many).named(label).flatten().try_for_each(|item| item).named("items")
             }
             Operator::Batch(size) => listed(flow.batch(*size)).named(&format!("batch({size})")),
@@ -132,16 +132,29 @@ fn number_of(context: &Context<'_>) -> i64 {
 }
 
 /// The items of an iterator, which are produced one by one, up to its first error.
-struct Parts(Option<Py<PyIterator>>);
+struct Parts {
+    items: Option<Py<PyIterator>>,
+    turns: Turns,
+}
+
+impl Parts {
+    fn of(many: &Bound<'_, PyAny>) -> PyResult<Parts> {
+        Ok(Parts { items: Some(many.try_iter()?.unbind()), turns: Turns::new() })
+    }
+}
 
 impl Iterator for Parts {
     type Item = Result<Item, Failed>;
 
     fn next(&mut self) -> Option<Self::Item> {
         finalization::attach(|py| {
-            let item = self.0.as_ref()?.bind(py).clone().next()?;
+            let items = self.items.as_ref()?.bind(py);
+            let item = match self.turns.before_item(py) {
+                Ok(()) => items.clone().next()?,
+                Err(error) => return Some(Err(Failed::from(error))),
+            };
             if item.is_err() {
-                self.0 = None;
+                self.items = None;
             }
             Some(item.map(|item| Item(item.unbind())).map_err(Failed::from))
         })

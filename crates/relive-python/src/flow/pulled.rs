@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use relive_flow::{ErrorKind, Flow, FlowError};
 
@@ -31,7 +32,12 @@ impl Pulled {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         loop {
-            let State::Here(mut flow) = self.0.take(py)? else { return Ok(None) };
+            let mut flow = match self.0.take(py)? {
+                State::Here(flow) => flow,
+                // If this ended the iteration, its items would be missing without notice.
+                State::Taken => return Err(PyValueError::new_err("another thread is using this iterator")),
+                State::Closed => return Ok(None),
+            };
             let (flow, item) = py.detach(move || {
                 let item = flow.next_for(SLICE);
                 (flow, item)

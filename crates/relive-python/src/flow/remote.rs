@@ -3,7 +3,6 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use crate::interpreter::lock::Brief;
 use bytes::Bytes;
 use pyo3::exceptions::{PyRuntimeError, PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
@@ -13,6 +12,10 @@ use relive_cluster::stream::{
 };
 use relive_flow::{ErrorKind, Flow};
 
+use crate::interpreter::finalization;
+use crate::interpreter::fork::Origin;
+use crate::interpreter::lock::Brief;
+
 /// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -21,7 +24,7 @@ const WINDOW_BYTES: u64 = 32 << 20;
 
 /// The port on which the readers of this process listen, for writers with a token.
 #[pyclass(frozen, module = "relive._native", name = "StreamPort")]
-pub(crate) struct PyPort(Port);
+pub(crate) struct PyPort(Apart<Port>);
 
 /// The messages from one shard.
 #[pyclass(frozen, module = "relive._native", name = "StreamReader")]
@@ -29,7 +32,38 @@ pub(crate) struct PyReader(Brief<Option<Flow<Result<Bytes, StreamError>>>>);
 
 /// The shard's end.
 #[pyclass(frozen, module = "relive._native", name = "StreamWriter")]
-pub(crate) struct PyWriter(ShardWriter);
+pub(crate) struct PyWriter(Apart<ShardWriter>);
+
+/// A value whose end waits for threads and connections. It is dropped without the interpreter; a child of its process,
+/// which does not have them, leaks it.
+struct Apart<T: Send> {
+    /// `None` only while the value is dropped.
+    value: Option<T>,
+    origin: Origin,
+}
+
+impl<T: Send> Apart<T> {
+    fn new(value: T) -> Apart<T> {
+        Apart { value: Some(value), origin: Origin::here() }
+    }
+
+    fn get(&self) -> &T {
+        self.value.as_ref().expect("only the drop takes the value out")
+    }
+}
+
+impl<T: Send> Drop for Apart<T> {
+    fn drop(&mut self) {
+        let value = self.value.take();
+        if self.origin.is_foreign() {
+            std::mem::forget(value);
+            return;
+        }
+        finalization::park_when_finalized();
+        // Without an interpreter, the closure is not called, and drops the value itself.
+        Python::try_attach(|py| py.detach(move || drop(value)));
+    }
+}
 
 #[pymethods]
 impl PyPort {
@@ -40,24 +74,24 @@ impl PyPort {
             host.parse().map_err(|error| PyValueError::new_err(format!("{host:?}: {error}")))?;
         let access = PortAccess::default().token(token);
         let port = py.detach(|| Port::bind(SocketAddr::new(host, 0), access));
-        port.map(PyPort).map_err(|error| raise(&error))
+        port.map(|port| PyPort(Apart::new(port))).map_err(|error| raise(&error))
     }
 
     #[getter]
     fn address(&self) -> String {
-        self.0.address().to_string()
+        self.0.get().address().to_string()
     }
 
     /// Returns the reader of a shard; the shard may be up to `messages` messages ahead of it.
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
-        let reader = self.0.reader(shard, window).map_err(|error| raise(&error))?;
+        let reader = self.0.get().reader(shard, window).map_err(|error| raise(&error))?;
         Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
     }
 
     /// Makes the reader of a shard that has permanently failed return the given error.
     fn fail(&self, shard: u32, reason: &str) {
-        self.0.fail(shard, reason);
+        self.0.get().fail(shard, reason);
     }
 }
 
@@ -102,13 +136,14 @@ impl PyWriter {
     fn new(address: &str, shard: u32, token: String) -> PyResult<PyWriter> {
         let access = WriterAccess::default().token(token);
         let options = WriterOptions { shard, access, ..WriterOptions::default() };
-        ShardWriter::connect(address, options).map(PyWriter).map_err(|error| raise(&error))
+        let writer = ShardWriter::connect(address, options).map_err(|error| raise(&error))?;
+        Ok(PyWriter(Apart::new(writer)))
     }
 
     /// Waits until the reader has room for a message. Returns false if the reader accepts no more.
     fn wait_for_room(&self, py: Python<'_>) -> PyResult<bool> {
         loop {
-            match py.detach(|| self.0.wait_for_room(SLICE)) {
+            match py.detach(|| self.0.get().wait_for_room(SLICE)) {
                 Ok(true) => return Ok(true),
                 Ok(false) => py.check_signals()?,
                 Err(StreamError::Closed { .. }) => return Ok(false),
@@ -119,13 +154,13 @@ impl PyWriter {
 
     /// Sends a message. Returns false if the reader accepts no more.
     fn send(&self, message: &[u8]) -> PyResult<bool> {
-        is_open(self.0.send(Bytes::copy_from_slice(message)))
+        is_open(self.0.get().send(Bytes::copy_from_slice(message)))
     }
 
     /// Ends the stream, and waits until every message has been read. Returns false if the reader accepts no more.
     fn finish(&self, py: Python<'_>, timeout: f64) -> PyResult<bool> {
         let patience = crate::interpreter::wait::seconds(Some(timeout))?;
-        match py.detach(|| self.0.finish(patience)) {
+        match py.detach(|| self.0.get().finish(patience)) {
             Ok(true) => Ok(true),
             Ok(false) => Err(PyRuntimeError::new_err("the reader has not read the last messages")),
             Err(StreamError::Closed { .. }) => Ok(false),

@@ -1,7 +1,7 @@
 //! Python objects in graphs, and Python iterators as streams.
 
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -32,12 +32,49 @@ impl NotYet {
     }
 }
 
+/// The number of items after which the clock and the signals are checked.
+const ITEMS_PER_CHECK: u32 = 1024;
+
+/// Python's own interval between threads, `sys.getswitchinterval()`.
+const SWITCH_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Gives signal handlers and other threads their turn while an iterator is pulled repeatedly, because iterators written
+/// in C, such as a range, give them none.
+pub(super) struct Turns {
+    items: u32,
+    since: Instant,
+}
+
+impl Turns {
+    pub(super) fn new() -> Turns {
+        Turns { items: 0, since: Instant::now() }
+    }
+
+    /// Call this before each item.
+    ///
+    /// # Errors
+    /// A signal handler raised this exception.
+    pub(super) fn before_item(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.items = (self.items + 1) % ITEMS_PER_CHECK;
+        if self.items > 0 {
+            return Ok(());
+        }
+        py.check_signals()?;
+        if self.since.elapsed() >= SWITCH_INTERVAL {
+            py.detach(|| ());
+            self.since = Instant::now();
+        }
+        Ok(())
+    }
+}
+
 /// The items of an iterable.
 struct Items {
     /// `None` only while the items are dropped.
     iterable: Option<Py<PyAny>>,
     /// `None` before the first pull.
     iterator: Option<Py<PyIterator>>,
+    turns: Turns,
 }
 
 /// An iterator may own a part of the graph. It is dropped now, with the interpreter, because otherwise PyO3 would drop it
@@ -52,6 +89,9 @@ impl Drop for Items {
 impl Items {
     fn next(&mut self) -> Poll<PyResult<Option<Item>>> {
         finalization::attach(|py| {
+            if let Err(error) = self.turns.before_item(py) {
+                return Poll::Ready(Err(error));
+            }
             let iterator = match (&self.iterator, &self.iterable) {
                 (Some(iterator), _) => iterator.clone_ref(py),
                 (None, None) => return Poll::Ready(Ok(None)),
@@ -81,7 +121,7 @@ impl Pull<Result<Item, Failed>> for Items {
 
 /// Returns the items of an iterable; iteration starts with the first pull.
 pub(super) fn items(name: &str, iterable: Py<PyAny>) -> Flow<Item> {
-    Flow::from_pull(name, Items { iterable: Some(iterable), iterator: None })
+    Flow::from_pull(name, Items { iterable: Some(iterable), iterator: None, turns: Turns::new() })
         .try_for_each(|item| item)
         .named(name)
 }

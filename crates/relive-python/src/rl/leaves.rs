@@ -4,9 +4,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use relive_env::{ArraySpec, Buffer, View, ViewMut};
-use relive_tensor::{DType, Nest, Shape, Tensor};
+use relive_tensor::{DType, Nest, Shape};
 
-use crate::arrays::{array, buffer, dtypes};
+use crate::arrays::array::Value;
+use crate::arrays::{buffer, dtypes};
 use crate::nests::nest;
 
 /// Writes observations or actions into buffers and reads them back.
@@ -41,14 +42,14 @@ impl Leaves {
         let values = nest::leaves(value)?;
         self.expect_leaves(values.len())?;
         for (index, ((path, spec), value)) in self.leaves.iter().zip(&values).enumerate() {
-            let tensor = self.tensor(path, spec, value)?;
-            let bytes = tensor.bytes().map_or(&[][..], |bytes| &bytes[..]);
+            let value = self.converted(path, spec, value)?;
+            let bytes = value.bytes();
             match row.leaf_bytes_mut(index) {
-                Some(place) if place.len() == bytes.len() && tensor.shape() == &spec.shape => {
+                Some(place) if place.len() == bytes.len() && value.dims() == spec.shape.dims() => {
                     place.copy_from_slice(bytes);
                 }
                 _ => {
-                    let found = shown(tensor.dtype(), tensor.shape());
+                    let found = shown(value.dtype(), value.dims());
                     return Err(PyValueError::new_err(self.mismatch(path, spec, &found)));
                 }
             }
@@ -57,20 +58,32 @@ impl Leaves {
     }
 
     /// Returns the value of a leaf, converted to the element type of its spec if numpy considers both types to be of
-    /// the same kind.
-    fn tensor(&self, path: &str, spec: &ArraySpec, value: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-        let found = array::to_tensor(value)?;
+    /// the same kind. Whole numbers of another type must be in the range of the spec's type.
+    fn converted<'py>(
+        &self,
+        path: &str,
+        spec: &ArraySpec,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Value<'py>> {
+        let found = Value::of(value)?;
         if found.dtype() == spec.dtype {
             return Ok(found);
         }
         let py = value.py();
         let numbers = dtypes::numpy(py)?.call_method1(intern!(py, "asarray"), (value,))?;
-        let casting = if is_whole(found.dtype()) && is_whole(spec.dtype) { "unsafe" } else { "same_kind" };
+        let range = range_of(spec.dtype).filter(|_| range_of(found.dtype()).is_some());
+        if let Some((least, most)) = range
+            && let Some(outside) = outside(&numbers, least, most)?
+        {
+            let found = format!("{} with the number {outside}", found.dtype().numpy_name());
+            return Err(PyTypeError::new_err(self.mismatch(path, spec, &found)));
+        }
+        let casting = if range.is_some() { "unsafe" } else { "same_kind" };
         let kwargs = pyo3::types::PyDict::new(py);
         kwargs.set_item("casting", casting)?;
         let cast = numbers.call_method("astype", (dtypes::descr_of(py, spec.dtype)?,), Some(&kwargs));
         match cast {
-            Ok(cast) => array::to_tensor(&cast),
+            Ok(cast) => Value::of(&cast),
             Err(_) => Err(PyTypeError::new_err(self.mismatch(path, spec, found.dtype().numpy_name()))),
         }
     }
@@ -80,17 +93,17 @@ impl Leaves {
         self.expect_leaves(values.len())?;
         let rows = buffer.rows();
         for (index, ((path, spec), value)) in self.leaves.iter().zip(values).enumerate() {
-            let tensor = self.tensor(path, spec, value)?;
+            let value = self.converted(path, spec, value)?;
             let dims: Vec<u32> =
                 [u32::try_from(rows).unwrap_or(u32::MAX)].iter().chain(spec.shape.dims()).copied().collect();
-            let bytes = tensor.bytes().map_or(&[][..], |bytes| &bytes[..]);
+            let bytes = value.bytes();
             match buffer.leaf_bytes_mut(index) {
-                Some(place) if place.len() == bytes.len() && tensor.shape().dims() == dims => {
+                Some(place) if place.len() == bytes.len() && value.dims() == dims => {
                     place.copy_from_slice(bytes);
                 }
                 _ => {
-                    let expected = shown(spec.dtype, &Shape::from(dims.as_slice()));
-                    let found = shown(tensor.dtype(), tensor.shape());
+                    let expected = shown(spec.dtype, &dims);
+                    let found = shown(value.dtype(), value.dims());
                     return Err(PyValueError::new_err(self.differs(path, &expected, &found)));
                 }
             }
@@ -120,7 +133,7 @@ impl Leaves {
     }
 
     fn mismatch(&self, path: &str, spec: &ArraySpec, found: &str) -> String {
-        self.differs(path, &shown(spec.dtype, &spec.shape), found)
+        self.differs(path, &shown(spec.dtype, spec.shape.dims()), found)
     }
 
     fn differs(&self, path: &str, expected: &str, found: &str) -> String {
@@ -152,14 +165,37 @@ fn to_array<'py>(
 }
 
 /// Formats a type and a shape in numpy's notation.
-fn shown(dtype: DType, shape: &Shape) -> String {
-    format!("{} {}", dtype.numpy_name(), shape.display_numpy())
+fn shown(dtype: DType, dims: &[u32]) -> String {
+    format!("{} {}", dtype.numpy_name(), Shape::from(dims).display_numpy())
 }
 
-fn is_whole(dtype: DType) -> bool {
-    use DType as D;
-    matches!(
-        dtype,
-        D::Int8 | D::Int16 | D::Int32 | D::Int64 | D::UInt8 | D::UInt16 | D::UInt32 | D::UInt64 | D::Bool
-    )
+/// Returns the least and the greatest number of a type of whole numbers, or `None` for other types.
+fn range_of(dtype: DType) -> Option<(i128, i128)> {
+    Some(match dtype {
+        DType::Int8 => (i8::MIN.into(), i8::MAX.into()),
+        DType::Int16 => (i16::MIN.into(), i16::MAX.into()),
+        DType::Int32 => (i32::MIN.into(), i32::MAX.into()),
+        DType::Int64 => (i64::MIN.into(), i64::MAX.into()),
+        DType::UInt8 => (0, u8::MAX.into()),
+        DType::UInt16 => (0, u16::MAX.into()),
+        DType::UInt32 => (0, u32::MAX.into()),
+        DType::UInt64 => (0, u64::MAX.into()),
+        DType::Bool => (0, 1),
+        _ => return None,
+    })
+}
+
+/// Returns a number of a numpy array of whole numbers that is not in a range.
+fn outside(numbers: &Bound<'_, PyAny>, least: i128, most: i128) -> PyResult<Option<i128>> {
+    if numbers.getattr(intern!(numbers.py(), "size"))?.extract::<usize>()? == 0 {
+        return Ok(None);
+    }
+    for extreme in [intern!(numbers.py(), "min"), intern!(numbers.py(), "max")] {
+        let number: i128 =
+            numbers.call_method0(extreme)?.call_method0(intern!(numbers.py(), "__int__"))?.extract()?;
+        if !(least..=most).contains(&number) {
+            return Ok(Some(number));
+        }
+    }
+    Ok(None)
 }

@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use relive_env::Buffer;
 use relive_rl::{Agent, MakeAgent, RlError, SavedPolicy};
-use relive_tensor::Tensor;
 
 use super::foreign::{ForeignAgent, Raised};
 use super::leaves::Leaves;
@@ -45,17 +44,20 @@ impl Policy {
         Ok(Policy { policy: Detached::new(policy), empty, observations, actions, raised })
     }
 
-    /// Chooses one action, and returns it with the policy's extra of the given name.
-    fn acted(&self, observation: &Bound<'_, PyAny>, extra: &str) -> PyResult<(Buffer, Option<Tensor>)> {
-        let py = observation.py();
-        // The observation is written before the lock is taken, because converting it may run Python code.
-        let [mut seen, mut action] = self.empty.clone();
+    /// Returns an observation as a row. It is written before the policy's lock is taken, because converting it may run
+    /// Python code.
+    fn seen(&self, observation: &Bound<'_, PyAny>) -> PyResult<Buffer> {
+        let [mut seen, _] = self.empty.clone();
         self.observations.write(observation, &mut seen.view_mut())?;
-        let acted = self
-            .policy
-            .with(py, |policy| policy.act(seen.view(), action.view_mut()).map(|()| policy.extra(extra)));
-        let output = acted.map_err(|error| self.raised.take().unwrap_or_else(|| raise(py, &error)))?;
-        Ok((action, output))
+        Ok(seen)
+    }
+
+    /// Returns the result of a policy, or the exception that its Python code has raised.
+    fn returned<T>(&self, py: Python<'_>, result: relive_rl::Result<T>) -> PyResult<T> {
+        match (self.raised.take(), result) {
+            (Some(raised), _) => Err(raised),
+            (None, result) => result.map_err(|error| raise(py, &error)),
+        }
     }
 
     fn loaded(
@@ -116,21 +118,19 @@ impl Policy {
 
     /// Returns the action for an observation, as an array.
     fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (action, _) = self.acted(observation, "")?;
-        self.actions.read(observation.py(), action.view())
+        let (py, seen, [_, mut action]) = (observation.py(), self.seen(observation)?, self.empty.clone());
+        let acted = self.policy.with(py, |policy| policy.act(seen.view(), action.view_mut()));
+        self.returned(py, acted)?;
+        self.actions.read(py, action.view())
     }
 
-    /// Returns the value of each action.
+    /// Returns the value of each action, without acting.
     fn values<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (_, values) = self.acted(observation, "values")?;
-        let values = values.and_then(|values| values.to_vec::<f32>().ok());
-        let none = || {
-            PyValueError::new_err(format!(
-                "a policy of {} has no action values",
-                self.agent(observation.py())
-            ))
-        };
-        array::from_elements(observation.py(), &values.ok_or_else(none)?)
+        let (py, seen) = (observation.py(), self.seen(observation)?);
+        let found = self.policy.with(py, |policy| policy.extra_at("values", seen.view()));
+        let values = self.returned(py, found)?.and_then(|values| values.to_vec::<f32>().ok());
+        let none = || PyValueError::new_err(format!("a policy of {} has no action values", self.agent(py)));
+        array::from_elements(py, &values.ok_or_else(none)?)
     }
 
     /// Returns the name of the policy's agent.

@@ -10,6 +10,9 @@ use crate::{Result, RlError};
 /// The largest number of values of a discrete number that becomes one feature per value.
 const MAX_ONE_HOT: u32 = 4_096;
 
+/// The smallest height and width of an array of bytes that is treated as an image.
+const MIN_IMAGE_SIDE: u32 = 36;
+
 /// Flattens arrays: all elements of all leaves, in order, converted to float32.
 #[derive(Debug, Clone)]
 pub struct Features {
@@ -24,19 +27,23 @@ struct FeatureLeaf {
     elements: usize,
     /// The number of features of each element: 1 for the number itself, otherwise one for each of its values.
     values: usize,
+    /// The factor by which numbers are multiplied.
+    scale: f32,
 }
 
 impl Features {
     /// Creates a flattener for the observations of an environment. A number in `0..n` becomes `n` features, of which
     /// one is 1 and the others are 0 (one-hot), if `n` is at most 4,096. A network would otherwise have to distinguish
-    /// states by the size of one number.
+    /// states by the size of one number. The bytes of images, which are arrays with at least two dimensions of 36 or
+    /// more, are divided by 255.
     ///
     /// # Errors
     /// A leaf is not numeric or has no fixed size.
     pub fn of_observations(observations: &Nest<ArraySpec>) -> Result<Features> {
         Features::with(observations, |spec| match spec.domain {
-            Domain::Discrete(values @ 1..=MAX_ONE_HOT) => values as usize,
-            _ => 1,
+            Domain::Discrete(values @ 1..=MAX_ONE_HOT) => (values as usize, 1.0),
+            _ if is_image(spec) => (1, 1.0 / 255.0),
+            _ => (1, 1.0),
         })
     }
 
@@ -45,10 +52,10 @@ impl Features {
     /// # Errors
     /// A leaf is not numeric or has no fixed size.
     pub fn of(arrays: &Nest<ArraySpec>) -> Result<Features> {
-        Features::with(arrays, |_| 1)
+        Features::with(arrays, |_| (1, 1.0))
     }
 
-    fn with(arrays: &Nest<ArraySpec>, values: impl Fn(&ArraySpec) -> usize) -> Result<Features> {
+    fn with(arrays: &Nest<ArraySpec>, form: impl Fn(&ArraySpec) -> (usize, f32)) -> Result<Features> {
         let mut leaves = Vec::new();
         for (path, spec) in arrays.flatten_with_paths() {
             let dtype = spec.dtype;
@@ -58,12 +65,8 @@ impl Features {
                 let got = format!("one of {}{place}", dtype.numpy_name());
                 RlError::Unsuited { expected: "observations of real numbers with up to 64 bits", got }
             })?;
-            leaves.push(FeatureLeaf {
-                dtype,
-                element_bytes,
-                elements: spec.num_elements()?,
-                values: values(spec),
-            });
+            let (values, scale) = form(spec);
+            leaves.push(FeatureLeaf { dtype, element_bytes, elements: spec.num_elements()?, values, scale });
         }
         let width = leaves.iter().try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.width()?));
         let width = width.ok_or_else(|| RlError::setting("observations", "too many to count", "smaller"))?;
@@ -161,7 +164,11 @@ impl FeatureLeaf {
     /// Writes the features of elements to `out`.
     fn write(&self, bytes: &[u8], out: &mut [f32]) {
         if self.values == 1 {
-            return convert(self.dtype, self.element_bytes, bytes, out);
+            convert(self.dtype, self.element_bytes, bytes, out);
+            if self.scale != 1.0 {
+                out.iter_mut().for_each(|number| *number *= self.scale);
+            }
+            return;
         }
         out.fill(0.0);
         for (features, bytes) in out.chunks_exact_mut(self.values).zip(bytes.chunks_exact(self.element_bytes))
@@ -178,6 +185,19 @@ impl FeatureLeaf {
             }
         }
     }
+}
+
+/// Returns whether an array of bytes is an image: many small grids are also arrays of bytes, whose numbers mean kinds.
+fn is_image(spec: &ArraySpec) -> bool {
+    let is_full = match &spec.domain {
+        Domain::Any => true,
+        Domain::Bounded { .. } => {
+            spec.num_elements().is_ok_and(|count| (0..count).all(|index| spec.bounds(index) == (0.0, 255.0)))
+        }
+        Domain::Discrete(_) => false,
+    };
+    let long = spec.shape.dims().iter().filter(|dim| **dim >= MIN_IMAGE_SIDE).count();
+    spec.dtype == DType::UInt8 && long >= 2 && is_full
 }
 
 fn is_number(dtype: DType) -> bool {
@@ -223,6 +243,23 @@ fn convert(dtype: DType, element_bytes: usize, bytes: &[u8], out: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_are_scaled_and_small_grids_are_not() {
+        let features = |spec: ArraySpec| {
+            let (spec, mut row) = (Nest::Leaf(spec), Vec::new());
+            let mut seen = Buffer::for_nest(&spec, 1).unwrap();
+            seen.leaf_bytes_mut(0).unwrap().fill(255);
+            Features::of_observations(&spec).unwrap().write_rows(&seen, &mut row);
+            row[0]
+        };
+        let bytes = |dims: &[u32]| ArraySpec::new("", DType::UInt8, dims);
+        assert_eq!(features(bytes(&[96, 96, 3])), 1.0);
+        assert_eq!(features(bytes(&[4, 84, 84]).bounded(0.0, 255.0)), 1.0);
+        assert_eq!(features(bytes(&[96, 96]).bounded(0.0, 254.0)), 255.0);
+        assert_eq!(features(bytes(&[7, 7, 3])), 255.0);
+        assert_eq!(features(bytes(&[512])), 255.0);
+    }
 
     #[test]
     fn discrete_observations_become_one_feature_per_value() {

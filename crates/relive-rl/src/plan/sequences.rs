@@ -4,6 +4,7 @@ use relive_client::SampleBatch;
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_tensor::Nest;
 
+use super::transitions::comparable_probability;
 use crate::{Features, Result, RlError};
 
 /// Sequences from the items of a [`SequenceAdder`](crate::adders::SequenceAdder), in reused memory. They are side by
@@ -28,7 +29,8 @@ pub struct Sequences {
     pub extras: Vec<f32>,
     /// The length of each sequence: `[batch]`.
     pub lengths: Vec<usize>,
-    /// The sampling probability of each sequence: `[batch]`.
+    /// The sampling probability of each sequence: `[batch]`. In a batch from several tables, it is multiplied by the
+    /// size of the sequence's table.
     pub probabilities: Vec<f32>,
     /// The key of each item: `[batch]`.
     pub keys: Vec<u64>,
@@ -89,7 +91,6 @@ impl Sequences {
     ///
     /// # Errors
     /// The batches' columns do not match sequences in this environment.
-    #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
     pub fn read(&mut self, batches: &[SampleBatch]) -> Result<()> {
         self.keys.clear();
         self.probabilities.clear();
@@ -97,7 +98,7 @@ impl Sequences {
         for batch in batches {
             for info in batch.infos() {
                 self.keys.push(info.key);
-                self.probabilities.push(info.probability as f32);
+                self.probabilities.push(comparable_probability(&info, batches.len() > 1));
             }
             let lengths = batch.rows_per_sample(self.columns().rewards)?;
             self.lengths.extend(lengths.iter().map(|rows| usize::try_from(*rows).unwrap_or(usize::MAX)));

@@ -1,7 +1,7 @@
 //! Batches of transitions, as numeric rows.
 
 use bytemuck::cast_slice_mut;
-use relive_client::SampleBatch;
+use relive_client::{SampleBatch, SampleInfo};
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_tensor::Nest;
 
@@ -23,7 +23,8 @@ pub struct Transitions {
     pub next_observations: Vec<f32>,
     /// The actor's extras at the initial observation: `[batch, width of the extras]`.
     pub extras: Vec<f32>,
-    /// The sampling probability of each transition: `[batch]`.
+    /// The sampling probability of each transition: `[batch]`. In a batch from several tables, it is multiplied by the
+    /// size of the transition's table.
     pub probabilities: Vec<f32>,
     /// The key of each item: `[batch]`.
     pub keys: Vec<u64>,
@@ -112,19 +113,22 @@ impl Transitions {
         let mut begin = 0;
         for batch in batches {
             self.read_at(begin, batch)?;
+            self.read_infos(batch, batches.len() > 1);
             begin += batch.len();
         }
         self.discounts.iter_mut().for_each(|of_steps| *of_steps *= self.discount);
         Ok(())
     }
 
-    /// Reads a batch; its first transition becomes number `begin`.
-    #[expect(clippy::cast_possible_truncation, reason = "weights are float32")]
-    fn read_at(&mut self, begin: usize, batch: &SampleBatch) -> Result<()> {
+    fn read_infos(&mut self, batch: &SampleBatch, is_mixed: bool) {
         for info in batch.infos() {
             self.keys.push(info.key);
-            self.probabilities.push(info.probability as f32);
+            self.probabilities.push(comparable_probability(&info, is_mixed));
         }
+    }
+
+    /// Reads a batch; its first transition becomes number `begin`.
+    fn read_at(&mut self, begin: usize, batch: &SampleBatch) -> Result<()> {
         let rows = begin..begin + batch.len();
         batch.gather_into(self.columns.reward(), cast_slice_mut(&mut self.rewards[rows.clone()]))?;
         batch.gather_into(self.columns.discount(), cast_slice_mut(&mut self.discounts[rows.clone()]))?;
@@ -158,4 +162,31 @@ struct Pictures {
     size: usize,
     now: Vec<u8>,
     next: Vec<u8>,
+}
+
+/// Returns the probability of a sample. In a batch from several tables, it is relative to a uniform choice from the
+/// sample's own table, because each table has a fixed share of the batch, whatever its size.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "weights are float32")]
+pub(super) fn comparable_probability(info: &SampleInfo, is_mixed: bool) -> f32 {
+    let items = if is_mixed { info.table_size as f64 } else { 1.0 };
+    (info.probability * items) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probabilities_of_tables_of_different_sizes_can_be_compared() {
+        let of = |items: u32| SampleInfo {
+            key: 1,
+            probability: 1.0 / f64::from(items),
+            table_size: items.into(),
+            priority: 1.0,
+            times_sampled: 1,
+            rate_limited: false,
+        };
+        assert_eq!([10, 1_000].map(|items| comparable_probability(&of(items), true)), [1.0, 1.0]);
+        assert_eq!(comparable_probability(&of(10), false), 0.1);
+    }
 }

@@ -88,6 +88,20 @@ impl SavedPolicy {
         Tensor::new(dtype, shape, bytes).ok()
     }
 
+    /// Returns a named output of the policy, like [`extra`](Self::extra), for an observation on which it does not act:
+    /// later actions are those of a policy that has not seen this observation. A policy with memory uses its memory of
+    /// the episode so far.
+    ///
+    /// # Errors
+    /// The layout of the observation differs from the layout in training, or the policy's own.
+    pub fn extra_at(&mut self, name: &str, observation: View<'_>) -> Result<Option<Tensor>> {
+        let (state, starts, extras) = (self.policy.save(), self.starts, self.extras.clone());
+        let found = self.acted(observation).map(|()| self.extra(name));
+        (self.starts, self.extras) = (starts, extras);
+        self.policy.restore(&state)?;
+        found
+    }
+
     /// Begins an episode with the next observation. A policy with memory clears its memory.
     pub fn begin_episode(&mut self) {
         self.starts = true;
@@ -99,12 +113,17 @@ impl SavedPolicy {
     /// # Errors
     /// The layout of the observation or of the action differs from the layout in training.
     pub fn act(&mut self, observation: View<'_>, mut action: ViewMut<'_>) -> Result<()> {
+        self.acted(observation)?;
+        Ok(action.copy_from(self.actions.row(0))?)
+    }
+
+    fn acted(&mut self, observation: View<'_>) -> Result<()> {
         self.observations.row_mut(0).copy_from(observation)?;
         let Self { policy, observations, actions, extras, .. } = self;
         let starts = &[self.starts];
         policy.act(&mut ActStep { observations, starts, actions, extras, environments: None })?;
         self.starts = false;
-        Ok(action.copy_from(self.actions.row(0))?)
+        Ok(())
     }
 
     /// Serializes the policy as a safetensors file.

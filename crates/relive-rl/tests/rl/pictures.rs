@@ -30,8 +30,9 @@ fn batch<A: Adder>(make: impl Fn(&Client, &EnvironmentSpec) -> A) -> (Environmen
     (spec, batches.next_within(None).unwrap().unwrap())
 }
 
+/// Returns the numbers that networks without convolutions read.
 fn numbers(pictures: &[u8]) -> Vec<f32> {
-    pictures.iter().map(|byte| f32::from(*byte)).collect()
+    pictures.iter().map(|byte| f32::from(*byte) * (1.0 / 255.0)).collect()
 }
 
 #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Monitor;
 use super::view::View;
 
-/// The table with the plan as its newest item: an identity, and the plan as JSON, both as bytes.
+/// The table with the plan as its only item: an identity, and the plan as JSON, both as bytes.
 pub(super) const TABLE: &str = "plan";
 const COLUMN: usize = 1;
 
@@ -36,6 +36,10 @@ pub(super) async fn of(monitor: &Monitor) -> Option<Value> {
 /// Returns `None` if the table does not exist or contains other data.
 async fn newest(engine: &Engine) -> Option<Value> {
     let table = engine.table(TABLE).ok()?;
+    if table.config().max_size != 1 {
+        // Another table of this name, which may have many items.
+        return None;
+    }
     let page = table.items(0, 1);
     let found = table.get_items(&[page.items.first()?.data.key]).await.ok()?;
     let trajectory = &found.first()?.as_ref()?.item.trajectory;

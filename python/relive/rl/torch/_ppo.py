@@ -23,7 +23,7 @@ from relive.rl.torch._adam import Adam
 from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 from relive.rl.torch._random import Stream
-from relive.specs import ArraySpec
+from relive.specs import ArraySpec, BoundedArraySpec
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -63,8 +63,9 @@ class PPO:
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
         floats as float32, the module returns a pair: a ``torch.distributions`` distribution with one action per row,
-        and the values ``[B]``. The default is two separate stacks of layers of the sizes ``hidden`` with tanh between
-        them, and a normal or categorical distribution, depending on the actions.
+        and the values ``[B]``. The distribution must have a ``mode``: the actions without exploration. The default is
+        two separate stacks of layers of the sizes ``hidden`` with tanh between them, and a normal or categorical
+        distribution, depending on the actions.
       loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``,
         ``advantage`` and ``return``, each ``[B, …]``. It returns the loss of each step, ``[B]``. The default is
         :func:`clipped_surrogate_loss` with the settings.
@@ -187,18 +188,38 @@ def _drawn(distribution: Distribution, random: Stream) -> Tensor:
     return drawn
 
 
+def _likeliest(distribution: Distribution) -> Tensor:
+    """Returns the likeliest actions."""
+    try:
+        likeliest: Tensor = distribution.mode
+    except NotImplementedError as error:
+        raise TypeError(
+            f"the network's distribution has no mode ({error}), but evaluations and the trained policy take the likeliest action; "
+            "return a subclass with the property mode"
+        ) from error
+    return likeliest
+
+
 class _Policy(Policy):
     _draws_globally = False
 
     def __init__(self, module: nn.Module, context: PolicyContext, random: Stream, actions: Any) -> None:
         super().__init__(module)
-        self.explores, self.random, self._actions = context.explores, random, actions
+        self.explores, self.random = context.explores, random
+        # Discrete actions have bounds too, but a distribution of them draws no others.
+        is_bounded = isinstance(actions, BoundedArraySpec) and not isinstance(actions, DiscreteArraySpec)
+        self._bounds = (actions.minimum, actions.maximum) if is_bounded else None
+        self._has_mode = False
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
     def act(self, observations: Any, starts: Any) -> Any:
         with self.random.given("network"):
             distribution = self._distribution(inputs(tensors(observations)), len(starts))
-        drawn = _drawn(distribution, self.random) if self.explores else distribution.mode
+        if not self._has_mode:
+            # A missing mode is reported at the first step, rather than by the first evaluation.
+            _likeliest(distribution)
+            self._has_mode = True
+        drawn = _drawn(distribution, self.random) if self.explores else _likeliest(distribution)
         log_prob = expect_shape(
             "log_prob of the network's distribution",
             distribution.log_prob(drawn),
@@ -206,8 +227,8 @@ class _Policy(Policy):
             "one number for each action; for arrays, use torch.distributions.Independent",
         )
         actions = drawn.numpy()
-        if not isinstance(self._actions, DiscreteArraySpec):
-            actions = np.clip(actions, self._actions.minimum, self._actions.maximum)
+        if self._bounds is not None:
+            actions = np.clip(actions, *self._bounds)
         return actions, {"log_prob": log_prob, "drawn": drawn}
 
     def _distribution(self, observations: Any, rows: int) -> Distribution:

@@ -132,7 +132,7 @@ impl VTrace {
         drawn_by(at, &outputs[..outputs.len() - 1], done, self.choices.is_some())
     }
 
-    /// Returns vs and the advantage of each cell (Espeholt et al. 2018, equation 1, and section 4.2).
+    /// Returns vs and the advantage of each cell (Espeholt et al. 2018, equation 1, and section 4.2; λ as in rlax).
     fn corrected(&self, cells: &Cells, outputs: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
         let (rows, count) = (cells.rows, cells.steps * cells.rows);
         let (mut wanted, mut advantages) = (vec![0.0; count], vec![0.0; count]);
@@ -149,6 +149,8 @@ impl VTrace {
                 let own = ratio.min(1.0) * (cells.rewards[cell] + discount * next - value(cell));
                 let error = own + discount * self.settings.trace_decay * ratio.min(1.0) * correction;
                 wanted[cell] = value(cell) + error;
+                let decay = self.settings.trace_decay;
+                let next_goal = decay * next_goal + (1.0 - decay) * next;
                 let better = cells.rewards[cell] + discount * next_goal - value(cell);
                 advantages[cell] =
                     if self.settings.clip.is_some() { better } else { ratio.min(1.0) * better };

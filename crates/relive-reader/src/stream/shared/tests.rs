@@ -2,6 +2,7 @@
 //! no sample is requested twice.
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -10,7 +11,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use relive_connection::noting_health;
 use relive_wire::sample::ReceivedSample;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tonic::Status;
 
 use super::{READ_AHEAD_PAUSE, Shared, TakeResult};
@@ -215,20 +216,21 @@ async fn an_outage_ends_with_an_answer_or_a_stream_that_lasts() {
         let taken = shared.take(&mut VecDeque::new(), 0, Waker::noop());
         matches!(taken, TakeResult::Nothing { give_up_at: Some(_) })
     };
+    let lasts = |seconds| timeout(Duration::from_secs(seconds), pending::<()>());
     let cx = Context::from_waker(Waker::noop());
     shared.stream_broke("gone");
     // A server accepts the connection, but answers nothing useful.
     let stream = shared.begin_stream(0).unwrap();
     assert!(shared.poll_request(0, stream, &cx).is_ready() && is_out());
     shared.end_stream(0);
-    noting_health(tokio::time::sleep(Duration::from_secs(1)), || shared.note_long_stream(0)).await;
+    let _ = noting_health(lasts(1), || shared.note_long_stream(0)).await;
     assert!(is_out(), "the stream was short");
     shared.begin_stream(0).unwrap();
-    noting_health(tokio::time::sleep(Duration::from_secs(3)), || shared.note_long_stream(0)).await;
+    let _ = noting_health(lasts(3), || shared.note_long_stream(0)).await;
     assert!(is_out(), "no request was sent");
     let stream = shared.begin_stream(0).unwrap();
     assert!(shared.poll_request(0, stream, &cx).is_ready());
-    noting_health(tokio::time::sleep(Duration::from_secs(3)), || shared.note_long_stream(0)).await;
+    let _ = noting_health(lasts(3), || shared.note_long_stream(0)).await;
     assert!(!is_out());
     shared.stream_broke("gone");
     assert!(is_out());

@@ -1,0 +1,95 @@
+"""Trained policies: values without acting, and numbers of other types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import dm_env
+import numpy as np
+import pytest
+from dm_env import specs
+
+from relive import rl
+
+
+@pytest.fixture(scope="module")
+def recurrent() -> rl.Policy:
+    return rl.R2D2(min_replay_size=10, batch_size=4).train("catch/0", steps=300, seed=2).policy
+
+
+def observations() -> Iterator[Any]:
+    return iter(np.random.default_rng(0).random((12, 10, 5)).astype(np.float32))
+
+
+def test_values_have_no_effect_on_a_recurrent_policy(recurrent: rl.Policy) -> None:
+    recurrent.reset()
+    alone = [recurrent.values(seen) for seen in observations() if recurrent(seen) is not None]
+    recurrent.reset()
+    found = []
+    for seen in observations():
+        recurrent.values(np.stack([seen, 1 - seen]))
+        recurrent.values(1 - seen)
+        recurrent(seen)
+        found.append(recurrent.values(seen))
+    np.testing.assert_array_equal(found, alone)
+    assert not np.array_equal(found[-1], found[-2]), "the memory has an effect"
+
+
+def test_the_values_of_a_batch_are_those_of_each_observation(recurrent: rl.Policy) -> None:
+    batch = np.stack(list(observations()))
+    recurrent.reset()
+    recurrent(batch[0])
+    together = recurrent.values(batch)
+    np.testing.assert_array_equal(together, [recurrent.values(seen) for seen in batch])
+    np.testing.assert_array_equal(together[::-1], recurrent.values(batch[::-1]))
+
+
+def test_reset_holds_after_values(recurrent: rl.Policy) -> None:
+    first, second, *_ = observations()
+    recurrent.reset()
+    fresh = recurrent.values(second)
+    recurrent(first)
+    assert not np.array_equal(recurrent.values(second), fresh)
+    recurrent.reset()
+    np.testing.assert_array_equal(recurrent.values(second), fresh)
+    np.testing.assert_array_equal(recurrent.values(second), fresh)
+
+
+class Bytes(dm_env.Environment):  # type: ignore[misc]
+    """Observations are three bytes."""
+
+    is_over = True
+
+    def reset(self) -> dm_env.TimeStep:
+        self.is_over = False
+        return dm_env.restart(np.zeros(3, np.uint8))
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        if self.is_over:
+            return self.reset()
+        self.is_over = True
+        return dm_env.termination(0.0, np.full(3, 255, np.uint8))
+
+    def observation_spec(self) -> specs.Array:
+        return specs.Array((3,), np.uint8, "bytes")
+
+    def action_spec(self) -> specs.DiscreteArray:
+        return specs.DiscreteArray(2)
+
+
+def test_whole_numbers_are_not_wrapped() -> None:
+    policy = rl.DQN(batch_size=4, min_replay_size=8).train(Bytes, steps=40).policy
+    expected = policy.values(np.array([0, 7, 255], np.uint8))
+    for dtype in (np.int8, np.int16, np.int64, np.uint64):
+        given = np.array([0, 7, 127 if dtype == np.int8 else 255], dtype)
+        found = policy.values(given)
+        assert dtype == np.int8 or np.array_equal(found, expected)
+    np.testing.assert_array_equal(policy.values(np.array([True, False, True])), policy.values(np.array([1, 0, 1], np.uint8)))
+    for number in (256, -1, 2**40):
+        with pytest.raises(TypeError, match=rf"observation: expected uint8 \(3,\), got int64 with the number {number}"):
+            policy(np.array([0, number, 0]))
+    with pytest.raises(TypeError, match=rf"got uint64 with the number {2**64 - 1}"):
+        policy.values(np.array([0, 1, 2**64 - 1], np.uint64))
+    with pytest.raises(ValueError, match=r"expected uint8 \(3,\), got uint8 \(0,\)"):
+        policy(np.zeros(0, np.int64))
