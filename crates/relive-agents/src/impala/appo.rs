@@ -84,7 +84,9 @@ impl AppoConfig {
     #[must_use]
     pub fn for_environment(name: &str) -> AppoConfig {
         match name {
-            "CartPole-v1" => AppoConfig { learning_rate: 3e-3, discount: 0.98, ..AppoConfig::default() },
+            "CartPole-v1" => {
+                AppoConfig { learning_rate: 3e-3, discount: 0.98, trace_decay: 1.0, ..AppoConfig::default() }
+            }
             _ => AppoConfig::default(),
         }
     }
