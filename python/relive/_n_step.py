@@ -130,7 +130,8 @@ class NStep:
           IndexError: there are no such environments.
         """
         is_chosen = np.zeros(len(self._ages), np.bool_)
-        is_chosen[... if environments is None else environments] = True
+        chosen = np.arange(len(self._ages)) if environments is None else np.asarray(environments)
+        is_chosen[chosen if chosen.size else []] = True
         ended = self._open(is_chosen)
         self._ages[is_chosen] = 0
         return ended

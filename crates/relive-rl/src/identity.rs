@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Result, RlError};
 
 /// The version of the serialized form.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The identity of a run: only a run with an equal identity may resume it. The identity does not include the run's
 /// length, its workers or its reports, nor the location of the data that it learns from.

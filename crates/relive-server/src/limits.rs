@@ -46,8 +46,8 @@ pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
 /// The most bytes that one step of a batch takes from a table with a disk tier, because data on disk is read into memory
-/// all at once. The rest of the batch follows.
-pub const MAX_FETCHED_BYTES: u64 = 256 << 20;
+/// all at once. The rest of the batch follows. Each sample counts with all of its chunks, which samples often share.
+pub const MAX_FETCHED_BYTES: u64 = 2 << 30;
 
 /// The most bytes that are reserved for a request that has only been announced. More bytes are reserved as they arrive.
 pub const ANNOUNCED_BYTES: u64 = 16 << 20;

@@ -31,6 +31,9 @@ class Timer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         now, thread = time.perf_counter(), threading.get_ident()
+        if thread not in self._begun:
+            # A block around a generator's yield may end in another thread than it began in.
+            thread = next(reversed(self._begun))
         begun = self._begun[thread]
         self.push(now - begun.pop())
         if not begun:

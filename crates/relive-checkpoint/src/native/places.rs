@@ -87,6 +87,13 @@ impl Places {
         }
     }
 
+    /// Forgets that segments are durable unless they exist: the files of a failed save were removed.
+    pub(crate) fn keep_confirmed(&self, exists: impl Fn(&SegmentId) -> bool) {
+        for segment in &mut self.lock().segments {
+            segment.is_confirmed &= exists(&segment.id);
+        }
+    }
+
     /// Forgets chunks for which `lives` returns false when called with their address, and segments without remaining
     /// chunks.
     pub(crate) fn retain(&self, lives: impl Fn(usize) -> bool) {

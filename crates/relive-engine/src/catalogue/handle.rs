@@ -168,13 +168,13 @@ impl TableHandle {
         }
     }
 
-    /// Returns the disk tier, if the engine has one.
     /// Returns whether data of the table's items may be on disk.
     #[must_use]
     pub fn has_disk_tier(&self) -> bool {
         self.disk_tier().is_some()
     }
 
+    /// Returns the disk tier, if the engine has one.
     pub(crate) fn disk_tier(&self) -> Option<&Arc<DiskTier>> {
         self.front().shared.disk_tier.get()
     }

@@ -52,11 +52,16 @@ impl Policy {
         Ok(seen)
     }
 
-    /// Returns the result of a policy, or the exception that its Python code has raised.
-    fn returned<T>(&self, py: Python<'_>, result: relive_rl::Result<T>) -> PyResult<T> {
-        match (self.raised.take(), result) {
-            (Some(raised), _) => Err(raised),
-            (None, result) => result.map_err(|error| raise(py, &error)),
+    /// Calls the policy. Returns its result, or the exception that its Python code has raised in this call.
+    fn called<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&mut SavedPolicy) -> relive_rl::Result<T> + Send,
+    ) -> PyResult<T> {
+        let raised = self.raised.clone();
+        match self.policy.with(py, |policy| (call(policy), raised.take())) {
+            (_, Some(raised)) => Err(raised),
+            (result, None) => result.map_err(|error| raise(py, &error)),
         }
     }
 
@@ -119,16 +124,15 @@ impl Policy {
     /// Returns the action for an observation, as an array.
     fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, seen, [_, mut action]) = (observation.py(), self.seen(observation)?, self.empty.clone());
-        let acted = self.policy.with(py, |policy| policy.act(seen.view(), action.view_mut()));
-        self.returned(py, acted)?;
+        self.called(py, |policy| policy.act(seen.view(), action.view_mut()))?;
         self.actions.read(py, action.view())
     }
 
     /// Returns the value of each action, without acting.
     fn values<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let (py, seen) = (observation.py(), self.seen(observation)?);
-        let found = self.policy.with(py, |policy| policy.extra_at("values", seen.view()));
-        let values = self.returned(py, found)?.and_then(|values| values.to_vec::<f32>().ok());
+        let found = self.called(py, |policy| policy.extra_at("values", seen.view()))?;
+        let values = found.and_then(|values| values.to_vec::<f32>().ok());
         let none = || PyValueError::new_err(format!("a policy of {} has no action values", self.agent(py)));
         array::from_elements(py, &values.ok_or_else(none)?)
     }

@@ -328,6 +328,8 @@ impl Shared {
     pub(super) async fn limiter_timed_out(&self, status: Status) {
         let caller = {
             let mut state = self.state.lock();
+            // The status is an answer.
+            state.outage = None;
             let caller = state.caller.take();
             if caller.is_some() {
                 state.timeout = Some(status_error("sample", status));

@@ -11,7 +11,7 @@ use crate::limits::MAX_LEAVES;
 use crate::{Result, RlError};
 
 /// The version of the description, which is the only one supported.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Everything about a policy except its weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use object_store::path::Path;
-use object_store::{Error, GetOptions, GetRange, ObjectStore, PutMode, PutOptions, UpdateVersion};
+use object_store::{
+    Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, UpdateVersion,
+};
 use parking_lot::Mutex;
 use rand::TryRng;
 use rand::rngs::SysRng;
@@ -285,7 +287,15 @@ impl Object {
         let found = match self.store.get_opts(&self.path, options).await {
             Ok(found) => found,
             Err(Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(error),
+            // An empty object has no such range.
+            Err(error) => match self.store.head(&self.path).await {
+                Ok(meta) if meta.size == 0 => {
+                    let version = UpdateVersion { e_tag: meta.e_tag, version: meta.version };
+                    let age = age(meta.last_modified.timestamp());
+                    return Ok(Some(LockContent { note: None, version, age }));
+                }
+                _ => return Err(error),
+            },
         };
         let version = UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
         let age = age(found.meta.last_modified.timestamp());
