@@ -108,8 +108,8 @@ fn files_that_are_not_policies_are_refused() {
     };
     assert!(describe("relive.policy", "another.thing").contains("no entry relive.policy"));
     assert!(
-        describe(r#"version\":3"#, r#"version\":2"#)
-            .contains("it has version 2, but this program reads version 3")
+        describe(r#"version\":4"#, r#"version\":3"#)
+            .contains("it has version 3, but this program reads version 4")
     );
     assert!(describe(r"[8,8]", r"[8,9]").contains("the weights of a policy"));
     assert!(describe(r#"agent\":\"dqn"#, r#"agent\":\"dqx"#).contains("dqx"));
