@@ -11,7 +11,6 @@ use relive_tensor::{DType, Shape, TensorSpec};
 /// The columns that items of a table must have, with their paths.
 #[derive(Debug)]
 pub struct TableSignature {
-    table: Arc<str>,
     config: Arc<TableConfig>,
     columns: Option<Vec<(String, TensorSpec)>>,
     structure: Option<Arc<ItemStructure>>,
@@ -25,12 +24,7 @@ impl TableSignature {
         });
         let named = config.signature.as_deref().filter(|signature| !signature.is_empty());
         let structure = named.map(|signature| Arc::new(ItemStructure::of_signature(signature.map(|_| ()))));
-        TableSignature {
-            table: Arc::from(config.name.as_str()),
-            config: Arc::clone(config),
-            columns: described,
-            structure,
-        }
+        TableSignature { config: Arc::clone(config), columns: described, structure }
     }
 
     /// Returns the structure of items, if the signature defines one.
@@ -71,7 +65,7 @@ impl TableSignature {
     }
 
     fn error(&self, text: &str) -> Error {
-        Error::invalid(format!("table {:?}: {text}", self.table))
+        Error::invalid(format!("table {:?}: {text}", self.config.name))
     }
 }
 

@@ -67,8 +67,6 @@ pub(super) fn save(
 ) -> Result<SaveResult, Error> {
     let Target { storage, places, sizes, tier, latest } = target;
     if let Some(tier) = tier {
-        let existing = Listing::read(storage.as_ref())?.segments;
-        places.keep_confirmed(|segment| existing.contains_key(segment));
         adopt(storage.as_ref(), tier, places, &snapshot)?;
     }
     let listing = Listing::read(storage.as_ref())?;

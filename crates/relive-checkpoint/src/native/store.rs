@@ -9,6 +9,7 @@ use super::garbage::Listing;
 use super::load;
 use super::places::Places;
 use super::save::{SaveResult, Sizes, Target, save};
+use crate::segment::SegmentId;
 use crate::storage::{self, Storage};
 use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
@@ -179,7 +180,10 @@ impl Store {
             Ok(_) => self.collect(self.keep),
             // The checkpoint may have taken over files of the tier, whose space would otherwise stay occupied until a
             // checkpoint succeeds. If there is another writer, its files may not be referenced yet.
-            Err(error) if self.tier.is_some() && !error.is_of_another() => self.collect(usize::MAX),
+            Err(error) if self.tier.is_some() && !error.is_of_another() => {
+                self.collect(usize::MAX);
+                self.forget_removed();
+            }
             Err(_) => {}
         }
         let SaveResult { name, written_bytes, total_bytes } = saved?;
@@ -198,6 +202,15 @@ impl Store {
         if let Err(error) = collected {
             tracing::warn!(%error, "cannot remove data that no checkpoint needs; the next checkpoint will retry");
         }
+    }
+
+    /// Forgets the places of chunks in segments that do not exist, so that the next checkpoint takes over the tier's files
+    /// again.
+    fn forget_removed(&self) {
+        let existing = Listing::read(self.storage.as_ref()).map(|listing| listing.segments);
+        // If the storage cannot be listed, the next checkpoint writes the chunks again.
+        let exists = |segment: &SegmentId| existing.as_ref().is_ok_and(|found| found.contains_key(segment));
+        self.places.keep_confirmed(exists);
     }
 }
 

@@ -101,10 +101,7 @@ fn files_of_fetched_chunks_are_reused_for_checkpoints() {
 #[test]
 fn a_mostly_empty_spill_file_is_not_reused() {
     let folder = Folder::new();
-    let (root, ledger) = (folder.join("checkpoints"), movable());
-    let tier = Arc::new(Tier::open(&*folder).unwrap());
-    let mut chunks = chunks(&ledger);
-    tier.store(&chunks).unwrap();
+    let (root, tier, mut chunks) = stored(&folder);
     chunks.truncate(30);
     let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
     let saved = save(&store, &chunks);
@@ -148,13 +145,17 @@ fn a_checkpoint_larger_than_memory_is_loaded_into_the_tier() {
 #[test]
 fn a_removed_file_is_copied_from_memory() {
     let folder = Folder::new();
-    let (root, ledger) = (folder.join("checkpoints"), movable());
-    let tier = Arc::new(Tier::open(&*folder).unwrap());
-    let chunks = chunks(&ledger);
-    tier.store(&chunks).unwrap();
+    let (root, tier, chunks) = stored(&folder);
     std::fs::remove_dir_all(folder.join("spilled")).unwrap();
     save(&Store::open(root.to_str().unwrap()).unwrap().tier(tier), &chunks);
     assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+/// Stores chunks in the tier of a folder. Returns the root of its checkpoints, the tier and the chunks.
+fn stored(folder: &Path) -> (PathBuf, Arc<Tier>, Vec<Arc<Chunk>>) {
+    let (tier, chunks) = (Arc::new(Tier::open(folder).unwrap()), chunks(&movable()));
+    tier.store(&chunks).unwrap();
+    (folder.join("checkpoints"), tier, chunks)
 }
 
 /// Returns the only file of a tier.
@@ -172,10 +173,7 @@ fn corrupt(file: &Path) {
 #[test]
 fn a_copy_corrupted_on_disk_does_not_matter_while_the_chunk_is_in_memory() {
     let folder = Folder::new();
-    let (root, ledger) = (folder.join("checkpoints"), movable());
-    let tier = Arc::new(Tier::open(&*folder).unwrap());
-    let mut chunks = chunks(&ledger);
-    tier.store(&chunks).unwrap();
+    let (root, tier, mut chunks) = stored(&folder);
     // The file is mostly empty, so the checkpoint does not reuse it.
     chunks.truncate(30);
     drop(tier.fetch(&chunks).unwrap());
@@ -187,10 +185,7 @@ fn a_copy_corrupted_on_disk_does_not_matter_while_the_chunk_is_in_memory() {
 #[test]
 fn corrupted_chunks_are_not_written_in_the_format_of_dm_reverb() {
     let folder = Folder::new();
-    let root = folder.join("checkpoints");
-    let tier = Arc::new(Tier::open(&*folder).unwrap());
-    let chunks = chunks(&movable());
-    tier.store(&chunks).unwrap();
+    let (root, tier, chunks) = stored(&folder);
     let file = tier_file(&folder);
     corrupt(&file);
     let store = Root::new(root.to_str().unwrap()).format(Format::Reverb).tier(Arc::clone(&tier));
@@ -207,10 +202,7 @@ fn corrupted_chunks_are_not_written_in_the_format_of_dm_reverb() {
 #[test]
 fn a_failed_checkpoint_does_not_keep_spill_files() {
     let folder = Folder::new();
-    let root = folder.join("checkpoints");
-    let tier = Arc::new(Tier::open(&*folder).unwrap());
-    let chunks = chunks(&movable());
-    tier.store(&chunks).unwrap();
+    let (root, tier, chunks) = stored(&folder);
     let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
     // A folder with the name of the unfinished file makes writing the file impossible.
     let obstacle = root.join(".checkpoint-0000000001.relive.tmp");

@@ -47,7 +47,8 @@ impl Policy {
     /// Returns an observation as a row. It is written before the policy's lock is taken, because converting it may run
     /// Python code.
     fn seen(&self, observation: &Bound<'_, PyAny>) -> PyResult<Buffer> {
-        let [mut seen, _] = self.empty.clone();
+        let [seen, _] = &self.empty;
+        let mut seen = seen.clone();
         self.observations.write(observation, &mut seen.view_mut())?;
         Ok(seen)
     }
@@ -123,7 +124,8 @@ impl Policy {
 
     /// Returns the action for an observation, as an array.
     fn act<'py>(&self, observation: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, seen, [_, mut action]) = (observation.py(), self.seen(observation)?, self.empty.clone());
+        let ([_, action], py) = (&self.empty, observation.py());
+        let (seen, mut action) = (self.seen(observation)?, action.clone());
         self.called(py, |policy| policy.act(seen.view(), action.view_mut()))?;
         self.actions.read(py, action.view())
     }
