@@ -104,3 +104,9 @@ pub struct Loaded {
     /// The damage, which is empty unless the checkpoint was [salvaged](LoadOptions::salvage).
     pub losses: Vec<Loss>,
 }
+
+impl Loaded {
+    pub(crate) fn is_whole(&self) -> bool {
+        self.losses.is_empty()
+    }
+}

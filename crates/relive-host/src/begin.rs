@@ -159,8 +159,10 @@ impl Begin {
                 table = table.name,
                 "not configured: restored from the checkpoint with its rules"
             );
-            // The table was accepted with these rules when it was added.
-            builder = builder.table(table.allow_never_sampled(true));
+            // Rules under which nothing is sampled were accepted when the table was added. Other tables keep the check
+            // of later changes.
+            let is_never_sampled = table.validate().is_err();
+            builder = builder.table(table.allow_never_sampled(is_never_sampled));
         }
         let restored = builder
             .build_from(snapshot, self.checkpoints.rules)

@@ -3,12 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test all over")]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use relive_client::{Client, Nest, Tensor};
 use relive_host::{Checkpoints, Endpoint, ErrorKind, Format, Server, ServerBuilder};
 use relive_server::access::Role;
-use relive_table::{RateLimiterConfig, SavedCheckpoint, TableConfig};
+use relive_table::{RateLimiterConfig, SavedCheckpoint, TableChange, TableConfig};
 use tokio::net::TcpListener;
 
 fn builder() -> ServerBuilder {
@@ -121,9 +122,16 @@ async fn other_tables_may_have_rules_under_which_nothing_is_sampled() {
     let folder = tempfile::tempdir().unwrap();
     let limiter = RateLimiterConfig::min_size(10).unwrap();
     let odd = TableConfig::new("odd").max_size(5).rate_limiter(limiter).allow_never_sampled(true);
-    builder().table(odd).checkpoints(at(folder.path())).bind(":0").await.unwrap().stop().await.unwrap();
+    let usual = TableConfig::new("usual").max_size(100).rate_limiter(limiter);
+    let before = builder().table(odd).table(usual).checkpoints(at(folder.path())).bind(":0").await.unwrap();
+    before.stop().await.unwrap();
     let server = builder().checkpoints(at(folder.path()).other_tables(true)).bind(":0").await.unwrap();
     assert_eq!(server.engine().table("odd").unwrap().config().rate_limiter.min_size_to_sample, 10);
+    let shrink =
+        |table| server.engine().change_table(table, &TableChange::new().max_size(4), &Arc::from("operator"));
+    shrink("odd").unwrap();
+    let error = shrink("usual").unwrap_err();
+    assert!(error.to_string().contains("could never be sampled"), "{error}");
     server.stop().await.unwrap();
 }
 

@@ -96,8 +96,10 @@ pub struct SavedCheckpoint {
 }
 
 impl CheckpointProgress {
-    /// Sets how many items and bytes will be written.
+    /// Sets how many items and bytes will be written. The counts begin again.
     pub fn expect(&self, items: u64, bytes: u64) {
+        self.items_done.store(0, Ordering::Relaxed);
+        self.bytes_done.store(0, Ordering::Relaxed);
         self.items_total.store(items, Ordering::Relaxed);
         self.bytes_total.store(bytes, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 
 use super::location::{local_path, trimmed};
 use crate::reverb;
-use crate::{Catalog, CheckpointInfo, Error};
+use crate::{Catalog, CheckpointInfo, Error, Format};
 
 /// Returns all checkpoints of both formats in the folder or bucket at `root`, oldest first, or none if it does not
 /// exist.
@@ -34,7 +34,7 @@ pub fn list(root: &str) -> Result<Vec<CheckpointInfo>, Error> {
     Ok(found)
 }
 
-/// Returns the newest checkpoint of a root.
-pub(super) fn newest(root: &str) -> Result<Option<CheckpointInfo>, Error> {
-    Ok(list(root)?.pop())
+/// Returns the format and location of the newest checkpoint of a root.
+pub(super) fn newest(root: &str) -> Result<Option<(Format, String)>, Error> {
+    Ok(list(root)?.pop().map(|info| (info.format, info.location)))
 }

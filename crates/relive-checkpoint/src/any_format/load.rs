@@ -14,35 +14,42 @@ use crate::{Catalog, Error, ErrorKind, Format, LoadOptions, Loaded};
 /// `Location` if there is no checkpoint; `Damaged` if it is damaged, with the file, place and table; `Io` if the
 /// storage refuses an operation.
 pub fn load(location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
-    with_chosen(location, |format, checkpoint| load_one(format, checkpoint, options))
+    let load = |format, checkpoint: &str| load_one(format, checkpoint, options);
+    with_chosen(|| named(location), load, Loaded::is_whole)?.ok_or_else(|| none_there(location))
 }
 
-/// Calls `act` with the checkpoint that a location names. If that checkpoint is damaged and no longer the newest one of
-/// its root, calls `act` once more with the newest one: a server may have removed the former in the meantime.
+/// Calls `act` with the checkpoint that `choose` returns, if any. If that checkpoint is damaged and `choose` now
+/// returns another one, calls `act` once more with the latter: a server may have removed the former in the meantime.
+///
+/// A result that is not whole also shows damage: it has only the intact part of the checkpoint.
 pub(super) fn with_chosen<T>(
-    location: &str,
+    choose: impl Fn() -> Result<Option<(Format, String)>, Error>,
     act: impl Fn(Format, &str) -> Result<T, Error>,
-) -> Result<T, Error> {
-    let (format, checkpoint) = chosen(location)?;
-    match act(format, &checkpoint) {
-        Err(error) if error.kind() == ErrorKind::Damaged => match chosen(location) {
-            Ok((format, newer)) if newer != checkpoint => act(format, &newer),
-            _ => Err(error),
-        },
-        done => done,
+    is_whole: impl Fn(&T) -> bool,
+) -> Result<Option<T>, Error> {
+    let Some((format, checkpoint)) = choose()? else { return Ok(None) };
+    let first = act(format, &checkpoint);
+    let is_damaged = match &first {
+        Ok(done) => !is_whole(done),
+        Err(error) => error.kind() == ErrorKind::Damaged,
+    };
+    let newer = is_damaged.then(|| choose().ok().flatten()).flatten();
+    match newer.filter(|(_, newer)| *newer != checkpoint) {
+        Some((format, newer)) => {
+            // An incomplete snapshot must not take memory while the next one is loaded.
+            drop(first);
+            act(format, &newer).map(Some)
+        }
+        None => first.map(Some),
     }
 }
 
-/// Returns the checkpoint that a location names, which for a root is its newest checkpoint.
-pub(super) fn chosen(location: &str) -> Result<(Format, String), Error> {
-    chosen_if_any(location)?.ok_or_else(|| none_there(location))
-}
-
-/// Like [`chosen`], but returns `None` for a root without checkpoints.
-pub(super) fn chosen_if_any(location: &str) -> Result<Option<(Format, String)>, Error> {
+/// Returns the checkpoint that a location names, which for a root is its newest checkpoint. Returns `None` for a root
+/// without checkpoints.
+pub(super) fn named(location: &str) -> Result<Option<(Format, String)>, Error> {
     match locate(location)? {
         Location::Checkpoint { format, .. } => Ok(Some((format, trimmed(location).to_owned()))),
-        Location::Root(root) => Ok(newest(&root)?.map(|info| (info.format, info.location))),
+        Location::Root(root) => newest(&root),
     }
 }
 
@@ -85,15 +92,16 @@ mod tests {
         let store = Store::open(root).unwrap().keep(1);
         let (first, tried) = (save(&store), Mutex::new(Vec::new()));
         let load = |saves: usize| {
-            with_chosen(root, |format, checkpoint| {
+            let load = |format, checkpoint: &str| {
                 tried.lock().unwrap().push(checkpoint.to_owned());
                 if tried.lock().unwrap().len() <= saves {
                     save(&store);
                 }
                 load_one(format, checkpoint, &LoadOptions::new())
-            })
+            };
+            with_chosen(|| named(root), load, Loaded::is_whole)
         };
-        let second = load(1).unwrap().location;
+        let second = load(1).unwrap().unwrap().location;
         assert_eq!(*tried.lock().unwrap(), [first, second]);
         tried.lock().unwrap().clear();
         assert_eq!(load(9).unwrap_err().kind(), ErrorKind::Damaged, "one more attempt is enough");

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
 use super::list::newest;
-use super::load::{chosen_if_any, load_one, path_of, with_chosen};
-use super::location::{Location, is_same_root, local_path, locate, location_of, trimmed};
+use super::load::{load_one, named, none_there, path_of, with_chosen};
+use super::location::{is_same_root, local_path, locate, location_of, trimmed};
+use crate::names::split_root;
 use crate::reverb;
 use crate::storage::disk::lock_folder;
 use crate::storage::own_lock::OwnLock;
@@ -148,8 +149,8 @@ impl Root {
     /// `Damaged` if the newest checkpoint is damaged, with the file, place and table, because an older one is never
     /// loaded silently; `Io` if the storage refuses an operation.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
-        match newest(&self.location)? {
-            Some(info) => self.load_listed(info.format, &info.location, options).map(Some),
+        match self.load_chosen(|| newest(&self.location), options)? {
+            Some(loaded) => Ok(Some(loaded)),
             None => self.load_fallback(options),
         }
     }
@@ -159,7 +160,7 @@ impl Root {
     /// # Errors
     /// `Location` if there is no checkpoint, and the errors of [`load_latest`](Self::load_latest).
     pub fn load(&self, location: &str, options: &LoadOptions) -> Result<Loaded, Error> {
-        with_chosen(location, |format, checkpoint| self.load_listed(format, checkpoint, options))
+        self.load_chosen(|| named(location), options)?.ok_or_else(|| none_there(location))
     }
 
     /// Writes `snapshot` as the newest checkpoint, and removes older ones of its format beyond the number to
@@ -187,9 +188,14 @@ impl Root {
         Ok(ours.iter().filter_map(|info| info.written_at).max())
     }
 
-    fn load_listed(&self, format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {
-        let loaded = self.load_whole_or_not(format, checkpoint, options)?;
-        if !loaded.losses.is_empty() {
+    fn load_chosen(
+        &self,
+        choose: impl Fn() -> Result<Option<(Format, String)>, Error>,
+        options: &LoadOptions,
+    ) -> Result<Option<Loaded>, Error> {
+        let load = |format, checkpoint: &str| self.load_listed(format, checkpoint, options);
+        let loaded = with_chosen(choose, load, Loaded::is_whole)?;
+        if loaded.as_ref().is_some_and(|loaded| !loaded.is_whole()) {
             self.keep_all();
         }
         Ok(loaded)
@@ -206,14 +212,10 @@ impl Root {
         *writer = writer.take().map(Writer::keeping_all);
     }
 
-    fn load_whole_or_not(
-        &self,
-        format: Format,
-        checkpoint: &str,
-        options: &LoadOptions,
-    ) -> Result<Loaded, Error> {
+    fn load_listed(&self, format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {
         if let Some(Writer { store: AnyStore::Relive(store), .. }) = &*self.guard()
-            && matches!(locate(checkpoint)?, Location::Checkpoint { format: Format::Relive, root } if is_same_root(&root, &self.location))
+            && format == Format::Relive
+            && is_same_root(split_root(checkpoint).0, &self.location)
         {
             // The store remembers the places of chunks, and does not write them again.
             return store.load(checkpoint, options);
@@ -223,13 +225,12 @@ impl Root {
 
     fn load_fallback(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let Some(fallback) = &self.fallback else { return Ok(None) };
-        match existing(fallback)? {
-            Some((format, checkpoint)) => load_one(format, &checkpoint, options).map(Some),
-            None => {
-                tracing::warn!(fallback, "ignoring the fallback, because there is no complete checkpoint");
-                Ok(None)
-            }
+        let load = |format, checkpoint: &str| load_one(format, checkpoint, options);
+        let loaded = with_chosen(|| existing(fallback), load, Loaded::is_whole)?;
+        if loaded.is_none() {
+            tracing::warn!(fallback, "ignoring the fallback, because there is no complete checkpoint");
         }
+        Ok(loaded)
     }
 
     fn guard(&self) -> MutexGuard<'_, Option<Writer>> {
@@ -285,10 +286,11 @@ fn existing(fallback: &str) -> Result<Option<(Format, String)>, Error> {
     {
         return Ok(None);
     }
-    let is_whole = |(format, checkpoint): &(Format, String)| {
-        *format != Format::Reverb || reverb::is_whole(&path_of(checkpoint))
-    };
-    Ok(chosen_if_any(fallback)?.filter(is_whole))
+    let is_reverb = locate(fallback)?.format() == Some(Format::Reverb);
+    if is_reverb && !reverb::is_whole(&path_of(fallback)) {
+        return Ok(None);
+    }
+    named(fallback)
 }
 
 /// Locks a folder on this machine against writers of both formats. dm-reverb would mistake a lock file for a

@@ -9,7 +9,6 @@ use super::garbage::Listing;
 use super::load;
 use super::places::Places;
 use super::save::{SaveResult, Sizes, Target, save};
-use crate::segment::SegmentId;
 use crate::storage::{self, Storage};
 use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
@@ -204,13 +203,13 @@ impl Store {
         }
     }
 
-    /// Forgets the places of chunks in segments that do not exist, so that the next checkpoint takes over the tier's files
-    /// again.
+    /// Forgets the places of chunks in segments that do not exist, so that the next checkpoint takes over the tier's
+    /// files again. Forgets nothing if the storage cannot be listed: the next checkpoint then writes the chunks of such
+    /// segments.
     fn forget_removed(&self) {
-        let existing = Listing::read(self.storage.as_ref()).map(|listing| listing.segments);
-        // If the storage cannot be listed, the next checkpoint writes the chunks again.
-        let exists = |segment: &SegmentId| existing.as_ref().is_ok_and(|found| found.contains_key(segment));
-        self.places.keep_confirmed(exists);
+        if let Ok(existing) = Listing::read(self.storage.as_ref()) {
+            self.places.keep_confirmed(|segment| existing.segments.contains_key(segment));
+        }
     }
 }
 

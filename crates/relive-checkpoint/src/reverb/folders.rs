@@ -18,11 +18,29 @@ pub(super) struct Folders {
     pub(super) incomplete: Vec<(Time, PathBuf)>,
     /// Folders of checkpoints that were being written or removed.
     pub(super) drafts: Vec<PathBuf>,
+    /// An error for each entry that cannot be examined. If it has a checkpoint's name, it also counts as incomplete.
+    unclear: Vec<Error>,
 }
 
 impl Folders {
-    /// Lists `root`. A root that does not exist is treated as empty.
+    /// Lists `root`. A root that does not exist is treated as empty. An entry that cannot be examined is an error,
+    /// because an older checkpoint must not pass for the newest one.
     pub(super) fn list(root: &Path) -> Result<Self, Error> {
+        let mut found = Self::read(root)?;
+        found.unclear.pop().map_or(Ok(found), Err)
+    }
+
+    /// Like [`list`](Self::list), but for the writer of a new checkpoint. It needs only the times of the others, which
+    /// are in the names, so an entry that cannot be examined is only logged as a warning.
+    pub(super) fn list_for_writer(root: &Path) -> Result<Self, Error> {
+        let found = Self::read(root)?;
+        for error in &found.unclear {
+            tracing::warn!(%error, "ignored an entry when looking for older checkpoints");
+        }
+        Ok(found)
+    }
+
+    fn read(root: &Path) -> Result<Self, Error> {
         let broken = |source| Error::io("list", root, source);
         let mut found = Self::default();
         let entries = match fs::read_dir(root) {
@@ -31,25 +49,26 @@ impl Folders {
         };
         for entry in entries {
             let path = entry.map_err(broken)?.path();
-            found.sort_in(path).map_err(broken)?;
+            if let Err(source) = found.sort_in(&path) {
+                found.unclear.push(Error::io("examine", &path, source));
+                found.incomplete.extend(Time::in_name(&path).map(|time| (time, path)));
+            }
         }
         found.whole.sort();
         found.incomplete.sort();
         Ok(found)
     }
 
-    /// Adds an entry of the root if it is a checkpoint or a draft. An entry that cannot be examined is an error,
-    /// because an older checkpoint must not pass for the newest one.
-    fn sort_in(&mut self, path: PathBuf) -> io::Result<()> {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return Ok(()) };
-        let (time, is_draft) = (Time::from_name(name), is_draft(name));
-        if (time.is_none() && !is_draft) || !is_folder(fs::metadata(&path))? {
+    /// Adds an entry of the root if it is a checkpoint or a draft.
+    fn sort_in(&mut self, path: &Path) -> io::Result<()> {
+        let time = Time::in_name(path);
+        if (time.is_none() && !is_draft(path)) || !is_folder(fs::metadata(path))? {
             return Ok(());
         }
         match time {
-            Some(time) if path.join(DONE).try_exists()? => self.whole.push((time, path)),
-            Some(time) => self.incomplete.push((time, path)),
-            None => self.drafts.push(path),
+            Some(time) if path.join(DONE).try_exists()? => self.whole.push((time, path.to_owned())),
+            Some(time) => self.incomplete.push((time, path.to_owned())),
+            None => self.drafts.push(path.to_owned()),
         }
         Ok(())
     }
@@ -85,8 +104,9 @@ pub(super) fn draft_name(name: &str) -> String {
     format!(".{name}.tmp")
 }
 
-fn is_draft(name: &str) -> bool {
-    let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp"));
+fn is_draft(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.and_then(|name| name.strip_prefix('.')?.strip_suffix(".tmp"));
     name.and_then(Time::from_name).is_some()
 }
 
@@ -157,7 +177,10 @@ mod tests {
             let endless = folder.path().join("2026-11-20T11:16:35+00:00");
             std::os::unix::fs::symlink(&endless, &endless).unwrap();
             let error = Folders::list(folder.path()).unwrap_err();
-            assert!(error.to_string().starts_with("cannot list "), "{error}");
+            let named = format!("cannot examine {}: ", endless.display());
+            assert!(error.to_string().starts_with(&named), "{error}");
+            let listed = Folders::list_for_writer(folder.path()).unwrap();
+            assert_eq!((listed.whole.len(), listed.latest_time()), (0, Time::in_name(&endless)));
             fs::rename(endless, folder.path().join("of others")).unwrap();
             assert_eq!(Folders::list(folder.path()).unwrap().whole, []);
         }

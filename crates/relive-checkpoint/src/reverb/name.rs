@@ -23,10 +23,14 @@ impl Time {
         Self(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// Returns the time in a folder's name, if the name is one.
+    pub(super) fn in_name(folder: &Path) -> Option<Self> {
+        folder.file_name().and_then(|name| name.to_str()).and_then(Self::from_name)
+    }
+
     /// Returns the time in a folder's name, or the folder's modification time if the name is not a time.
     pub(super) fn of_folder(folder: &Path) -> Self {
-        let named = folder.file_name().and_then(|name| name.to_str()).and_then(Self::from_name);
-        named.unwrap_or_else(|| {
+        Self::in_name(folder).unwrap_or_else(|| {
             let changed = folder.metadata().and_then(|meta| meta.modified()).unwrap_or(UNIX_EPOCH);
             Self::of(changed)
         })

@@ -78,7 +78,7 @@ impl Store {
 
     /// Returns the latest time of a checkpoint in `root`, complete or not.
     pub(crate) fn latest_time(root: &Path) -> Result<Option<Timestamp>, Error> {
-        Ok(Folders::list(root)?.latest_time().map(Time::timestamp))
+        Ok(Folders::list_for_writer(root)?.latest_time().map(Time::timestamp))
     }
 
     /// Returns the folder of the newest complete checkpoint, or else the fallback, or `None` if there is no fallback
@@ -141,7 +141,7 @@ impl Store {
     fn save_after(&self, latest: Option<Timestamp>, snapshot: &Snapshot) -> Result<PathBuf, Error> {
         // A writer that panicked has left at most a draft.
         let _writing = self.writing.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = Folders::list(&self.root)?;
+        let found = Folders::list_for_writer(&self.root)?;
         found.drafts.iter().for_each(|folder| remove_draft(self.disk.as_ref(), folder));
         // Even if the clock was set back, the new checkpoint must not appear older than existing ones.
         let beside = found.latest_time().map(Time::next).max(latest.map(Time::after));

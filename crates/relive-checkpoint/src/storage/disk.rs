@@ -178,8 +178,10 @@ fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {
         let entry = entry?;
         // Names that are not UTF-8 are not Relive's.
         let Ok(name) = entry.file_name().into_string() else { continue };
-        if let Some(size_bytes) = size_of_file(entry.metadata())? {
-            found.push((name, size_bytes));
+        match size_of_file(entry.file_type(), || entry.metadata()) {
+            Ok(Some(size_bytes)) => found.push((name, size_bytes)),
+            Ok(None) => {}
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{name}: {error}"))),
         }
     }
     Ok(found)
@@ -187,10 +189,13 @@ fn read_folder(path: &Path) -> io::Result<Vec<(String, u64)>> {
 
 /// Returns the size of a folder's entry, or `None` if it is not a file or another process has removed it by now. Any
 /// other failure makes the whole list fail: if a checkpoint were missing in a list, its number would be used again and
-/// its segments would be removed.
-fn size_of_file(entry: io::Result<fs::Metadata>) -> io::Result<Option<u64>> {
-    match entry {
-        Ok(meta) => Ok(meta.is_file().then_some(meta.len())),
+/// its segments would be removed. Entries of other types do not matter, even if they cannot be examined.
+fn size_of_file(
+    file_type: io::Result<fs::FileType>,
+    metadata: impl FnOnce() -> io::Result<fs::Metadata>,
+) -> io::Result<Option<u64>> {
+    match file_type.and_then(|file_type| file_type.is_file().then(metadata).transpose()) {
+        Ok(meta) => Ok(meta.map(|meta| meta.len())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -245,11 +250,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a");
         fs::write(&file, "1234").unwrap();
-        let size = |entry| size_of_file(entry).map_err(|error| error.kind());
-        assert_eq!(size(fs::metadata(&file)), Ok(Some(4)));
-        assert_eq!(size(fs::metadata(folder.path())), Ok(None));
-        assert_eq!(size(fs::metadata(folder.path().join("b"))), Ok(None));
+        let type_of = |path: &Path| fs::metadata(path).map(|meta| meta.file_type());
+        let size = |of: &Path, meta: io::Result<fs::Metadata>| {
+            size_of_file(type_of(of), || meta).map_err(|error| error.kind())
+        };
+        assert_eq!(size(&file, fs::metadata(&file)), Ok(Some(4)));
+        let removed = folder.path().join("b");
+        assert_eq!(size(&file, fs::metadata(&removed)), Ok(None));
+        assert_eq!(size(&removed, fs::metadata(&file)), Ok(None));
         let refused = io::ErrorKind::PermissionDenied;
-        assert_eq!(size(Err(refused.into())), Err(refused));
+        assert_eq!(size(&file, Err(refused.into())), Err(refused));
+        assert_eq!(size(folder.path(), Err(refused.into())), Ok(None), "a folder need not be examined");
     }
 }

@@ -218,6 +218,27 @@ fn a_failed_checkpoint_does_not_keep_spill_files() {
 }
 
 #[test]
+fn chunks_are_not_written_again_after_an_outage_of_the_storage() {
+    let folder = Folder::new();
+    let (root, chunks) = (folder.join("checkpoints"), chunks(&movable()));
+    let tier = Arc::new(Tier::open(&*folder).unwrap());
+    let store = Store::open(root.to_str().unwrap()).unwrap().tier(tier);
+    save(&store, &chunks);
+    // A file with the name of the segments' folder makes it impossible to list and to write them.
+    let (segments, aside) = (root.join("segments"), root.join("aside"));
+    std::fs::rename(&segments, &aside).unwrap();
+    std::fs::write(&segments, "").unwrap();
+    let error = store.save(tables(&chunks), &CheckpointProgress::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io);
+    std::fs::remove_file(&segments).unwrap();
+    std::fs::rename(&aside, &segments).unwrap();
+    let saved = save(&store, &chunks);
+    assert!(saved.written_bytes < saved.total_bytes / 10, "{saved:?}");
+    drop(store);
+    assert_loads(&root, &chunks, &LoadOptions::new());
+}
+
+#[test]
 fn large_chunks_in_the_format_of_dm_reverb_are_loaded_into_several_files_of_the_tier() {
     let folder = Folder::new();
     let root = folder.join("checkpoints");
