@@ -39,4 +39,4 @@ pub use report::{
     ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, WaiterOperation, Waits,
 };
 pub use transport::{Transport, TransportChoice};
-pub use waiting::{Backoff, Deadline, Timer, noting_health};
+pub use waiting::{Backoff, Deadline, HEALTHY_LIFE, Timer};

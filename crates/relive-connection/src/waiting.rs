@@ -1,11 +1,11 @@
 //! Deadlines, backoff between attempts, and a timer with a movable deadline.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 
 /// The wait after the first failure.
 const FIRST_WAIT: Duration = Duration::from_millis(1);
@@ -13,8 +13,10 @@ const FIRST_WAIT: Duration = Duration::from_millis(1);
 /// The longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// After a stream that lasted this long, the waits start again from [`FIRST_WAIT`].
-const HEALTHY_LIFE: Duration = Duration::from_secs(2);
+/// The shortest life of a healthy stream, on an established connection. Its server was reachable, even if it was quiet
+/// because a rate limiter blocked samples. After such a stream, an outage is a new one, and waits start again at their
+/// minimum. A stream that breaks earlier may come from a server that accepts connections but does not serve them.
+pub const HEALTHY_LIFE: Duration = Duration::from_secs(2);
 
 /// Exponential backoff: waits of 1 ms, 2 ms, 4 ms and so on, up to 1 s.
 #[derive(Debug)]
@@ -37,19 +39,6 @@ impl Backoff {
         let wait = self.next_wait;
         self.next_wait = (wait * 2).min(LONGEST_WAIT);
         wait
-    }
-}
-
-/// Runs a stream to its end. Calls `note` once the stream has lasted for as long as a healthy one: it may be quiet
-/// because a rate limiter blocks samples, but its server is reachable.
-pub async fn noting_health<T>(stream: impl Future<Output = T>, note: impl FnOnce()) -> T {
-    let mut stream = pin!(stream);
-    match timeout(HEALTHY_LIFE, stream.as_mut()).await {
-        Ok(ended) => ended,
-        Err(_) => {
-            note();
-            stream.await
-        }
     }
 }
 

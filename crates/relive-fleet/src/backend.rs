@@ -162,6 +162,15 @@ impl Backend {
         self.shared.signatures.forget(table);
     }
 
+    /// Returns a number that changes when this client drops a table or finds one with another signature, and, in process,
+    /// whenever a table is added or dropped. What was known of tables before may then be wrong.
+    pub fn tables_version(&self) -> u64 {
+        match self.target() {
+            Target::Server(_) | Target::Fleet(_) => self.shared.signatures.version(),
+            Target::Process(local) => local.engine().tables_version(),
+        }
+    }
+
     /// Returns whether `table` is known to have a signature, which names its columns.
     pub fn has_signature(&self, table: &str) -> bool {
         self.known_signature(table).ok().flatten().is_some_and(|signature| signature.has_columns())

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use relive_connection::{Error, ErrorKind, Result};
@@ -64,6 +65,10 @@ impl TableSignature {
         Ok(())
     }
 
+    fn is_of(&self, config: &TableConfig) -> bool {
+        self.config.signature == config.signature
+    }
+
     fn error(&self, text: &str) -> Error {
         Error::invalid(format!("table {:?}: {text}", self.config.name))
     }
@@ -73,6 +78,8 @@ impl TableSignature {
 #[derive(Debug, Default)]
 pub(crate) struct SignatureCache {
     tables: Mutex<HashMap<String, Arc<TableSignature>>>,
+    /// Counts the known signatures that were forgotten or replaced by others.
+    version: AtomicU64,
 }
 
 impl SignatureCache {
@@ -80,11 +87,25 @@ impl SignatureCache {
         self.tables.lock().get(table).cloned()
     }
 
+    /// Returns a number that changes whenever a signature is forgotten or replaced by another one.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
     /// Replaces the signatures with the signatures of the server's tables.
     pub(crate) fn replace(&self, tables: &[TableInfo]) {
         let fresh =
             tables.iter().map(|info| (info.config.name.clone(), Arc::new(TableSignature::new(&info.config))));
-        *self.tables.lock() = fresh.collect();
+        let fresh: HashMap<String, Arc<TableSignature>> = fresh.collect();
+        let is_same = |(name, known): (&String, &Arc<TableSignature>)| {
+            // A server that has the table may not have answered.
+            fresh.get(name).is_none_or(|new| known.is_of(&new.config))
+        };
+        let mut known = self.tables.lock();
+        if !known.iter().all(is_same) {
+            self.version.fetch_add(1, Ordering::Release);
+        }
+        *known = fresh;
     }
 
     /// Returns the signature of a table with these rules.
@@ -99,7 +120,9 @@ impl SignatureCache {
 
     /// Forgets the signature of a table that was dropped.
     pub(crate) fn forget(&self, table: &str) {
-        self.tables.lock().remove(table);
+        let mut known = self.tables.lock();
+        known.remove(table);
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Returns the error for a table that the server does not have.

@@ -150,7 +150,8 @@ impl Sampler {
     /// a second longer, in which a server can report why there are no more.
     ///
     /// # Errors
-    /// `Timeout` if no sample has arrived, and the errors of [`next_batch`](Self::next_batch).
+    /// `Timeout` if no sample has arrived, or `Unavailable` if the server is unreachable at that moment; and the errors
+    /// of [`next_batch`](Self::next_batch).
     pub async fn next_batch_with_timeout(
         &mut self,
         num_samples: usize,
@@ -160,7 +161,7 @@ impl Sampler {
         let deadline = Deadline::after(timeout.saturating_add(GRACE));
         match deadline.run(self.fill(&mut batch, num_samples)).await {
             Some(filled) => filled?,
-            None if batch.is_empty() => return Err(self.late(timeout)),
+            None if batch.is_empty() => return Err(self.feed.outage().unwrap_or_else(|| self.late(timeout))),
             None => {}
         }
         Ok(batch)
@@ -226,6 +227,14 @@ impl Feed {
                 }
                 Poll::Ready(Some(taken.map_err(|error| engine_error("sample", error))))
             }
+        }
+    }
+
+    /// Returns the error for servers that are unreachable at the moment.
+    fn outage(&self) -> Option<Error> {
+        match self {
+            Feed::Streams { feed, .. } => feed.outage(),
+            Feed::Local { .. } => None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
-use relive_connection::Result;
+use relive_connection::{Error, Result};
 
 use crate::fleet::FleetFeed;
 use crate::samples::Sample;
@@ -45,6 +45,14 @@ impl Streams {
         match self {
             Streams::One(feed) => feed.counts(),
             Streams::Many(feed) => feed.counts(),
+        }
+    }
+
+    /// Returns the error for servers that are unreachable at the moment.
+    pub(crate) fn outage(&self) -> Option<Error> {
+        match self {
+            Streams::One(feed) => feed.outage(),
+            Streams::Many(feed) => feed.outage(),
         }
     }
 

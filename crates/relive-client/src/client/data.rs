@@ -80,8 +80,9 @@ impl Client {
     /// Takes `num_samples` samples from `table`. Waits while the table's rate limiter blocks samples.
     ///
     /// # Errors
-    /// `Timeout` if no sample arrives within the client's timeout (if some samples arrive, they are returned).
-    /// `InvalidArgument` for 0 samples; `NotFound` for an unknown table.
+    /// `Timeout` if no sample arrives within the client's timeout (if some samples arrive, they are returned), or
+    /// `Unavailable` if the server is unreachable at that moment. `InvalidArgument` for 0 samples; `NotFound` for an
+    /// unknown table.
     pub async fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
         let options = SamplerOptions::default()
             .max_samples(num_samples)

@@ -1,6 +1,7 @@
 //! The tables of an engine, which may be added and dropped while it runs.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
@@ -17,14 +18,14 @@ const MAX_TABLE_NAMES_IN_ERROR: usize = 20;
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     listed: RwLock<Listed>,
+    /// The number of times that the list has changed. It changes while the list is locked.
+    version: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Listed {
     by_name: HashMap<String, TableHandle>,
     order: Arc<[TableHandle]>,
-    /// The number of times that the list has changed.
-    version: u64,
     is_closed: bool,
 }
 
@@ -36,8 +37,8 @@ impl Catalogue {
                 return Err(BuildError::DuplicateName { name: table.name().to_owned() });
             }
         }
-        let listed = Listed { by_name, order: tables.into(), version: 0, is_closed: false };
-        let catalogue = Arc::new(Self { listed: RwLock::new(listed) });
+        let listed = Listed { by_name, order: tables.into(), is_closed: false };
+        let catalogue = Arc::new(Self { listed: RwLock::new(listed), version: AtomicU64::new(0) });
         catalogue.all().iter().for_each(|table| catalogue.connect_peers(table));
         Ok(catalogue)
     }
@@ -66,7 +67,7 @@ impl Catalogue {
 
     /// Returns the number of times that this list has changed. A list that is read afterwards is at least as new.
     pub(crate) fn version(&self) -> u64 {
-        self.listed.read().version
+        self.version.load(Ordering::Acquire)
     }
 
     /// Closes the list, so that no more tables can be added. Returns the existing ones.
@@ -91,7 +92,7 @@ impl Catalogue {
         self.connect_peers(&table);
         listed.by_name.insert(name, table.clone());
         listed.order = listed.order.iter().cloned().chain([table]).collect();
-        listed.version += 1;
+        self.version.fetch_add(1, Ordering::Release);
         Ok(())
     }
 
@@ -106,7 +107,7 @@ impl Catalogue {
         }
         let removed = listed.by_name.remove(name);
         listed.order = listed.order.iter().filter(|table| table.name() != name).cloned().collect();
-        listed.version += 1;
+        self.version.fetch_add(1, Ordering::Release);
         drop(listed);
         removed.ok_or_else(|| self.unknown(name))
     }

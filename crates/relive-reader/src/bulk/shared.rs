@@ -6,7 +6,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use relive_connection::{Error, ErrorKind};
+use relive_connection::{Error, ErrorKind, HEALTHY_LIFE};
 use tokio::time::Instant;
 
 use super::request_sender::{BatchRequest, RequestSender};
@@ -46,6 +46,8 @@ struct Arrivals {
     taken_bytes: u64,
     caller: Option<Waker>,
     outage: Option<(Instant, String)>,
+    /// The time since which there has been a connection.
+    connected: Option<Instant>,
     /// Whether any samples have arrived.
     has_delivered: bool,
     end: Option<End>,
@@ -145,7 +147,9 @@ impl Shared {
         if is_first {
             state.allow(1);
         }
-        let give_up_at = state.outage.as_ref().and_then(|(since, _)| since.checked_add(self.patience));
+        // A connection may be quiet because the rate limiter blocks. If it breaks soon, the outage goes on.
+        let outage = state.outage.as_ref().filter(|_| state.connected.is_none());
+        let give_up_at = outage.and_then(|(since, _)| since.checked_add(self.patience));
         drop(state);
         if is_first {
             self.requests.now(|| self.ask());
@@ -284,18 +288,14 @@ impl Shared {
         std::mem::take(&mut self.state.lock().has_delivered).then(|| (Arc::clone(&self.table), 1))
     }
 
-    /// Records that a connection has been opened. If nobody is waiting for a batch, this ends an outage; otherwise, only
-    /// an answer does.
+    /// Records that a connection has been opened. If nobody is waiting for a batch, this ends an outage; otherwise,
+    /// only an answer or a connection that lasts does.
     pub(super) fn note_connected(&self) {
         let mut state = self.state.lock();
+        state.connected = Some(Instant::now());
         if state.credits + state.outstanding == 0 {
             state.outage = None;
         }
-    }
-
-    /// Ends an outage, because a connection has lasted for a while. It may be quiet because the rate limiter blocks.
-    pub(super) fn note_long_connection(&self) {
-        self.state.lock().outage = None;
     }
 
     /// Records that the connection broke. Outstanding batches are requested again.
@@ -306,7 +306,9 @@ impl Shared {
             state.take_back_credits();
         }
         (state.taken_bytes, state.part.1) = (0, 0);
-        let since = state.outage.take().map_or_else(Instant::now, |(since, _)| since);
+        let was_healthy = state.connected.take().is_some_and(|at| at.elapsed() >= HEALTHY_LIFE);
+        let same_outage = state.outage.take().filter(|_| !was_healthy);
+        let since = same_outage.map_or_else(Instant::now, |(since, _)| since);
         state.outage = Some((since, text));
         wake(state);
     }
@@ -371,6 +373,8 @@ fn wake(mut state: MutexGuard<'_, Arrivals>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::time::advance;
+
     use super::*;
 
     #[test]
@@ -480,16 +484,41 @@ mod tests {
         assert!(matches!(shared.take(Waker::noop()), TakeResult::BulkUnavailable(_)));
     }
 
-    #[test]
-    fn a_restored_connection_ends_an_outage_that_nobody_waited_for() {
-        let shared = Shared::new("t", 0, None, Duration::ZERO);
-        let is_away = || matches!(shared.take(Waker::noop()), TakeResult::Nothing { give_up_at: Some(_) });
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    /// Returns the time at which the caller gives up.
+    fn give_up_at(shared: &Shared) -> Option<Instant> {
+        match shared.take(Waker::noop()) {
+            TakeResult::Nothing { give_up_at } => give_up_at,
+            taken => panic!("{taken:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_restored_connection_ends_an_outage_that_nobody_waited_for() {
+        let shared = Shared::new("t", 0, None, PATIENCE);
         shared.note_outage("it is gone".to_owned());
+        advance(PATIENCE / 2).await;
         shared.note_connected();
-        assert!(!is_away());
         shared.note_outage("it is gone".to_owned());
-        shared.note_connected();
-        assert!(is_away(), "a caller is waiting for an answer");
+        assert_eq!(give_up_at(&shared), Some(Instant::now() + PATIENCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_lasts_ends_an_outage_and_a_shorter_one_delays_the_error() {
+        let shared = Shared::new("t", 0, None, PATIENCE);
+        assert_eq!(give_up_at(&shared), None);
+        shared.note_outage("it is gone".to_owned());
+        let end = Some(Instant::now() + PATIENCE);
+        assert_eq!(give_up_at(&shared), end);
+        for life in [PATIENCE / 2, HEALTHY_LIFE] {
+            assert_eq!(give_up_at(&shared), end);
+            shared.note_connected();
+            assert_eq!(give_up_at(&shared), None, "the limiter may block");
+            advance(life).await;
+            shared.note_outage("it is gone again".to_owned());
+        }
+        assert_eq!(give_up_at(&shared), Some(Instant::now() + PATIENCE), "a new outage");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use relive_batch::{BatchMemory, Pool};
 use relive_connection::{
     Backoff, Connection, Dialer, Error, ErrorKind, MAX_SILENT_CONNECTIONS, Result, is_transient_status,
-    noting_health, refusal, status_error,
+    refusal, status_error,
 };
 use relive_table::ItemStructure;
 use relive_transport::shared::SharedMemory;
@@ -118,7 +118,7 @@ async fn one_connection(
     let socket = dialer.dial().await.map_err(|error| ConnectionEnd::Away(error.to_string()))?;
     let mut bulk = BulkConnection::open(socket, &dialer, shared, batch_size, pool).await?;
     shared.note_connected();
-    let ended = noting_health(bulk.run(shared), || shared.note_long_connection()).await;
+    let ended = bulk.run(shared).await;
     shared.requests().disconnect();
     *has_answered |= bulk.has_answered;
     ended

@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_connection::{Backoff, Connection, Error, ErrorKind, Result, is_transient_status, status_error};
+use relive_connection::{
+    Backoff, Connection, Error, ErrorKind, HEALTHY_LIFE, Result, is_transient_status, status_error,
+};
 use relive_wire::codec;
 use relive_wire::reverb::{SampleStreamRequest, Timeout};
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -71,6 +73,7 @@ impl RemoteCall {
         };
         let stream = self.stream.insert(stream);
         let progress = &mut self.progress;
+        progress.end_outage_after(stream.life());
         let until = Instant::now() + at_most.min(FAR);
         let give_up = progress.give_up_at();
         let done = stream.drive(|exchange| async {
@@ -128,26 +131,39 @@ impl Progress {
                 let missing = self.requested.samples - self.got.len();
                 exchange.ask(missing, self.request(missing));
             }
-            match exchange.receive(&mut self.got).await {
-                Ok(()) => (self.last_error, self.away_since) = (None, None),
-                Err(StreamEnd::Status(status)) if is_transient_status(&status) => {
-                    if self.record_failure(status) {
+            let Err(end) = exchange.receive(&mut self.got).await else {
+                (self.last_error, self.away_since) = (None, None);
+                continue;
+            };
+            let life = exchange.close();
+            match end {
+                StreamEnd::Status(status) if is_transient_status(&status) => {
+                    if self.record_failure(status, life) {
                         return Err(self.no_answer());
                     }
                 }
-                Err(StreamEnd::Status(status)) => return Err(status_error("sample", status)),
-                Err(StreamEnd::Permanent(error)) => return Err(error),
+                StreamEnd::Status(status) => return Err(status_error("sample", status)),
+                StreamEnd::Permanent(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Records that there is no stream, and the time of the next attempt: after the usual wait, or earlier, shortly before
-    /// the call times out. Returns whether it has timed out.
-    fn record_failure(&mut self, status: Status) -> bool {
+    /// Ends an outage, if a stream has been open for this long since then. Some servers send nothing before the first
+    /// sample.
+    fn end_outage_after(&mut self, life: Duration) {
+        if life >= HEALTHY_LIFE {
+            (self.last_error, self.away_since) = (None, None);
+        }
+    }
+
+    /// Records that there is no stream, after one that was open for `life`, and the time of the next attempt: after the
+    /// usual wait, or earlier, shortly before the call times out. Returns whether it has timed out.
+    fn record_failure(&mut self, status: Status, life: Duration) -> bool {
         tracing::debug!(%status, "sample stream broke");
+        self.end_outage_after(life);
         let now = Instant::now();
-        let again = now + self.backoff.wait_after(Duration::ZERO);
+        let again = now + self.backoff.wait_after(life);
         self.last_error = Some((status, again));
         self.away_since.get_or_insert(now);
         let Some(end) = self.give_up_at() else { return false };

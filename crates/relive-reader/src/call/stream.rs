@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use relive_connection::{Channels, Error, ErrorKind, GrpcChannel, Result};
@@ -11,6 +13,7 @@ use relive_wire::reverb::SampleStreamRequest;
 use relive_wire::sample::{Assembler, ReceivedSample};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::Instant;
 use tonic::Status;
 
 use crate::samples::Sample;
@@ -38,12 +41,18 @@ pub(super) struct Stream {
     outstanding: usize,
     /// Whether the outstanding request has been withdrawn.
     is_taken_back: bool,
+    established: Established,
 }
 
+/// The time of the first request on a stream: requests are polled only on an established connection.
+type Established = Arc<OnceLock<Instant>>;
+
 enum Answers {
-    Opening(Pin<Box<dyn Future<Output = std::result::Result<Responses, Status>> + Send>>),
+    Opening(Opening),
     Open(Responses),
 }
+
+type Opening = Pin<Box<dyn Future<Output = std::result::Result<Responses, Status>> + Send>>;
 
 impl OwnStream {
     pub(super) fn new(channels: &Channels) -> Result<OwnStream> {
@@ -64,6 +73,11 @@ impl OwnStream {
         let OwnStream { stream, channel, runtime } = self;
         let runtime = runtime.0.as_ref().expect("the runtime is taken only on drop");
         runtime.block_on(act(Exchange { stream, channel }))
+    }
+
+    /// Returns how long the stream has been open.
+    pub(super) fn life(&self) -> Duration {
+        self.stream.as_ref().map_or(Duration::ZERO, Stream::life)
     }
 
     /// Returns whether nothing is outstanding, so that another call can use the connection.
@@ -123,33 +137,44 @@ impl<'a> Exchange<'a> {
         let _ = stream.requests.send(request);
     }
 
-    /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error, the stream is
-    /// closed.
+    /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error, the caller must
+    /// close the stream.
     pub(super) async fn receive(
         &mut self,
         into: &mut VecDeque<Sample>,
     ) -> std::result::Result<(), StreamEnd> {
-        let Some(stream) = &mut self.stream else { return Ok(()) };
-        let received = stream.receive(into).await;
-        if received.is_err() {
-            *self.stream = None;
+        match &mut self.stream {
+            Some(stream) => stream.receive(into).await,
+            None => Ok(()),
         }
-        received
+    }
+
+    /// Closes the stream. Returns how long it was open.
+    pub(super) fn close(&mut self) -> Duration {
+        self.stream.take().map_or(Duration::ZERO, |stream| stream.life())
     }
 }
 
 impl Stream {
     fn open(channel: &GrpcChannel) -> Stream {
-        let (requests, queue) = unbounded_channel();
         let mut channel = channel.clone();
-        let opening = async move { Responses::open(&mut channel, SAMPLE_STREAM, Queue(queue)).await };
+        Stream::new(|queue| {
+            Box::pin(async move { Responses::open(&mut channel, SAMPLE_STREAM, queue).await })
+        })
+    }
+
+    fn new(open: impl FnOnce(Queue) -> Opening) -> Stream {
+        let (requests, queue) = unbounded_channel();
+        let established = Established::default();
+        let queue = Queue { requests: queue, established: Arc::clone(&established) };
         Stream {
             requests,
-            responses: Answers::Opening(Box::pin(opening)),
+            responses: Answers::Opening(open(queue)),
             assembler: Assembler::default(),
             received: Vec::new(),
             outstanding: 0,
             is_taken_back: false,
+            established,
         }
     }
 
@@ -172,6 +197,11 @@ impl Stream {
                 *slot = None;
             }
         }
+    }
+
+    /// Returns how long the stream has been open on an established connection.
+    fn life(&self) -> Duration {
+        self.established.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     /// Returns whether the stream has outstanding samples.
@@ -198,13 +228,20 @@ impl Stream {
 }
 
 /// The requests on a stream.
-struct Queue(UnboundedReceiver<SampleStreamRequest>);
+struct Queue {
+    requests: UnboundedReceiver<SampleStreamRequest>,
+    established: Established,
+}
 
 impl futures_core::Stream for Queue {
     type Item = SampleStreamRequest;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<SampleStreamRequest>> {
-        self.0.poll_recv(cx)
+        let request = self.requests.poll_recv(cx);
+        if request.is_ready() {
+            self.established.get_or_init(Instant::now);
+        }
+        request
     }
 }
 
@@ -213,6 +250,52 @@ impl Drop for OwnRuntime {
         // The last owner may be a task on another runtime, which must not block.
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::pin::pin;
+
+    use relive_connection::{ClientOptions, Connection};
+    use tokio::time::{advance, timeout};
+
+    use super::super::remote::Progress;
+    use super::*;
+    use crate::options::Requested;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    /// Waits on a stream that breaks after `life` without an answer. Returns whether the call then still waits.
+    async fn outlasts(progress: &mut Progress, life: Duration, is_accepted: bool) -> bool {
+        let channel = Connection::new("127.0.0.1:1", ClientOptions::default()).unwrap().channel();
+        let mut stream = Some(Stream::new(|mut queue| {
+            Box::pin(async move {
+                if is_accepted {
+                    poll_fn(|cx| futures_core::Stream::poll_next(Pin::new(&mut queue), cx)).await;
+                }
+                timeout(life, pending::<()>()).await.ok();
+                Err(Status::unavailable("the connection was closed"))
+            })
+        }));
+        let mut filling = pin!(progress.fill(Exchange::new(&mut stream, &channel)));
+        let mut is_waiting = async || poll_fn(|cx| Poll::Ready(filling.as_mut().poll(cx).is_pending())).await;
+        assert!(is_waiting().await);
+        advance(life).await;
+        is_waiting().await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_outage_ends_with_a_stream_that_lasts() {
+        for is_accepted in [true, false] {
+            let requested = Requested { table: "t".to_owned(), samples: 1, timeout: None };
+            let mut progress = Progress::new(requested, VecDeque::new(), Some(PATIENCE));
+            assert!(outlasts(&mut progress, PATIENCE / 30, true).await);
+            // The wait before the next attempt.
+            advance(PATIENCE / 30).await;
+            assert_eq!(outlasts(&mut progress, 2 * PATIENCE, is_accepted).await, is_accepted);
         }
     }
 }

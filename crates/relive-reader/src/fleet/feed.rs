@@ -375,15 +375,19 @@ impl FleetFeed {
         if give_up_at.is_some_and(|at| at <= now) {
             // The next wait starts with the full timeout.
             self.unavailable_since = None;
-            let text = format!(
-                "sample: table {:?}: {} (for {:?})",
-                self.table,
-                self.fleet.no_server_reason(),
-                self.patience
-            );
-            return Err(Error::new(ErrorKind::Unavailable, text));
+            return Err(self.no_server(self.patience));
         }
         Ok(give_up_at)
+    }
+
+    /// Returns the error for servers that are unreachable at the moment, for a caller that stops waiting.
+    pub(crate) fn outage(&self) -> Option<Error> {
+        self.unavailable_since.map(|since| self.no_server(since.elapsed()))
+    }
+
+    fn no_server(&self, waited: Duration) -> Error {
+        let (table, why) = (&self.table, self.fleet.no_server_reason());
+        Error::new(ErrorKind::Unavailable, format!("sample: table {table:?}: {why} (for {waited:?})"))
     }
 
     /// Returns the time at which the caller's wait for rate limiters ends.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use relive_connection::{Connection, Result, Timer};
+use relive_connection::{Connection, Error, Result, Timer};
 use tokio::task::JoinHandle;
 
 use super::shared::{Shared, TakeResult};
@@ -79,6 +79,11 @@ impl RemoteFeed {
     /// been requested but have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
+    }
+
+    /// Returns the error for a server that is unreachable at the moment.
+    pub(crate) fn outage(&self) -> Option<Error> {
+        self.shared.outage()
     }
 
     /// Hands credits back and appends all available samples to `into`. Returns `None` after the last sample.

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use relive_connection::{Error, ErrorKind, Result, status_error};
+use relive_connection::{Error, ErrorKind, HEALTHY_LIFE, Result, status_error};
 use relive_wire::codec;
 use relive_wire::reverb::{SampleStreamRequest, Timeout};
 use tokio::sync::Notify;
@@ -73,6 +73,8 @@ struct StreamState {
     stream: u64,
     /// The number of samples requested on this stream.
     requested: usize,
+    /// The time of the first request on the current stream: requests are polled only on an established connection.
+    established: Option<Instant>,
     /// The number of samples that have been requested but not received.
     outstanding: usize,
     /// The sending half of the stream, while it has nothing to request.
@@ -177,7 +179,16 @@ impl Shared {
     /// Returns the error for a server that remains unreachable.
     pub(super) fn unavailable(&self) -> Error {
         let text = self.state.lock().outage.take().map_or_else(String::new, |outage| outage.text);
-        let waited = self.unavailable_timeout;
+        self.no_server(self.unavailable_timeout, &text)
+    }
+
+    /// Returns the error for a server that is unreachable at the moment, for a caller that stops waiting.
+    pub(super) fn outage(&self) -> Option<Error> {
+        let state = self.state.lock();
+        state.current_outage().map(|outage| self.no_server(outage.since.elapsed(), &outage.text))
+    }
+
+    fn no_server(&self, waited: Duration, text: &str) -> Error {
         let text = format!("sample: no server for table {:?} since {waited:?}: {text}", self.table);
         Error::new(ErrorKind::Unavailable, text)
     }
@@ -218,6 +229,7 @@ impl Shared {
     }
 
     /// Reclaims the outstanding requests on a stream that ended. Returns whether there were any outstanding requests.
+    /// If the stream was healthy, an earlier outage is over.
     pub(super) fn end_stream(&self, worker: usize) -> bool {
         let mut state = self.state.lock();
         let Some(worker) = state.workers.get_mut(worker) else { return false };
@@ -225,6 +237,8 @@ impl Shared {
         worker.stream += 1;
         worker.idle = None;
         let owed = std::mem::take(&mut worker.outstanding);
+        let healthy_since = worker.established.take().filter(|at| at.elapsed() >= HEALTHY_LIFE);
+        state.outage.take_if(|outage| healthy_since.is_some_and(|at| at >= outage.since));
         state.credits += owed;
         if let Some(left) = &mut state.left {
             *left += owed;
@@ -254,6 +268,7 @@ impl Shared {
             }
         };
         mine.requested += samples;
+        mine.established.get_or_insert_with(Instant::now);
         mine.outstanding += samples;
         state.credits -= samples;
         if let Some(left) = &mut state.left {
@@ -271,15 +286,6 @@ impl Shared {
     /// Ends an outage, because the server has answered on a worker's stream.
     pub(super) fn note_answer(&self) {
         self.state.lock().outage = None;
-    }
-
-    /// Ends an outage if the worker's stream, which has not ended for a while, is on an established connection: only
-    /// there are requests polled. Some servers send nothing before the first sample.
-    pub(super) fn note_long_stream(&self, worker: usize) {
-        let mut state = self.state.lock();
-        if state.workers.get(worker).is_some_and(|worker| worker.requested > 0) {
-            state.outage = None;
-        }
     }
 
     /// Returns the next action of the worker's stream.
@@ -413,8 +419,16 @@ impl Credits {
             return TakeResult::End;
         }
         let give_up_at =
-            self.outage.as_ref().and_then(|outage| outage.since.checked_add(unavailable_timeout));
+            self.current_outage().and_then(|outage| outage.since.checked_add(unavailable_timeout));
         TakeResult::Nothing { give_up_at }
+    }
+
+    /// Returns the outage, unless a stream has been established since it began. Such a stream may be quiet, because
+    /// some servers send nothing before the first sample. If it breaks soon, the outage goes on.
+    fn current_outage(&self) -> Option<&Outage> {
+        let is_back =
+            |since| self.workers.iter().any(|worker| worker.established.is_some_and(|at| at >= since));
+        self.outage.as_ref().filter(|outage| !is_back(outage.since))
     }
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use relive_connection::{
-    Backoff, Connection, GrpcChannel, Result, is_limiter_timeout, is_transient_status, noting_health,
-    status_error,
+    Backoff, Connection, GrpcChannel, Result, is_limiter_timeout, is_transient_status, status_error,
 };
 use relive_wire::sample::Assembler;
 use tokio::time::{Instant, sleep};
@@ -25,8 +24,7 @@ pub(super) async fn run(
     let mut backoff = Backoff::default();
     while let Some(stream) = shared.begin_stream(worker) {
         let started = Instant::now();
-        let streaming = one_stream(&shared, worker, stream, &mut channel);
-        let ended = noting_health(streaming, || shared.note_long_stream(worker)).await;
+        let ended = one_stream(&shared, worker, stream, &mut channel).await;
         let owed = shared.end_stream(worker);
         match ended {
             Ok(()) if !owed => continue,

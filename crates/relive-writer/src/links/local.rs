@@ -65,8 +65,9 @@ struct Unsettled {
     /// A permanent error, returned by every later call.
     failure: Option<Error>,
     closed: bool,
-    /// The table to which items were most recently written.
-    table: Option<TableHandle>,
+    /// The table to which items were most recently written, and the version of the list in which it was found. A table
+    /// of an older list may have been dropped.
+    table: Option<(u64, TableHandle)>,
     /// Confirmed keys; the list is kept to reuse its memory.
     confirmed: Vec<u64>,
     /// Reuses state from earlier items.
@@ -264,11 +265,16 @@ impl Unsettled {
         confirmations: &Arc<Confirmations>,
     ) -> Result<()> {
         let Some(first) = run.first() else { return Ok(()) };
-        if self.table.as_ref().is_none_or(|table| *table.name() != *first.table) {
-            let found = engine.table(&first.table);
-            self.table = Some(found.map_err(|error| self.fail(engine_error("insert", error)))?);
-        }
-        let Some(table) = self.table.clone() else { return Ok(()) };
+        let version = engine.tables_version();
+        let is_current = |(at, table): &(u64, TableHandle)| *at == version && *table.name() == *first.table;
+        let table = match self.table.as_ref().filter(|known| is_current(known)) {
+            Some((_, table)) => table.clone(),
+            None => {
+                let found = engine.table(&first.table);
+                let table = found.map_err(|error| self.fail(engine_error("insert", error)))?;
+                self.table.insert((version, table)).1.clone()
+            }
+        };
         let accepted = match run.as_slice() {
             [item] => {
                 let item = item.to_new_item(&mut self.builder).map_err(|error| self.fail(error))?;

@@ -32,6 +32,13 @@ impl Validation {
         Validation { signatures, check_names: validate_items && check_names }
     }
 
+    /// Lets the signatures be requested again.
+    pub(crate) fn forget_signatures(&mut self) {
+        if self.signatures == Signatures::Known {
+            self.signatures = Signatures::Unknown;
+        }
+    }
+
     /// Returns whether items of these tables can be checked without a request to the server.
     pub(crate) fn knows<'a>(
         &mut self,

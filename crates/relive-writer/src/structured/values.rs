@@ -108,19 +108,17 @@ impl RecentValues {
     }
 }
 
-/// Checks that a priority can be computed from a value of column `source`.
+/// Checks that a priority can be computed from values like this one of column `source`. The value need not be finite,
+/// because there may be no item that uses it.
 fn check(source: u32, value: &Tensor) -> Result<()> {
-    match number(value) {
-        Some(number) if number.is_finite() => Ok(()),
-        Some(number) => {
-            Err(Error::invalid(format!("column {source} is {number}, but a priority needs finite values")))
-        }
-        None => Err(Error::invalid(format!(
-            "column {source} is {} {}; a priority needs one f32, f64, i32 or i64 value per step",
-            value.dtype(),
-            value.shape()
-        ))),
+    if number(value).is_some() {
+        return Ok(());
     }
+    Err(Error::invalid(format!(
+        "column {source} is {} {}; a priority needs one f32, f64, i32 or i64 value per step",
+        value.dtype(),
+        value.shape()
+    )))
 }
 
 /// Returns the value of a tensor that consists of one integer or bool.

@@ -112,6 +112,8 @@ pub struct StructuredWriter {
     shape: Option<StepShape>,
     values: RecentValues,
     validation: Validation,
+    /// The version of the tables with which the patterns were compared.
+    tables_version: u64,
 }
 
 /// A configuration and its progress.
@@ -163,6 +165,7 @@ impl StructuredWriter {
             }
         };
         Ok(StructuredWriter {
+            tables_version: backend.tables_version(),
             writer: TrajectoryWriter::new(backend, &writer)?,
             patterns: configs.into_iter().map(new).collect(),
             shape: None,
@@ -177,9 +180,10 @@ impl StructuredWriter {
     /// # Errors
     /// `InvalidArgument` if the step does not match the first one, if a priority or a condition cannot be computed, or
     /// if the items of a pattern would not match their table's signature; `NotFound` for an unknown table; `Timeout` if
-    /// there is no room for items within the client's timeout. After these errors, nothing has been stored. If a single
-    /// value does not match, the [`source`](std::error::Error::source) is an [`AppendMismatch`]. Also returns the
-    /// writer's permanent error.
+    /// there is no room for items within the client's timeout. After these errors, nothing has been stored, with two
+    /// exceptions: if an item's priority is not finite, or if its names are not those of its table, only this item is
+    /// not created. If a single value does not match, the [`source`](std::error::Error::source) is an
+    /// [`AppendMismatch`]. Also returns the writer's permanent error.
     pub async fn append(&mut self, step: &Nest<Tensor>) -> Result<()> {
         self.wait_until_ready().await?;
         self.append_part(step, false)
@@ -212,6 +216,7 @@ impl StructuredWriter {
     }
 
     fn try_append_part(&mut self, step: &Nest<Tensor>, partial: bool) -> Result<bool> {
+        self.renew_checks();
         let tables = self.patterns.iter().map(|pattern| &pattern.table);
         if !self.validation.knows(&self.writer, tables)? || !self.writer.has_room()? {
             return Ok(false);
@@ -225,9 +230,21 @@ impl StructuredWriter {
     /// # Errors
     /// `Timeout`, with the reason for the wait; `NotFound` for an unknown table; or the writer's permanent error.
     pub async fn wait_until_ready(&mut self) -> Result<()> {
+        self.renew_checks();
         let tables = self.patterns.iter().map(|pattern| &pattern.table);
         self.validation.learn(&self.writer, tables).await?;
         self.writer.wait_for_room().await
+    }
+
+    /// Lets the patterns be compared with their tables again, if a table may have been dropped and added again.
+    fn renew_checks(&mut self) {
+        let version = self.writer.tables_version();
+        if std::mem::replace(&mut self.tables_version, version) != version {
+            self.validation.forget_signatures();
+            for pattern in &mut self.patterns {
+                (pattern.is_checked, pattern.is_named) = (false, false);
+            }
+        }
     }
 
     /// Stores a step or a partial step, and creates the items that are due. Together, these items count as one item
@@ -303,24 +320,34 @@ impl StructuredWriter {
             return Ok(());
         }
         let now = StepId { episode_id: self.writer.recorder().episode_id(), step };
+        let mut applied = Ok(());
         for index in 0..self.patterns.len() {
-            let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| pattern.applied != Some(now))
-            else {
-                continue;
-            };
-            if pattern.counted != Some(now) {
-                pattern.counted = Some(now);
-                pattern.steps_since_applied += 1;
-            }
-            let Some((table, priority, columns)) = self.item_of(index, step, is_end_episode)? else {
-                continue;
-            };
-            self.name_columns(index, &table)?;
-            self.writer.push_item(table, priority, &columns)?;
-            if let Some(pattern) = self.patterns.get_mut(index) {
-                pattern.applied = Some(now);
-                pattern.steps_since_applied = 0;
-            }
+            applied = applied.and(self.apply_pattern(index, now, is_end_episode));
+        }
+        applied
+    }
+
+    /// Creates the item of pattern `index`, if it is due. An error concerns only this item.
+    fn apply_pattern(&mut self, index: usize, now: StepId, is_end_episode: bool) -> Result<()> {
+        let Some(pattern) = self.patterns.get_mut(index).filter(|pattern| pattern.applied != Some(now))
+        else {
+            return Ok(());
+        };
+        if pattern.counted != Some(now) {
+            pattern.counted = Some(now);
+            pattern.steps_since_applied += 1;
+        }
+        let due = self.item_of(index, now.step, is_end_episode);
+        if let (Err(_), Some(pattern)) = (&due, self.patterns.get_mut(index)) {
+            // The step will never give a priority, so that a second attempt would only repeat the error.
+            pattern.applied = Some(now);
+        }
+        let Some((table, priority, columns)) = due? else { return Ok(()) };
+        self.name_columns(index, &table)?;
+        self.writer.push_item(table, priority, &columns)?;
+        if let Some(pattern) = self.patterns.get_mut(index) {
+            pattern.applied = Some(now);
+            pattern.steps_since_applied = 0;
         }
         Ok(())
     }
@@ -384,12 +411,19 @@ impl StructuredWriter {
                 let node = config.nodes().find(|node| node.source() == source);
                 let ages = node.into_iter().flat_map(PatternNode::ages);
                 let values = ages.filter_map(|age| self.values.at(source, len.checked_sub(u64::from(age))?));
-                td_error(max_priority_weight, values).ok_or_else(|| {
+                let refuse = |why: String| {
                     Error::invalid(format!(
-                        "no priority for table {:?}: column {source} has no values",
+                        "no priority for table {:?}: column {source} {why}",
                         config.table()
                     ))
-                })
+                };
+                match td_error(max_priority_weight, values) {
+                    Some(priority) if priority.is_finite() => Ok(priority),
+                    Some(priority) => {
+                        Err(refuse(format!("gives {priority}, but a priority needs finite values")))
+                    }
+                    None => Err(refuse("has no values".to_owned())),
+                }
             }
         }
     }
@@ -428,7 +462,8 @@ impl StructuredWriter {
     /// Creates the items that are due at the end of an episode, flushes, and begins a new episode.
     ///
     /// # Errors
-    /// The errors of [`append`](Self::append) and [`TrajectoryWriter::end_episode`].
+    /// The errors of [`append`](Self::append) and [`TrajectoryWriter::end_episode`]. The episode then continues, and
+    /// the call can be repeated. An item whose priority is not finite is not tried again.
     pub async fn end_episode(&mut self, clear_history: bool, timeout: Duration) -> Result<()> {
         let steps = self.writer.episode_steps() + u64::from(self.writer.step_is_open());
         if let Some(step) = steps.checked_sub(1) {

@@ -21,7 +21,11 @@ pub(crate) struct KnownTables {
     per_step: bool,
     /// Whether items must have the column names that their table stores.
     check_names: bool,
+    /// The backend's [`tables_version`](Backend::tables_version) for which the following lists are valid.
+    version: u64,
     tables: Vec<KnownTable>,
+    /// The tables whose columns this writer has named.
+    named: Vec<Arc<str>>,
     /// A pending request that checks whether items of this table may have this structure.
     unresolved: Option<(Arc<str>, Nest<()>)>,
 }
@@ -54,11 +58,26 @@ impl KnownTables {
     pub(crate) fn new(options: &TrajectoryWriterOptions) -> KnownTables {
         let TrajectoryWriterOptions { validate_items: validate, signature_per_step: per_step, .. } = *options;
         let check_names = validate && options.check_names;
-        KnownTables { validate, per_step, check_names, tables: Vec::new(), unresolved: None }
+        let (tables, named) = (Vec::new(), Vec::new());
+        KnownTables { validate, per_step, check_names, version: 0, tables, named, unresolved: None }
+    }
+
+    /// Forgets all tables if one may have been dropped, because a later table with its name may have other columns.
+    fn renew(&mut self, backend: &Backend) {
+        if !self.is_current(backend) {
+            self.version = backend.tables_version();
+            self.tables.clear();
+            self.named.clear();
+        }
+    }
+
+    fn is_current(&self, backend: &Backend) -> bool {
+        self.version == backend.tables_version()
     }
 
     /// Returns the table `name`, or `None` if its signature has to be requested first.
     pub(crate) fn get(&mut self, name: &str, backend: &Backend) -> Result<Option<&KnownTable>> {
+        self.renew(backend);
         if let Some(position) = self.tables.iter().position(|known| *known.name == *name) {
             return Ok(self.tables.get(position));
         }
@@ -92,9 +111,20 @@ impl KnownTables {
         self.tables.iter_mut().for_each(|known| known.checked_columns = 0);
     }
 
-    /// Returns the table `name`, if it is known.
-    pub(crate) fn find(&self, name: &str) -> Option<&KnownTable> {
-        self.tables.iter().find(|known| *known.name == *name)
+    /// Returns the table `name`, if it is known and has not been dropped.
+    pub(crate) fn find(&self, name: &str, backend: &Backend) -> Option<&KnownTable> {
+        self.tables.iter().find(|known| *known.name == *name).filter(|_| self.is_current(backend))
+    }
+
+    /// Returns whether this writer has named the columns of the table `name`.
+    pub(crate) fn has_named(&self, name: &str, backend: &Backend) -> bool {
+        self.named.iter().any(|named| **named == *name) && self.is_current(backend)
+    }
+
+    /// Records that this writer has named the columns of the table `name`.
+    pub(crate) fn note_named(&mut self, name: &str, backend: &Backend) {
+        self.renew(backend);
+        self.named.push(Arc::from(name));
     }
 
     /// Returns the table `name`, if it is known.
@@ -203,7 +233,3 @@ impl KnownTable {
         }
     }
 }
-
-/// The tables whose columns this writer has named.
-#[derive(Debug, Default)]
-pub(super) struct NamedTables(pub(super) Vec<Arc<str>>);

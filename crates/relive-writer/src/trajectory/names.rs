@@ -42,7 +42,7 @@ impl TrajectoryWriter {
         structure: impl FnOnce(&Self) -> Option<Nest<()>>,
     ) -> Result<bool> {
         let columns = self.recorder().columns().len();
-        if self.tables.find(table).is_some_and(|known| known.checked_columns == columns) {
+        if self.tables.find(table, &self.backend).is_some_and(|known| known.checked_columns == columns) {
             return Ok(true);
         }
         if let Some(structure) = structure(self)
@@ -58,7 +58,12 @@ impl TrajectoryWriter {
 
     /// Returns the structure that items of `table` must have, once this writer has received it.
     pub fn agreed_columns(&self, table: &str) -> Option<&Arc<ItemStructure>> {
-        self.tables.find(table)?.structure.as_ref()
+        self.tables.find(table, &self.backend)?.structure.as_ref()
+    }
+
+    /// Returns a number that changes when what was known of tables may be wrong.
+    pub(crate) fn tables_version(&self) -> u64 {
+        self.backend.tables_version()
     }
 
     /// Returns the signature of `table`, or `None` if it has to be requested first.
@@ -107,8 +112,8 @@ impl TrajectoryWriter {
 
     /// Returns whether [`name_columns`](Self::name_columns) has already been called for `table`.
     pub fn has_named_columns(&self, table: &str) -> bool {
-        let is_unsupported = || self.tables.find(table).is_some_and(KnownTable::is_unsupported);
-        self.named.0.iter().any(|named| **named == *table) || is_unsupported()
+        let known = || self.tables.find(table, &self.backend);
+        self.tables.has_named(table, &self.backend) || known().is_some_and(KnownTable::is_unsupported)
     }
 
     /// Like [`name_columns`](Self::name_columns), but with a structure that is computed only if it is needed.
@@ -116,7 +121,7 @@ impl TrajectoryWriter {
         if self.has_named_columns(table) {
             return;
         }
-        self.named.0.push(Arc::from(table));
+        self.tables.note_named(table, &self.backend);
         if self.backend.proposals().contains(table) || self.backend.has_signature(table) {
             return;
         }

@@ -12,7 +12,7 @@ use relive_fleet::Backend;
 use relive_tensor::{Nest, Rows, Tensor};
 use smallvec::SmallVec;
 
-use super::known_tables::{KnownTables, NamedTables};
+use super::known_tables::KnownTables;
 use super::options::{TrajectoryWriterOptions, chunk_length};
 use super::structure::Structure;
 use super::tuning::Tuning;
@@ -79,7 +79,6 @@ pub struct TrajectoryWriter {
     pub(crate) tuning: Tuning,
     pub(crate) link: Link,
     pub(crate) tables: KnownTables,
-    pub(super) named: NamedTables,
     closed: bool,
 }
 
@@ -106,7 +105,6 @@ impl TrajectoryWriter {
             tuning: Tuning::default(),
             link,
             tables: KnownTables::new(options),
-            named: NamedTables::default(),
             closed: false,
         })
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{LONG, TestServer, client, leaf};
-use relive::{ErrorKind, SamplerOptions, SelectorKind, TableConfig, TrajectoryWriterOptions};
+use relive::{Client, ErrorKind, SamplerOptions, SelectorKind, TableConfig, TrajectoryWriterOptions};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -46,9 +46,26 @@ async fn every_later_call_returns_a_permanent_error() {
     }
 }
 
+/// Returns an address at which there is no server.
+fn free_address() -> std::net::SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+#[tokio::test]
+async fn a_batch_that_is_late_because_of_an_outage_names_the_reason() {
+    let two = [free_address(), free_address()].map(|address| address.to_string());
+    for client in [client(free_address(), LONG), Client::connect_many(&two).unwrap()] {
+        let options = SamplerOptions::default().unavailable_timeout(LONG);
+        let mut sampler = client.sampler("t", options).unwrap();
+        let error = sampler.next_batch_with_timeout(1, SHORT).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("connect error"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_call_respects_its_timeout() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     let client = client(free, SHORT);
     let patient = client.with_timeout(SHORT * 2);
     for (client, time) in [(&client, "after 50ms"), (&patient, "after 100ms")] {

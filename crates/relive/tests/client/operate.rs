@@ -1,8 +1,12 @@
 //! Tests changes to tables that are in use, over the network and in process.
 
-use relive::{DType, ErrorKind, Nest, TableChange, TableConfig, Tensor, TensorSpec};
+use relive::{
+    DType, ErrorKind, Nest, SourceColumn, StructuredConfig, TableChange, TableConfig, Tensor, TensorSpec,
+    TrajectoryWriterOptions,
+};
 
-use crate::common::{TestServer, leaf};
+use crate::common::{LONG, TestServer, leaf};
+use crate::place::Place;
 
 async fn start() -> TestServer {
     TestServer::start([TableConfig::new("replay"), TableConfig::queue("queue", 3)]).await
@@ -101,6 +105,38 @@ async fn a_table_that_is_added_again_has_its_own_signature() {
             client.insert(&step(size), &[("u", 1.0)]).await.unwrap();
             let error = client.insert(&step(5 - size), &[("u", 1.0)]).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            client.drop_table("u").await.unwrap();
+        }
+    }
+}
+
+/// The writers' items have two rows in a column with the name x.
+#[tokio::test]
+async fn a_writer_compares_its_items_with_a_table_that_is_added_again() {
+    let table = |name, rows| {
+        let spec = TensorSpec::new(name, DType::Int64, Some(vec![Some(rows)]));
+        TableConfig::new("u").signature(Nest::dict([(name, spec)]))
+    };
+    let pattern = Nest::dict([("x", SourceColumn::at(0).slice(-2..).unwrap())]);
+    for Place { client, engine, .. } in &Place::every(&[TableConfig::new("t")]).await {
+        let mut writer = client.trajectory_writer(TrajectoryWriterOptions::new(2)).unwrap();
+        let patterns = vec![StructuredConfig::new("u", pattern.clone())];
+        let mut structured = client.structured_writer(patterns).unwrap();
+        for (name, rows, fits) in [("x", 2, true), ("x", 3, false), ("y", 2, false), ("x", 2, true)] {
+            client.add_table(table(name, rows)).await.unwrap();
+            for value in 0..2_i64 {
+                writer.append(&leaf(value)).unwrap();
+            }
+            let column = writer.history().column_at(0).unwrap().slice(-2..).unwrap();
+            let created = writer.create_item("u", 1.0, Nest::dict([("x", column)])).await;
+            assert_eq!(created.is_ok(), fits, "{name}, {rows}: {created:?}");
+            writer.flush(LONG).await.unwrap();
+            // The first step of a history has no items yet.
+            let _ = structured.append(&leaf(0_i64)).await;
+            let appended = structured.append(&leaf(1_i64)).await;
+            assert_eq!(appended.is_ok(), fits, "{name}, {rows}: {appended:?}");
+            structured.flush(LONG).await.unwrap();
+            assert_eq!(engine.table("u").unwrap().info().current_size > 1, fits);
             client.drop_table("u").await.unwrap();
         }
     }

@@ -1,9 +1,10 @@
 //! Tests items that are created from patterns.
 
 use crate::common::{LONG, TestServer, dict, leaf, values};
+use crate::place::Place;
 use relive::{
-    Condition, ErrorKind, Nest, PriorityFn, SelectorKind, SourceColumn, StructuredConfig, StructuredWriter,
-    TableConfig, Tensor, reference_step,
+    Condition, Error, ErrorKind, Nest, PriorityFn, SelectorKind, SourceColumn, StructuredConfig,
+    StructuredWriter, TableConfig, Tensor, reference_step,
 };
 
 fn column(source: u32) -> SourceColumn {
@@ -154,24 +155,40 @@ async fn steps_of_another_shape_are_refused() {
 }
 
 #[tokio::test]
-async fn errors_that_are_not_finite_give_no_priority() {
-    let prioritized = fifo("t").sampler(SelectorKind::Prioritized { exponent: 0.6 });
-    for table in [fifo("t"), prioritized] {
-        let server = TestServer::start([table]).await;
-        for client in [server.client(), server.client_in_process()] {
-            let priority = PriorityFn::TdError { max_priority_weight: 1.0, column: column(0) };
-            let config =
-                StructuredConfig::new("t", Nest::Leaf(column(0).step(-1).unwrap())).priority(priority);
-            let mut writer = client.structured_writer(vec![config]).unwrap();
-            writer.append(&leaf(1.0_f32)).await.unwrap();
-            for bad in [f32::NAN, f32::INFINITY] {
-                let error = writer.append(&leaf(bad)).await.unwrap_err();
-                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-                assert!(error.to_string().contains("a priority needs finite values"), "{error}");
+async fn errors_that_are_not_finite_cost_only_the_items_that_need_them() {
+    let error = || Nest::Leaf(column(1).step(-1).unwrap());
+    let td_error = PriorityFn::TdError { max_priority_weight: 1.0, column: column(1) };
+    let configs = || {
+        vec![
+            StructuredConfig::new("due", error())
+                .priority(td_error)
+                .condition(Condition::data(column(0)).ge(1)),
+            StructuredConfig::new("ends", error()).priority(td_error).condition(Condition::is_end_episode()),
+            StructuredConfig::new("all", error()),
+        ]
+    };
+    let prioritized = fifo("due").sampler(SelectorKind::Prioritized { exponent: 0.6 });
+    for place in Place::every(&[prioritized, fifo("ends"), fifo("all")]).await {
+        let mut writer = place.client.structured_writer(configs()).unwrap();
+        for (is_due, error) in
+            [(1_i64, 1.0_f32), (0, f32::NAN), (1, f32::NAN), (1, f32::INFINITY), (1, 2.0), (0, f32::NAN)]
+        {
+            let step = dict(&[("due", leaf(is_due)), ("error", leaf(error))]);
+            let appended = writer.append(&step).await;
+            assert_eq!(appended.is_ok(), is_due == 0 || error.is_finite(), "{is_due}, {error}");
+            if let Err(error) = appended {
+                needs_finite_values(&error);
             }
-            writer.append(&leaf(2.0_f32)).await.unwrap();
-            writer.close().await.unwrap();
-            client.sample("t", 2).await.unwrap();
         }
+        needs_finite_values(&writer.end_episode(true, LONG).await.unwrap_err());
+        assert_eq!(writer.episode_steps(), 6);
+        writer.end_episode(true, LONG).await.unwrap();
+        writer.close().await.unwrap();
+        assert_eq!(["due", "ends", "all"].map(|table| place.size(table)), [2, 0, 6]);
     }
+}
+
+fn needs_finite_values(error: &Error) {
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("a priority needs finite values"), "{error}");
 }

@@ -2,16 +2,15 @@
 //! no sample is requested twice.
 
 use std::collections::VecDeque;
-use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use relive_connection::noting_health;
+use relive_connection::HEALTHY_LIFE;
 use relive_wire::sample::ReceivedSample;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, advance};
 use tonic::Status;
 
 use super::{READ_AHEAD_PAUSE, Shared, TakeResult};
@@ -208,32 +207,79 @@ async fn a_worker_pauses_after_a_timeout_that_no_caller_waits_for() {
     assert!(matches!(taken, TakeResult::Nothing { .. }), "nobody waited for these timeouts");
 }
 
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A sampler whose server has just become unreachable.
+fn in_an_outage() -> Shared {
+    let options = SamplerOptions::default();
+    let shared = Shared::new("t", &options, options.capacity(), PATIENCE);
+    shared.stream_broke("gone");
+    shared
+}
+
+/// Returns the time at which the caller gives up.
+fn give_up_at(shared: &Shared) -> Option<Instant> {
+    match shared.take(&mut VecDeque::new(), 0, Waker::noop()) {
+        TakeResult::Nothing { give_up_at } => give_up_at,
+        _ => panic!("nothing has arrived"),
+    }
+}
+
+/// Opens a stream and, if the server accepts the connection, sends a request. The stream breaks after `life`.
+async fn stream_for(shared: &Shared, life: Duration, is_accepted: bool) {
+    let stream = shared.begin_stream(0).unwrap();
+    if is_accepted {
+        assert!(shared.poll_request(0, stream, &Context::from_waker(Waker::noop())).is_ready());
+    }
+    advance(life).await;
+    shared.end_stream(0);
+    shared.stream_broke("gone again");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_ends_with_an_answer_or_a_stream_that_lasts() {
-    let options = SamplerOptions::default();
-    let shared = Shared::new("t", &options, options.capacity(), Duration::from_secs(5));
-    let is_out = || {
-        let taken = shared.take(&mut VecDeque::new(), 0, Waker::noop());
-        matches!(taken, TakeResult::Nothing { give_up_at: Some(_) })
-    };
-    let lasts = |seconds| timeout(Duration::from_secs(seconds), pending::<()>());
-    let cx = Context::from_waker(Waker::noop());
-    shared.stream_broke("gone");
-    // A server accepts the connection, but answers nothing useful.
-    let stream = shared.begin_stream(0).unwrap();
-    assert!(shared.poll_request(0, stream, &cx).is_ready() && is_out());
-    shared.end_stream(0);
-    let _ = noting_health(lasts(1), || shared.note_long_stream(0)).await;
-    assert!(is_out(), "the stream was short");
-    shared.begin_stream(0).unwrap();
-    let _ = noting_health(lasts(3), || shared.note_long_stream(0)).await;
-    assert!(is_out(), "no request was sent");
-    let stream = shared.begin_stream(0).unwrap();
-    assert!(shared.poll_request(0, stream, &cx).is_ready());
-    let _ = noting_health(lasts(3), || shared.note_long_stream(0)).await;
-    assert!(!is_out());
-    shared.stream_broke("gone");
-    assert!(is_out());
+    let end = Some(Instant::now() + PATIENCE);
+    let shared = in_an_outage();
+    stream_for(&shared, HEALTHY_LIFE / 2, true).await;
+    assert_eq!(give_up_at(&shared), end, "a server that accepts connections, but answers nothing useful");
+    stream_for(&shared, HEALTHY_LIFE, false).await;
+    assert_eq!(give_up_at(&shared), end, "no request was sent");
+    stream_for(&shared, HEALTHY_LIFE, true).await;
+    assert_eq!(give_up_at(&shared), Some(Instant::now() + PATIENCE), "a new outage");
     shared.note_answer();
-    assert!(!is_out());
+    assert_eq!(give_up_at(&shared), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_gives_up_on_a_stream_that_is_open_again() {
+    let shared = in_an_outage();
+    let end = Some(Instant::now() + PATIENCE);
+    assert_eq!(give_up_at(&shared), end);
+    assert!(shared.outage().is_some_and(|error| error.to_string().contains("gone")));
+    let stream = shared.begin_stream(0).unwrap();
+    assert_eq!(give_up_at(&shared), end, "there is no connection yet");
+    assert!(shared.poll_request(0, stream, &Context::from_waker(Waker::noop())).is_ready());
+    assert_eq!(give_up_at(&shared), None);
+    assert!(shared.outage().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_from_before_an_outage_does_not_end_it() {
+    let options = SamplerOptions::default().num_workers(2);
+    let shared = Shared::new("t", &options, options.capacity(), PATIENCE);
+    let stream = shared.begin_stream(0).unwrap();
+    assert!(shared.poll_request(0, stream, &Context::from_waker(Waker::noop())).is_ready());
+    advance(HEALTHY_LIFE).await;
+    shared.begin_stream(1).unwrap();
+    shared.end_stream(1);
+    shared.stream_broke("gone");
+    let end = Some(Instant::now() + PATIENCE);
+    assert_eq!(
+        give_up_at(&shared),
+        end,
+        "the first stream may be waiting for a server that no longer exists"
+    );
+    advance(PATIENCE).await;
+    shared.end_stream(0);
+    assert_eq!(give_up_at(&shared), end);
 }
