@@ -584,6 +584,22 @@ def test_ranks_return_the_batches_drawn_ahead_when_no_more_can_be_drawn() -> Non
     assert len(indices) == len(set(indices)) == 12
 
 
+def test_ranks_lose_no_trajectory_that_was_counted_for_an_incomplete_batch() -> None:
+    def work(group: gpu.Group) -> list[int]:
+        with filled(group, removal=("max_times_sampled", 1)) as store, store.loader(2, WINDOWS, sampling="uniform", prefetch=1) as loader:
+            # Nine trajectories have a weight, and each batch of both ranks takes four: the third one begins with the last.
+            indices = [int(index) for _ in range(2) for index in next(loader).indices]
+            for _ in range(2):
+                with pytest.raises(errors.UnavailableError):
+                    next(loader)
+            store.update_weights([[0, 4], [8, 8]][group.rank], [1.0, 1.0])
+            return indices + next(loader).indices.tolist()
+
+    found = together(2, work)
+    indices = [index for share in found for index in share]
+    assert len(indices) == len(set(indices)) == 12
+
+
 def test_a_batch_drawn_ahead_is_kept_if_one_rank_fails() -> None:
     def work(group: gpu.Group) -> bool:
         with filled(group) as store, store.loader(2, WINDOWS, sampling="fifo", prefetch=1) as loader:

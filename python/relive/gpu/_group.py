@@ -176,9 +176,9 @@ def exchange(group: Group, make: Callable[[], bytes], call: str = "next(loader)"
         exception takes precedence.
       InvalidArgumentError: the ranks make different calls. This ends the group.
     """
+    group._is_unavailable = False
     group._check()
     group._call = call
-    group._is_unavailable = False
     try:
         failed, message = _outcome(group, make)
         with log_long_wait(f"rank {group.rank} of {group.ranks}", group._awaited):

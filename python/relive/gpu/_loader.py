@@ -179,7 +179,7 @@ class Loader:
                 if self._native.share(parts):
                     return
         except BaseException:
-            self._native.give_up()
+            self._native.give_up(group._is_unavailable)
             raise
 
     def set_beta(self, beta: float) -> None:

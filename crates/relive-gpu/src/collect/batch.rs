@@ -81,29 +81,31 @@ impl Ring {
     /// Waits until there is an unused batch, and returns its memory.
     pub(super) fn take(self: &Arc<Self>, patience: Duration, metrics: &Metrics) -> Result<Batch> {
         let mut memory = self.memory.lock();
-        if memory.free.is_empty() && memory.created < self.count {
+        let is_full = |memory: &Available| memory.free.is_empty() && memory.created == self.count;
+        if is_full(&memory) {
+            let begin = Instant::now();
+            self.returned.wait_while_for(&mut memory, |memory| is_full(memory), patience);
+            metrics.waited(begin.elapsed());
+        }
+        if let Some(taken) = memory.free.pop() {
+            return Ok(self.batch(taken));
+        }
+        if memory.created < self.count {
             memory.created += 1;
             drop(memory);
             return self.create();
         }
-        if memory.free.is_empty() {
-            let begin = Instant::now();
-            self.returned.wait_while_for(&mut memory, |memory| memory.free.is_empty(), patience);
-            metrics.waited(begin.elapsed());
-        }
-        let taken = memory.free.pop().ok_or_else(|| {
-            Error::unavailable(format!(
-                "all {} batches were in use for {patience:?}; drop some, or create a larger ring",
-                self.count
-            ))
-        })?;
-        Ok(self.batch(taken))
+        Err(Error::unavailable(format!(
+            "all {} batches were in use for {patience:?}; drop some, or create a larger ring",
+            self.count
+        )))
     }
 
     /// Creates the memory of another batch, which the caller has counted.
     fn create(self: &Arc<Self>) -> Result<Batch> {
         let created = Memory::new(&self.plan).map_err(|error| {
             self.memory.lock().created -= 1;
+            self.returned.notify_one();
             // `Unavailable` would mean that a connection to another store was lost.
             Error::new(ErrorKind::System, error.to_string())
         })?;

@@ -26,6 +26,9 @@ pub(super) struct Row {
 /// The position of a row that is not in `Order::Any`.
 const NOWHERE: u64 = u64::MAX;
 
+/// The number of draws of a random row. More are vain only if few of many rows can be taken.
+const MAX_DRAWS: usize = 32;
+
 impl Order {
     pub(super) fn new(removal: &Removal, capacity: u64) -> Self {
         match removal {
@@ -85,13 +88,19 @@ impl Order {
         }
     }
 
-    /// Returns the first row of the order for which `taken` returns true; a random order starts at a random place.
+    /// Returns the first row of the order for which `taken` returns true. A random order draws rows until one is taken;
+    /// after many vain draws, it continues with the rows behind the last one.
     pub(super) fn first(&self, random: &mut SplitMix, mut taken: impl FnMut(u64) -> bool) -> Option<u64> {
         match self {
             Self::Sorted(rows, _) => rows.iter().map(|&(_, _, row)| row).find(|&row| taken(row)),
             Self::Any { rows, .. } if rows.is_empty() => None,
             Self::Any { rows, .. } => {
-                let begin = narrow(random.below(wide(rows.len())));
+                let mut draw = || narrow(random.below(wide(rows.len())));
+                let draws = MAX_DRAWS.min(rows.len());
+                if let Some(row) = (1..draws).map(|_| rows[draw()]).find(|&row| taken(row)) {
+                    return Some(row);
+                }
+                let begin = draw();
                 rows[begin..].iter().chain(&rows[..begin]).copied().find(|&row| taken(row))
             }
         }
@@ -150,6 +159,19 @@ mod tests {
                 prop_assert_eq!(order.len(), rows.len() as u64);
                 prop_assert_eq!(order.first(&mut SplitMix::new(0), |_| true), naive(&rows, removal));
             }
+        }
+
+        #[test]
+        fn random_removal_is_uniform_among_the_rows_that_can_be_taken(seed: u64) {
+            let mut order = Order::new(&Removal::Random, 20);
+            (0..20).for_each(|row| order.insert(Row { row, inserted: 0, weight: 1.0 }));
+            let (mut random, mut counts) = (SplitMix::new(seed), [0; 20]);
+            for _ in 0..3_000 {
+                // The first ten rows are pinned.
+                let row = order.first(&mut random, |row| row >= 10).unwrap();
+                counts[narrow(row)] += 1;
+            }
+            prop_assert!(counts[10..].iter().all(|count| (200..400).contains(count)), "{counts:?}");
         }
 
         #[test]

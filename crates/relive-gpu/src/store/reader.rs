@@ -61,7 +61,13 @@ impl Reader {
             .map_err(|error| Error::corrupt(format!("the header of {}: {error}", segment.what())))?;
         let identity = Identity::current()?;
         let free = claims::claim_free(segment.claims(), identity);
-        let Some(slot) = free.or_else(|| claims::claim_dead(segment.claims(), identity)) else {
+        let dead = || {
+            let slot = claims::claim_dead(segment.claims(), identity)?;
+            // The dead reader may have counted the last sample of a trajectory without recording that it is exhausted.
+            segment.exhausted().fetch_add(1, Ordering::Release);
+            Some(slot)
+        };
+        let Some(slot) = free.or_else(dead) else {
             return Err(Error::unavailable(format!(
                 "all {} reader slots of {} are taken; create the store with more `readers`",
                 shape.readers,

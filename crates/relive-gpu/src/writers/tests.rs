@@ -315,6 +315,28 @@ fn a_trajectory_whose_last_sample_was_counted_by_a_killed_reader_is_exhausted() 
     assert_eq!((insert(&store).index, insert(&store).index), (0, 1));
 }
 
+/// The same if another reader takes the place of the killed one before the store notices its end.
+#[test]
+fn a_reader_in_the_place_of_a_killed_one_tells_that_its_counts_are_incomplete() {
+    let name = name("successor");
+    let options = StoreOptions {
+        removal: Removal::MaxTimesSampled(1),
+        touch_threads: 0,
+        readers: 2,
+        ..StoreOptions::new(CAPACITY)
+    };
+    let store = Store::create_named(&name, schema(), options).unwrap();
+    let first = insert(&store);
+    for _ in 1..CAPACITY {
+        insert(&store);
+    }
+    store.remove(&[first]).unwrap();
+    assert_eq!(insert(&store).index, 0);
+    spawn("reader", &name, "counted").wait().unwrap();
+    let _successor = Reader::attach(&name, None).unwrap();
+    assert_eq!((insert(&store).index, insert(&store).index), (0, 1));
+}
+
 /// Returns a writer that waits for an answer, and its request.
 fn requesting(store: &Store, number: u64) -> (Writer, Request) {
     let mut writer = Writer::of(store).unwrap();

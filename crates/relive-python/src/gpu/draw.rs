@@ -182,6 +182,11 @@ impl Draws {
         self.limits_samples() && self.selects_once()
     }
 
+    /// Returns whether drawn trajectories count as sampled before the whole list is drawn.
+    pub(super) fn counts_early(&self) -> bool {
+        self.limits_samples() && !self.selects_once()
+    }
+
     /// Pins drawn trajectories like [`pin_drawn`](Self::pin_drawn), but does not count samples.
     pub(super) fn hold_drawn(&self, indices: &[u64]) -> Result<(Pinned, Vec<usize>)> {
         let (mut pinned, mut missing) = self.reader.hold(indices)?;

@@ -191,11 +191,11 @@ impl GpuLoader {
         })
     }
 
-    /// Abandons the list that the ranks are drawing.
-    fn give_up(&self, py: Python<'_>) -> PyResult<()> {
+    /// Abandons the list that the ranks are drawing, or, if all ranks only lacked trajectories, what must not be lost.
+    fn give_up(&self, py: Python<'_>, is_short: bool) -> PyResult<()> {
         self.with(py, |work| {
             work.together(py, |ranks, draws| {
-                ranks.give_up(draws);
+                ranks.give_up(draws, is_short);
                 Ok(())
             })
         })
@@ -230,6 +230,13 @@ impl GpuLoader {
             let pending =
                 work.queue.iter().map(|(drawn, _)| pending_of(py, drawn)).collect::<PyResult<_>>()?;
             let unfinished = work.draws.unfinished().map(|drawn| pending_of(py, &drawn)).transpose()?;
+            let kept = work.together.as_ref().map_or(0, Together::kept);
+            if kept > 0 {
+                tracing::warn!(
+                    "the state of the loader lacks {kept} trajectories that the ranks have drawn for an incomplete batch, \
+                     and that count as sampled"
+                );
+            }
             Ok((work.draws.seed, work.draws.selector.to_bytes(), pending, unfinished))
         })
     }
@@ -447,6 +454,7 @@ impl Work {
         let unfinished =
             unfinished.map(|drawn| self.draws.begin_again(drawn, self.batch_size)).transpose()?;
         self.draws.unfinished = unfinished;
+        self.together.iter_mut().for_each(Together::forget);
         (self.queue, self.draws.seed, self.draws.selector) = (queue, seed, selector);
         Ok(())
     }

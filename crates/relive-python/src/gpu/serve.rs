@@ -9,6 +9,7 @@ use relive_gpu::{Column, Inserted, Request, Scan, Store};
 use super::changes::Hub;
 use super::owned::Shared;
 use super::raise::{OrRaise, invalid};
+use super::removal;
 use super::steps::{check_step, column_at, dims};
 use crate::arrays::buffer;
 use crate::arrays::numeric_array::NumericArray;
@@ -33,7 +34,7 @@ pub(super) fn scan(py: Python<'_>, hub: &Shared<Arc<Hub>>, timeout: f64) -> PyRe
         let store = hub.store();
         let found = py.detach(|| store.scan()).or_raise(py)?;
         let left = patience.saturating_sub(begin.elapsed());
-        if has_news(&found) || left.is_zero() {
+        if has_news(&found) || left.is_zero() || removal::has_raised() {
             return Ok(found);
         }
         py.detach(|| store.wait_for_writers(left.min(SLICE)));

@@ -34,8 +34,9 @@ pub(super) struct Together {
 struct List {
     drawn: Drawn,
     rounds: usize,
-    /// The selector's state before the list.
+    /// The selector's state before the list, and before its current round.
     before: Selector,
+    before_round: Selector,
 }
 
 impl Together {
@@ -58,8 +59,14 @@ impl Together {
             Some(_) => draws.scan_all()?,
             None => draws.follow()?,
         }
-        let before = draws.selector.clone();
-        let list = self.list.get_or_insert_with(|| List { drawn: Drawn::default(), rounds: 0, before });
+        let now = draws.selector.clone();
+        let list = self.list.get_or_insert_with(|| List {
+            drawn: Drawn::default(),
+            rounds: 0,
+            before: now.clone(),
+            before_round: now.clone(),
+        });
+        list.before_round = now;
         Ok(draws.summary(self.total - list.drawn.len())?.to_bytes())
     }
 
@@ -94,6 +101,10 @@ impl Together {
             return Ok(None);
         }
         if list.drawn.len() < self.total {
+            if draws.counts_early() {
+                list.rounds = 1;
+                self.list = Some(list);
+            }
             return Err(too_many_rounds(self.total));
         }
         if draws.counts_late()
@@ -114,12 +125,35 @@ impl Together {
         Ok(Some((own, pinned)))
     }
 
-    /// Abandons a list that a rank could not complete; the next list is drawn in its place.
-    pub(super) fn give_up(&mut self, draws: &mut Draws) {
+    /// Abandons a list that a rank could not complete; the next list is drawn in its place. If the ranks that failed only
+    /// lacked trajectories (`is_short`), a list whose trajectories already count as sampled is kept instead, and continued.
+    pub(super) fn give_up(&mut self, draws: &mut Draws, is_short: bool) {
+        if is_short
+            && draws.counts_early()
+            && let Some(list) = self.list.as_mut().filter(|list| list.drawn.len() > 0)
+        {
+            draws.selector = list.before_round.clone();
+            // The rounds of the next call count anew; after the first round, the guards are kept.
+            list.rounds = 1;
+            return;
+        }
         if let Some(list) = self.list.take() {
             draws.selector = list.before;
         }
         self.guards.clear();
+    }
+}
+
+impl Together {
+    /// Forgets a list that was kept.
+    pub(super) fn forget(&mut self) {
+        self.list = None;
+        self.guards.clear();
+    }
+
+    /// Returns the number of rows in a list that was kept.
+    pub(super) fn kept(&self) -> u64 {
+        self.list.as_ref().map_or(0, |list| list.drawn.len())
     }
 }
 
