@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_nn::{Inputs, NetworkBuilder};
-use relive_rl::{Features, Result};
+use relive_rl::{Features, Result, is_image};
 use relive_tensor::{DType, Nest};
 
 use crate::settings;
@@ -14,9 +14,9 @@ const LEAST: usize = 36;
 
 /// The front layers of a network.
 ///
-/// An observation is an image if it is one array of bytes `[height, width, channels]` or `[height, width]` of at least
-/// 36 x 36. The three convolutions of Mnih et al. (2015) read images directly from the bytes. Other observations are
-/// read as the numbers of all their leaves.
+/// An observation is an image if it is one array of bytes `[height, width, channels]`, or `[height, width]` with numbers
+/// from 0 to 255, of at least 36 x 36. The three convolutions of Mnih et al. (2015) read images directly from the bytes.
+/// Other observations are read as the numbers of all their leaves.
 #[derive(Debug, Clone)]
 pub(crate) struct Torso {
     features: Features,
@@ -124,7 +124,7 @@ fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
     let Nest::Leaf(leaf) = observations else { return None };
     let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();
     let (height, width, channels) = match *dims? {
-        [height, width] => (height, width, 1),
+        [height, width] if is_image(leaf) => (height, width, 1),
         [height, width, channels] => (height, width, channels),
         _ => return None,
     };
@@ -168,6 +168,9 @@ mod tests {
             assert!(torso.fits(&[(1 << 28) / (behind * 64)], 2).is_err(), "as many numbers are counted");
         }
         assert!(torso(DType::UInt8, &[84, 84]).sees_pictures());
+        let grid = ArraySpec::new("", DType::UInt8, [84, 84]).bounded(0.0, 5.0);
+        let grid = EnvironmentSpec::new(grid, ArraySpec::discrete("", 2));
+        assert!(!Torso::of(&grid).unwrap().sees_pictures(), "its numbers mean kinds");
         for (dtype, dims) in [
             (DType::UInt8, &[35, 84, 1][..]),
             (DType::UInt8, &[84, 35]),

@@ -93,10 +93,11 @@ impl Mpo {
     }
 }
 
-/// Returns a dual variable, and its derivative with respect to the raw number.
+/// Returns a dual variable, and its derivative with respect to the raw number. At the minimum, the derivative is that of
+/// softplus, so that the number can grow again.
 fn dual(raw: f32) -> (f32, f32) {
-    let slope = if raw > MIN_RAW { sigmoid(raw) } else { 0.0 };
-    (softplus(raw.max(MIN_RAW)) + MIN_DUAL, slope)
+    let raw = raw.max(MIN_RAW);
+    (softplus(raw) + MIN_DUAL, sigmoid(raw))
 }
 
 /// Returns −‖a − clip(a, −1, 1)‖₂ of each action.
@@ -187,5 +188,17 @@ impl Divergence<'_> {
             by[place] += alpha * slope / states;
         }
         sum / states
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dual_variable_at_its_minimum_can_grow_again() {
+        let (value, slope) = dual(MIN_RAW);
+        assert!(value > MIN_DUAL && slope > 1e-8, "{value} {slope}");
+        assert_eq!(dual(MIN_RAW - 1.0), (value, slope));
     }
 }

@@ -187,8 +187,9 @@ impl FeatureLeaf {
     }
 }
 
-/// Returns whether an array of bytes is an image: many small grids are also arrays of bytes, whose numbers mean kinds.
-fn is_image(spec: &ArraySpec) -> bool {
+/// Returns whether an array of bytes is an image, whose numbers go from 0 to 255: many grids are also arrays of bytes, whose
+/// numbers mean kinds.
+pub fn is_image(spec: &ArraySpec) -> bool {
     let is_full = match &spec.domain {
         Domain::Any => true,
         Domain::Bounded { .. } => {

@@ -6,7 +6,7 @@ use super::checkpoints::Folder;
 use super::opening::Tables;
 use super::pace::is_due;
 use super::session::{OnReport, Session, Trained};
-use super::{Report, RunOptions, on_server};
+use super::{Report, RunOptions, Summary, on_server};
 use crate::limits::MAX_LEARNERS;
 use crate::logging::Logger;
 use crate::plan::{Agent, MakeEnvironment};
@@ -41,7 +41,20 @@ pub fn train(
     };
     let flushed = loggers.flush();
     let trained = trained?;
-    flushed.map(|()| trained)
+    flushed?;
+    warn_if_untrained(&trained.summary);
+    Ok(trained)
+}
+
+/// Logs a warning if the run ended before the learner's first step.
+fn warn_if_untrained(summary: &Summary) {
+    let &Summary { env_steps, learner_steps, .. } = summary;
+    if env_steps > 0 && learner_steps == 0 {
+        tracing::warn!(
+            "the run ended after {env_steps} steps, before the learner's first step, so its policy is untrained: make \
+             more steps, or let the learner start earlier (min_size, min_replay_size, or the steps of a rollout)"
+        );
+    }
 }
 
 /// Checks that an agent can be trained with the given options, to the extent that this is possible before the first
