@@ -24,6 +24,25 @@ class Node:
             number += 1
 
 
+class Counter:
+    """Counts in steps that a call changes. It notes each number in a file."""
+
+    def __init__(self, step, notes=None):
+        self._step, self._notes = step, notes
+
+    def __iter__(self):
+        at = 0
+        while True:
+            at += self._step
+            if self._notes is not None:
+                with self._notes.open("a") as notes:
+                    notes.write(".")
+            yield at
+
+    def set_step(self, step, *, plus=0):
+        self._step = step + plus
+
+
 def doubled(number):
     return 2 * number
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 import ray
-from shards import Node, contents, doubled, function_at_two, half_of_even, one_then_waits
+from shards import Counter, Node, contents, doubled, function_at_two, half_of_even, one_then_waits
 
 import relive.ray
 from relive import flow
@@ -81,6 +81,28 @@ def test_items_are_sent_at_once_and_made_at_their_request(cluster, tmp_path):
     for text in ("one", "two", "three"):
         state.write_text(text)
         assert stream.next(timeout=60) == text
+
+
+def test_calls_of_methods_reach_the_shard_before_its_next_round(cluster):
+    stream = flow.from_actors([Counter(1), Counter(10)], on="ray").gather_sync().zip_with_source_actor()
+    seen, shards = [], {}
+    for shard, item in stream:
+        seen.append(item)
+        shards[len(seen) % 2] = shard
+        if len(seen) == 4:
+            for each in shards.values():
+                each.set_step(90, plus=10)
+        if len(seen) == 8:
+            break
+    assert seen == [1, 10, 2, 20, 102, 120, 202, 220]
+
+
+def test_num_async_limits_how_far_an_actor_is_ahead(cluster, tmp_path):
+    notes = tmp_path / "notes"
+    stream = flow.from_actors([Counter(1, notes)], on="ray").gather_async(num_async=3)
+    for taken in range(1, 200):
+        assert next(stream) == taken
+        assert notes.stat().st_size <= taken + 3
 
 
 def test_an_item_that_cannot_be_sent_is_one_error(cluster):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import multiprocessing
 import os
 import pathlib
@@ -77,6 +78,104 @@ def test_resubmit_after_makes_each_item_at_its_request(change: Callable[[Any], A
     for text in ("one", "two", "three"):
         file.write_text(text)
         assert items.next(timeout=60) == text
+
+
+class Counter(flow.ParallelIteratorWorker):
+    """A shard with state that calls change. It notes each item in a file."""
+
+    def __init__(self, step: int, notes: pathlib.Path | None = None) -> None:
+        self.step, self.at, self.notes = step, 0, notes
+        super().__init__(self, False)
+
+    def __reduce__(self) -> Any:
+        return Counter, (self.step, self.notes)
+
+    def __iter__(self) -> Iterator[int]:
+        while True:
+            self.at += self.step
+            if self.notes is not None:
+                with self.notes.open("a") as notes:
+                    notes.write(".")
+            yield self.at
+
+    def set_step(self, step: int, *, plus: int = 0) -> None:
+        self.step = step + plus
+
+    def fail(self) -> None:
+        raise LookupError("no such step")
+
+
+def test_calls_of_methods_reach_the_shard_before_its_next_round() -> None:
+    items = flow.from_actors([Counter(1), Counter(10)], on="processes").gather_sync().zip_with_source_actor()
+    seen, shards = [], {}
+    for shard, item in itertools.islice(items, 8):
+        seen.append(item)
+        shards[len(seen) % 2] = shard
+        if len(seen) == 4:
+            for each in shards.values():
+                assert each.set_step(90, plus=10) is None
+    assert seen == [1, 10, 2, 20, 102, 120, 202, 220]
+
+
+def test_a_call_that_fails_is_raised_in_place_of_an_item_and_wrong_calls_are_refused() -> None:
+    items = flow.from_actors([Counter(1)], on="processes").gather_sync().zip_with_source_actor()
+    shard, item = next(items)
+    assert item == 1 and repr(shard) == "<shard 0 in another process, a Counter>"
+    shard.fail()
+    with pytest.raises(LookupError, match="no such step"):
+        next(items)
+    assert next(items)[1] == 2
+    with pytest.raises(AttributeError, match="at is not a method"):
+        _ = shard.at
+    with pytest.raises(AttributeError, match="'Counter' object has no attribute 'step_by'"):
+        shard.step_by(1)
+    with pytest.raises(AttributeError, match="step cannot be set from here; call a method that sets it"):
+        shard.step = 100
+    with pytest.raises(TypeError, match="the arguments of set_step cannot be pickled"):
+        shard.set_step(Stays())
+    items.close()
+    # The shard has ended.
+    shard.set_step(1)
+
+
+@pytest.mark.parametrize(("num_async", "ahead"), [(1, 1), (2, 2), (3, 2), (5, 3), (8, 4)])
+def test_num_async_limits_how_far_a_shard_is_ahead(num_async: int, ahead: int, tmp_path: pathlib.Path) -> None:
+    notes = tmp_path / "notes"
+    items = flow.from_actors([Counter(1, notes)], on="processes").gather_async(num_async=num_async)
+    for taken in range(1, 300):
+        assert next(items) == taken
+        assert notes.stat().st_size <= taken + num_async
+    until = time.monotonic() + 60
+    while notes.stat().st_size < taken + ahead:
+        assert time.monotonic() < until, "the shard works while the consumer does"
+        time.sleep(0.01)
+    assert notes.stat().st_size <= taken + num_async
+
+
+@pytest.mark.parametrize("num_async", [None, 2])
+def test_resubmit_is_checked_also_for_processes(num_async: int | None) -> None:
+    with pytest.raises(ValueError, match="resubmit is 'never', but it must be 'before' or 'after'"):
+        flow.from_range(4, on="processes").gather_async(num_async=num_async, resubmit="never")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda shards: shards.local_shuffle(4, seed=7),
+        lambda shards: shards.select_shards([1]),
+        lambda shards: shards.union(flow.from_range(4, num_shards=1, on="processes")),
+    ],
+)
+def test_operators_stay_in_the_processes_of_their_shards(changed: Callable[[Any], Any]) -> None:
+    processes = set(changed(flow.from_range(20, on="processes")).for_each(pid).gather_sync())
+    assert processes and os.getpid() not in processes
+
+
+def test_shards_are_shuffled_as_in_threads() -> None:
+    shuffled = [list(flow.from_range(40, on=on).local_shuffle(8, seed=5).for_each(same).gather_sync()) for on in ("threads", "processes")]
+    assert shuffled[0] == shuffled[1]
+    halves = [[item - offset for item in shuffled[0][number::2]] for number, offset in ((0, 0), (1, 20))]
+    assert halves[0] != halves[1]
 
 
 class Stays:

@@ -79,6 +79,8 @@ class HalfStarted:
 
     def ask(self, items: int) -> None: ...
 
+    def tell(self, call: bytes) -> None: ...
+
     def receive(self) -> Any: ...
 
     def end(self) -> None:
@@ -87,7 +89,7 @@ class HalfStarted:
 
 def test_a_shard_whose_start_fails_is_ended() -> None:
     link = HalfStarted()
-    shards = _remote_shards.RemoteShards([0], [], "shards", "ray", lambda *_: link)
+    shards = _remote_shards.RemoteShards.of([0], "shards", lambda *_: link)
     items = shards.gather_sync()
     with pytest.raises(ConnectionError, match="no room"):
         next(items)
@@ -111,7 +113,7 @@ def test_a_stream_without_an_actor_ends() -> None:
             raise RuntimeError("the cluster is gone")
 
     cluster: Any = Cluster()
-    stream = _ray._Stream(cluster, None, 0, ahead=True)
+    stream = _ray._Stream(cluster, None, 0, ahead="most")
     stream.end()
     with pytest.raises(RuntimeError, match="gone"):
         stream.begin()

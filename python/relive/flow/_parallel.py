@@ -21,7 +21,7 @@ class ParallelIterator(Generic[T]):
     shards into one stream.
 
     A set of shards can be gathered more than once: operators then start over, and source iterators continue from their
-    current positions.
+    current positions. Shards in other processes start over altogether, because each gathering starts new processes.
     """
 
     def __init__(self, make: Callable[[bool, Binding], Any], name: str, actors: list[Any]) -> None:
@@ -77,9 +77,8 @@ class ParallelIterator(Generic[T]):
 
     def local_shuffle(self, shuffle_buffer_size: int, seed: int | None = None) -> ParallelIterator[T]:
         """Shuffles the items of each shard: each item is drawn at random from a buffer of the given size."""
-        size, number, make = count("shuffle_buffer_size", shuffle_buffer_size, 1), _seed(seed), self._make
-        shuffled = lambda ahead, binding: make(ahead, binding).local_shuffle(size, number)  # noqa: E731
-        return ParallelIterator(shuffled, f"{self.name}.local_shuffle(shuffle_buffer_size={size}, seed={seed})", self._actors)
+        size = count("shuffle_buffer_size", shuffle_buffer_size, 1)
+        return self._then(("shuffle", size, _seed(seed)), f".local_shuffle(shuffle_buffer_size={size}, seed={seed})")
 
     def repartition(self, num_partitions: int, batch_ms: int = 0) -> ParallelIterator[T]:
         """Redistributes the items: item ``j`` of each shard goes to shard ``j`` modulo the number of shards.
@@ -89,25 +88,33 @@ class ParallelIterator(Generic[T]):
         return ParallelIterator(lambda ahead, binding: begun(ahead, binding.kept).repartition(parts), name, list(range(parts)))
 
     def union(self, other: ParallelIterator[T]) -> ParallelIterator[T]:
-        """Combines the shards of both iterators. Each shard runs where it ran before, such as in a thread of its own."""
+        """Combines the shards of both iterators. Each shard runs where it ran before, such as in a thread of its own. The
+        operators that follow run in the shards, unless only one of the iterators has shards in other processes: they then
+        run in threads of this process."""
         if not isinstance(other, ParallelIterator):
             raise TypeError(f"other must be a ParallelIterator, got {type(other).__name__}")
+        return self._joined(other, f"ParallelUnion[{self}, {other}]")
+
+    def _joined(self, other: ParallelIterator[T], name: str) -> ParallelIterator[T]:
         mine, theirs = self._make, other._make
-        name = f"ParallelUnion[{self}, {other}]"
         union = lambda ahead, binding: mine(ahead, binding).union(theirs(ahead, binding))  # noqa: E731
         return ParallelIterator(union, name, [*self._actors, *other._actors])
 
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
         """Selects the shards with the given numbers."""
-        numbers, make = list(shards_to_keep), self._make
+        numbers = list(shards_to_keep)
         if not numbers:
             raise ValueError("shards_to_keep is empty, but at least one shard must be selected")
         wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
         if wrong:
             raise ValueError(f"the shards are 0 to {self.num_shards() - 1}; there is no shard {wrong[0]}")
-        kept = [self._actors[number] for number in sorted(set(numbers))]
+        numbers = sorted(set(numbers))
+        return self._selected(numbers, f"{self}.select_shards({len(numbers)} total)")
+
+    def _selected(self, numbers: list[int], name: str) -> ParallelIterator[T]:
+        make = self._make
         select = lambda ahead, binding: make(ahead, binding).select(numbers)  # noqa: E731
-        return ParallelIterator(select, f"{self}.select_shards({len(kept)} total)", kept)
+        return ParallelIterator(select, name, [self._actors[number] for number in numbers])
 
     def num_shards(self) -> int:
         """Returns the number of shards."""
@@ -133,19 +140,21 @@ class ParallelIterator(Generic[T]):
         only when it is requested, so a change between two rounds applies to the whole next round."""
         return self._gathered(False, lambda shards: shards.gather_sync(), "gather_sync")
 
-    def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[T]:
+    def gather_async(
+        self, batch_ms: int = 0, num_async: int | None = None, resubmit: Literal["before", "after"] = "before"
+    ) -> LocalIterator[T]:
         """Yields the items of all shards as they arrive; the items of one shard keep their order.
 
         Args:
           batch_ms: has no effect: items are not batched by time.
-          num_async: the number of items that each shard may work ahead. Shards in other processes work ahead until the
-            transport has no more room.
+          num_async: the number of items that each shard may work ahead, at least 1. By default, it is 1, but shards in
+            other processes work up to 1,024 items ahead, and Ray actors up to eight messages with 256 items each.
           resubmit: the time at which a shard starts its next item. ``"before"``: when the current item is returned;
             ``"after"``: at the next request, so that the item reflects changes made in between.
         """
         if resubmit not in ("before", "after"):
             raise ValueError(f"resubmit is {resubmit!r}, but it must be 'before' or 'after'")
-        depth, is_fresh = count("num_async", num_async, 1), resubmit == "after"
+        depth, is_fresh = 1 if num_async is None else count("num_async", num_async, 1), resubmit == "after"
         return self._gathered(not is_fresh, lambda shards: shards.gather_async(depth, is_fresh), "gather_async")
 
     def batch_across_shards(self) -> LocalIterator[list[T]]:

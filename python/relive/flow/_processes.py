@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
+import queue
 import signal
+import threading
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, cast
@@ -13,22 +16,24 @@ from typing import Any, cast
 from relive._remote import end_with_parent
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
-from relive.flow._remote_shards import AHEAD, LOOK_SECONDS, RemoteShards, refused
+from relive.flow._remote_shards import LOOK_SECONDS, Ahead, RemoteShards, refused
 from relive.flow._shard_process import Message, serve
 
+# The number of items that a shard produces ahead if nothing else is said.
+_MOST_AHEAD = 1024
 # How long a process may take to end by itself.
 _GRACE_SECONDS = 2.0
 
 
 def in_processes(shards: list[Any], name: str) -> ParallelIterator[Any]:
     """Creates a process for each of these shards; the operators that follow run in these processes."""
-    return RemoteShards(shards, [], name, "processes", _Pipe)
+    return RemoteShards.of(shards, name, _Pipe)
 
 
 class _Pipe:
     """A process, and the pipe to it."""
 
-    def __init__(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> None:
+    def __init__(self, shard: Any, operators: list[Operator], number: int, ahead: Ahead) -> None:
         try:
             pickle.dumps((shard, operators))
         except Exception as error:
@@ -36,8 +41,11 @@ class _Pipe:
         self.where = f"the process of shard {number}"
         self._number = number
         self._work = shard, operators
-        self._credit = AHEAD if ahead else 1
+        self._credit = _MOST_AHEAD if ahead == "most" else ahead
         self._process: SpawnProcess | None = None
+        # Calls of methods before the process has started. The thread that pulls and those that call methods both send.
+        self._calls: list[bytes] = []
+        self._sending, self._is_over = threading.Lock(), False
 
     def begin(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -46,13 +54,29 @@ class _Pipe:
             arguments = (*self._work, theirs)
             process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
             process.start()
-            self._process = process
-        self.ask(self._credit)
+        with self._sending:
+            self._process, self._is_over = process, False
+            for call in self._calls:
+                self._send(call)
+            self._send(self._credit)
 
     def ask(self, items: int) -> None:
+        with self._sending:
+            self._send(items)
+
+    def tell(self, call: bytes) -> None:
+        with self._sending:
+            if self._process is None and not self._is_over:
+                self._calls.append(call)
+            else:
+                self._send(call)
+
+    def _send(self, message: int | bytes) -> None:
+        if self._is_over:
+            return
         # A process that has ended is reported by receive(), after the messages that it has sent.
         with contextlib.suppress(OSError):
-            self._pipe.send(items)
+            self._pipe.send(message)
 
     def receive(self) -> Message | None:
         try:
@@ -65,6 +89,14 @@ class _Pipe:
             raise RuntimeError(f"{self.where} ended{how}") from None
 
     def end(self) -> None:
+        if self._process is not None and not self._sending.acquire(timeout=_GRACE_SECONDS):
+            # Another thread sends a call that the process does not read.
+            self._process.kill()
+            self._sending.acquire()
+        elif self._process is None:
+            self._sending.acquire()
+        self._is_over = True
+        self._sending.release()
         if self._process is None:
             # The process was not started; a pipe to it closes with this object.
             return
@@ -76,19 +108,45 @@ class _Pipe:
 
 
 class _PipeOutput:
-    """The shard's end of the pipe."""
+    """The shard's end of the pipe. A thread reads what arrives, so that the consumer never waits to send."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._credit = pipe, 0
+        # Granted items; `None` when the consumer is gone.
+        self._grants: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, name="relive shard input", daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                message = self._pipe.recv()
+                if isinstance(message, bytes):
+                    self._calls.put(message)
+                else:
+                    self._grants.put(message)
+        self._grants.put(None)
 
     def room(self) -> int:
-        while not self._credit or self._pipe.poll():
-            self._credit += self._pipe.recv()
+        while not self._credit or not self._grants.empty():
+            granted = self._grants.get()
+            if granted is None:
+                raise EOFError
+            self._credit += granted
         return self._credit
+
+    def calls(self) -> Iterator[bytes]:
+        while not self._calls.empty():
+            yield self._calls.get()
 
     def send(self, message: Message) -> None:
         self._pipe.send(message)
         self._credit -= len(message[1]) if message[0] == "items" else 1
+
+    def wait_until_gone(self) -> None:
+        """Waits until the consumer has closed the pipe, which it does after it has read the last message."""
+        self._reader.join()
 
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
@@ -96,10 +154,10 @@ def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
     # Only the pulling process handles Ctrl-C; when it ends, this process also ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
+    output = _PipeOutput(pipe)
     try:
-        serve(shard, operators, _PipeOutput(pipe))
-        # The end message is read before the pipe closes.
-        pipe.recv()
+        serve(shard, operators, output)
     except (EOFError, OSError):
         # The consumer is gone.
         return
+    output.wait_until_gone()

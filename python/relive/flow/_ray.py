@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
+import queue
 import secrets
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any, cast
 
 from relive import _native
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
-from relive.flow._remote_shards import LOOK_SECONDS, RemoteShards
+from relive.flow._remote_shards import LOOK_SECONDS, Ahead, RemoteShards
 from relive.flow._shard_process import TOGETHER, Message, serve
 from relive.ray import Placed, Placement, Workers, connected, first_line, imported
 
@@ -32,7 +34,7 @@ def on_ray(shards: list[Any], name: str, workers: Workers) -> ParallelIterator[A
     if workers.workers_per_node is not None:
         raise ValueError(f"workers_per_node is {workers.workers_per_node}, but each shard is its own Ray actor; omit workers_per_node, and "
                          "with it a placement group's strategy")
-    return RemoteShards(shards, [], name, "ray", _Cluster(workers).link)
+    return RemoteShards.of(shards, name, _Cluster(workers).link)
 
 
 class _Cluster:
@@ -46,7 +48,7 @@ class _Cluster:
         self.token = secrets.token_hex(32)
         self.ray = imported()
 
-    def link(self, shard: Any, operators: list[Operator], number: int, ahead: bool) -> _Stream:
+    def link(self, shard: Any, operators: list[Operator], number: int, ahead: Ahead) -> _Stream:
         """Connects to a shard."""
         connected()
         try:
@@ -64,7 +66,7 @@ class _Cluster:
 
     def host(self) -> Any:
         """Creates an actor."""
-        options = {**self._workers.options, "max_concurrency": 2, "max_restarts": 0}
+        options = {**self._workers.options, "max_concurrency": 3, "max_restarts": 0}
         return self.ray.remote(**options)(_ShardHost).remote()
 
     def stream(self) -> int:
@@ -75,18 +77,30 @@ class _Cluster:
 class _Stream:
     """An actor, and the stream from it."""
 
-    def __init__(self, cluster: _Cluster, work: Any, number: int, ahead: bool) -> None:
+    def __init__(self, cluster: _Cluster, work: Any, number: int, ahead: Ahead) -> None:
         self.where = f"the actor of shard {number}"
-        self._cluster, self._work, self._ahead = cluster, work, ahead
+        self._cluster, self._work = cluster, work
+        # The number of messages that the actor may be ahead, and of items in each.
+        self._window = (_MESSAGES_AHEAD, TOGETHER) if ahead == "most" else (ahead, 1)
         self._reader: _native.StreamReader | None = None
         self._host: Any = None
+        # Calls of methods before the actor exists, and calls that may not have reached it.
+        self._calls: list[bytes] = []
+        self._sent: list[Any] = []
+        self._told = 0
+        self._telling, self._is_over = threading.Lock(), False
 
     def begin(self) -> None:
         port, stream = self._cluster.port, self._cluster.stream()
-        self._reader = port.reader(stream, _MESSAGES_AHEAD if self._ahead else 1)
-        self._host = host = self._cluster.host()
+        messages, together = self._window
+        self._reader = port.reader(stream, messages)
+        host = self._cluster.host()
+        with self._telling:
+            self._host, self._is_over = host, False
+            for call in self._calls:
+                self._send(call)
         self._placement = Placement(self._cluster.ray, self.where, "it", host.node.remote().future())
-        ended: Future[None] = host.serve.remote(self._work, port.address, stream, self._cluster.token, self._ahead).future()
+        ended: Future[None] = host.serve.remote(self._work, port.address, stream, self._cluster.token, together).future()
 
         def resolve(ended: Future[None]) -> None:
             if not ended.cancelled() and (error := ended.exception()) is not None:
@@ -97,8 +111,34 @@ class _Stream:
     def ask(self, items: int) -> None:
         """Does nothing: the reader requests more items as items are taken."""
 
+    def tell(self, call: bytes) -> None:
+        with self._telling:
+            if self._host is None and not self._is_over:
+                self._calls.append(call)
+            elif not self._is_over:
+                self._send(call)
+
+    def _send(self, call: bytes) -> None:
+        # An actor that has ended is reported by receive().
+        with contextlib.suppress(Exception):
+            self._sent.append(self._host.call.remote(self._told, call))
+            self._told += 1
+
+    def _has_arrived(self) -> bool:
+        """Waits briefly until the actor has received all calls. Items may be requested only afterwards."""
+        with self._telling:
+            sent = list(self._sent)
+        if not sent:
+            return True
+        arrived, missing = self._cluster.ray.wait(sent, num_returns=len(sent), timeout=LOOK_SECONDS)
+        with self._telling:
+            self._sent = [call for call in self._sent if call not in arrived]
+        return not missing
+
     def receive(self) -> Message | None:
         assert self._reader is not None, "the stream has begun"
+        if not self._has_arrived():
+            return None
         try:
             message = self._reader.next(LOOK_SECONDS)
         except TimeoutError:
@@ -107,6 +147,8 @@ class _Stream:
         return ("end", None) if message is None else cast("Message", pickle.loads(message))
 
     def end(self) -> None:
+        with self._telling:
+            self._is_over = True
         if self._reader is not None:
             self._reader.close()
         if self._host is not None:
@@ -118,11 +160,25 @@ class _Stream:
 class _ShardHost(Placed):
     """A shard in the process of an actor."""
 
-    def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, ahead: bool) -> None:
+    def __init__(self) -> None:
+        self._calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        # Calls by number that have overtaken earlier ones, because the actor has several threads.
+        self._early: dict[int, bytes] = {}
+        self._next, self._ordering = 0, threading.Lock()
+
+    def call(self, number: int, call: bytes) -> None:
+        """Receives a call of a method; the thread that produces items performs it, in the order of the numbers."""
+        with self._ordering:
+            self._early[number] = call
+            while self._next in self._early:
+                self._calls.put(self._early.pop(self._next))
+                self._next += 1
+
+    def serve(self, work: tuple[Any, list[Operator]], address: str, stream: int, token: str, together: int) -> None:
         """Produces items as they are requested, until the shard ends."""
         writer = _native.StreamWriter(address, stream, token)
         try:
-            serve(*work, _StreamOutput(writer, ahead))
+            serve(*work, _StreamOutput(writer, together, self._calls))
         except EOFError:
             return
         writer.finish(_TAKEN_SECONDS)
@@ -131,13 +187,17 @@ class _ShardHost(Placed):
 class _StreamOutput:
     """The shard's end of the stream."""
 
-    def __init__(self, writer: _native.StreamWriter, ahead: bool) -> None:
-        self._writer, self._together = writer, TOGETHER if ahead else 1
+    def __init__(self, writer: _native.StreamWriter, together: int, calls: queue.SimpleQueue[bytes]) -> None:
+        self._writer, self._together, self._calls = writer, together, calls
 
     def room(self) -> int:
         if not self._writer.wait_for_room():
             raise EOFError
         return self._together
+
+    def calls(self) -> Iterator[bytes]:
+        while not self._calls.empty():
+            yield self._calls.get()
 
     def send(self, message: Message) -> None:
         # The stream signals its end itself.

@@ -3,11 +3,15 @@ to it."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pickle
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
 
 from relive import _native
+from relive._numbers import count
 from relive._remote import raised
 from relive.flow._local import LocalIterator
 from relive.flow._metrics import Binding
@@ -15,8 +19,6 @@ from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._shard_process import Message
 
-# The number of items that a shard may produce ahead.
-AHEAD = 1024
 # How long a thread waits for a message before it checks whether its stream was closed.
 LOOK_SECONDS = 0.1
 
@@ -38,6 +40,11 @@ class Link(Protocol):
         """Allows the shard to produce the given number of further items."""
         ...
 
+    def tell(self, call: bytes) -> None:
+        """Sends a pickled call of one of the shard's methods, which the shard performs before the items that are requested
+        later. Has no effect if the shard has ended."""
+        ...
+
     def receive(self) -> Message | None:
         """Returns the shard's next message, or ``None`` if none has arrived within :data:`LOOK_SECONDS`. Raises
         RuntimeError if the shard has ended without a message."""
@@ -48,37 +55,135 @@ class Link(Protocol):
         ...
 
 
-LinkOf = Callable[[Any, list[Operator], int, bool], Link]
-"""A function that creates the connection to a shard. It takes the shard, its operators, its number, and whether it may
-work ahead."""
+Ahead = int | Literal["most"]
+"""The number of items that a shard may produce before they are requested, or as many as its connection allows."""
+
+LinkOf = Callable[[Any, list[Operator], int, Ahead], Link]
+"""A function that creates the connection to a shard, from the shard, its operators, its number, and how far it may work
+ahead."""
+
+
+class RemoteShard:
+    """A shard in another process, as the source of items. Its methods can be called: the shard performs the calls in order,
+    before items that are requested later. A call returns ``None`` at once, and has no effect if the shard has ended. An
+    exception in a method is raised in place of an item."""
+
+    _shard: Any
+    _number: int
+    # The connections of the gatherings that are in use.
+    _links: weakref.WeakSet[Link]
+
+    def __init__(self, shard: Any, number: int) -> None:
+        self.__dict__.update(_shard=shard, _number=number, _links=weakref.WeakSet[Link]())
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not callable(getattr(self._shard, name)):
+            raise AttributeError(f"{self!r}: {name} is not a method; only methods can be called from here")
+        return functools.partial(self._tell, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self!r}: {name} cannot be set from here; call a method that sets it")
+
+    def __repr__(self) -> str:
+        return f"<shard {self._number} in another process, a {type(self._shard).__name__}>"
+
+    def _tell(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        try:
+            call = pickle.dumps((name, args, kwargs), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            raise TypeError(f"{self!r}: the arguments of {name} cannot be pickled: {error}") from error
+        for link in list(self._links):
+            link.tell(call)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Work:
+    """A shard, the operators that run in its process, and how to connect to it."""
+
+    shard: RemoteShard
+    operators: list[Operator]
+    link: LinkOf
+
+    def then(self, operator: Operator) -> _Work:
+        return dataclasses.replace(self, operators=[*self.operators, operator])
+
+    def linked(self, number: int, ahead: Ahead) -> Link:
+        """Creates the connection to the shard, which has this number among those that are gathered together."""
+        operators = [_in_shard(operator, number) for operator in self.operators]
+        link = self.link(self.shard._shard, operators, number, ahead)
+        self.shard._links.add(link)
+        return link
+
+
+def _in_shard(operator: Operator, number: int) -> Operator:
+    """Returns an operator for one shard: as in shards of this process, each is shuffled in its own order."""
+    if operator[0] != "shuffle":
+        return operator
+    kind, size, seed = operator
+    return kind, size, (seed + number) % 2**64
+
+
+@dataclasses.dataclass(frozen=True)
+class _Window:
+    """How far a shard works ahead."""
+
+    items: Ahead
+    """The number of items that a shard may make before they are requested."""
+    is_early: bool = False
+    """Whether items are requested when earlier ones are received, or when these have been returned."""
+
+    @classmethod
+    def of(cls, num_async: int) -> _Window:
+        """Returns the window of an asynchronous gathering in which each shard is at most this number of items ahead of the
+        items that were returned. A third of them is being made, a third is received, and a third is being returned."""
+        return cls(1) if num_async == 1 else cls((num_async + 1) // 3, is_early=True)
 
 
 class RemoteShards(ParallelIterator[Any]):
     """Shards in other processes with their operators, until they are merged or redistributed in this process."""
 
-    def __init__(self, shards: list[Any], operators: list[Operator], name: str, on: str, link: LinkOf) -> None:
-        super().__init__(self._made, name, shards)
-        self._operators, self._on, self._link = operators, on, link
+    def __init__(self, works: list[_Work], name: str) -> None:
+        super().__init__(self._made, name, [work.shard for work in works])
+        self._works = works
+
+    @classmethod
+    def of(cls, shards: list[Any], name: str, link: LinkOf) -> RemoteShards:
+        """Returns these shards, without operators."""
+        return cls([_Work(RemoteShard(shard, number), [], link) for number, shard in enumerate(shards)], name)
 
     def _then(self, operator: Operator, name: str) -> ParallelIterator[Any]:
-        return RemoteShards(self._actors, [*self._operators, operator], self.name + name, self._on, self._link)
+        return RemoteShards([work.then(operator) for work in self._works], self.name + name)
 
-    def gather_async(self, batch_ms: int = 0, num_async: int = 1, resubmit: Literal["before", "after"] = "before") -> LocalIterator[Any]:
+    def _joined(self, other: ParallelIterator[Any], name: str) -> ParallelIterator[Any]:
+        if isinstance(other, RemoteShards):
+            return RemoteShards([*self._works, *other._works], name)
+        return super()._joined(other, name)
+
+    def _selected(self, numbers: list[int], name: str) -> ParallelIterator[Any]:
+        return RemoteShards([self._works[number] for number in numbers], name)
+
+    def gather_async(
+        self, batch_ms: int = 0, num_async: int | None = None, resubmit: Literal["before", "after"] = "before"
+    ) -> LocalIterator[Any]:
         """Like :meth:`ParallelIterator.gather_async`; items that were sent together stay together."""
-        together: ParallelIterator[list[Any]] = ParallelIterator(self._messages, self.name, self._actors)
+        window = _Window(1 if resubmit == "after" else "most")
+        if num_async is not None and resubmit == "before":
+            window, num_async = _Window.of(count("num_async", num_async, 1)), 1
+        together: ParallelIterator[list[Any]] = ParallelIterator(lambda *_: self._shards(window, together=True), self.name, self._actors)
         items = together.gather_async(batch_ms, num_async, resubmit).flatten()
         items.name = f"{self}.gather_async()"
         return items
 
     def _made(self, ahead: bool, _binding: Binding) -> Any:
-        return _native.FlowShards.of("items", [_Source(link, together=False) for link in self._links(ahead)], True)
+        return self._shards(_Window("most" if ahead else 1), together=False)
 
-    def _messages(self, ahead: bool, _binding: Binding) -> Any:
-        """Returns the shards as streams of lists of items."""
-        return _native.FlowShards.of("messages", [_Source(link, together=True) for link in self._links(ahead)], True)
-
-    def _links(self, ahead: bool) -> list[Link]:
-        return [self._link(shard, self._operators, number, ahead) for number, shard in enumerate(self._actors)]
+    def _shards(self, window: _Window, together: bool) -> Any:
+        """Returns the shards as streams of items, or of lists of items that were sent together."""
+        links = [work.linked(number, window.items) for number, work in enumerate(self._works)]
+        sources = [_Source(link, together, window) for link in links]
+        return _native.FlowShards.of("messages" if together else "items", sources, True)
 
 
 def refused(on: str, error: Exception) -> TypeError:
@@ -93,11 +198,11 @@ class _Source:
     """The items of a shard as an iterable: one by one, or in lists of items that were sent together. The shard ends when
     its iterator is dropped."""
 
-    def __init__(self, link: Link, together: bool) -> None:
-        self._link, self._together = link, together
+    def __init__(self, link: Link, together: bool, window: _Window) -> None:
+        self._link, self._together, self._window = link, together, window
 
     def __iter__(self) -> Iterator[Any]:
-        lists = _Lists(self._link)
+        lists = _Lists(self._link, self._window)
         items: Iterator[Any] = lists if self._together else _Items(lists)
         return map(lambda _: next(items), _Owner(lists))
 
@@ -122,8 +227,10 @@ class _Owner:
 class _Lists:
     """Yields lists of items that were sent together, or :data:`_NOT_YET`. The shard starts at the first request."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, window: _Window) -> None:
         self._link = link
+        # The number of received items from which more are requested at once.
+        self._enough = window.items // 2 + 1 if window.is_early and window.items != "most" else None
         self._is_open, self._is_over = False, False
         # The items of the latest message that have not been returned yet, and the error that follows the returned
         # items.
@@ -169,11 +276,9 @@ class _Lists:
         """Takes the shard's next message. Returns whether there is one."""
         try:
             if not self._is_open:
-                self._is_open = True
-                self._link.begin()
-            elif self._received:
-                self._link.ask(self._received)
-            self._received = 0
+                self._begin()
+            elif self._enough is None:
+                self._ask()
             message = self._link.receive()
         except Exception:
             self.end()
@@ -181,12 +286,29 @@ class _Lists:
         if message is None:
             return False
         if message[0] == "items":
-            self._arrived, self._received = iter(message[1]), len(message[1])
+            self._arrived, self._received = iter(message[1]), self._received + len(message[1])
         elif message[0] == "error":
-            self._error, self._received = self._exception(*message[1]), 1
+            self._error, self._received = self._exception(*message[1]), self._received + 1
         else:
             self.end()
+        if self._enough is not None and self._received >= self._enough:
+            self._ask()
         return True
+
+    def _ask(self) -> None:
+        if self._received:
+            self._link.ask(self._received)
+            self._received = 0
+
+    def _begin(self) -> None:
+        self._is_open = True
+        try:
+            self._link.begin()
+        except KeyboardInterrupt:
+            # The next request starts the shard again.
+            self._is_open = False
+            self._link.end()
+            raise
 
     def _exception(self, pickled: bytes, text: str) -> Exception:
         try:

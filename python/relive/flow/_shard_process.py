@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any, Literal, Protocol
 
 from relive._remote import RemoteError, describe_error
@@ -29,6 +30,10 @@ class Output(Protocol):
         error counts as an item. Raises EOFError or OSError if the consumer is gone."""
         ...
 
+    def calls(self) -> Iterable[bytes]:
+        """Returns the calls of methods that have arrived, pickled: the method's name and its arguments."""
+        ...
+
     def send(self, message: Message) -> None:
         """Sends a message. Raises EOFError or OSError if the consumer is gone."""
         ...
@@ -46,6 +51,8 @@ def serve(shard: Any, operators: list[Operator], output: Output) -> None:
             room = output.room()
         room -= 1
         try:
+            for call in output.calls():
+                _perform(shard, call)
             item = _pickled(next(stream))
         except StopIteration:
             outbox.end()
@@ -54,6 +61,14 @@ def serve(shard: Any, operators: list[Operator], output: Output) -> None:
             outbox.fail(describe_error(error))
         else:
             outbox.add(item, at_once=room == 0)
+
+
+def _perform(shard: Any, call: bytes) -> None:
+    name, arguments, named = pickle.loads(call)
+    try:
+        getattr(shard, name)(*arguments, **named)
+    except StopIteration as error:
+        raise RuntimeError(f"the method {name} raised StopIteration") from error
 
 
 def _pickled(item: Any) -> bytes:

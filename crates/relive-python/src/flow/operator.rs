@@ -73,8 +73,8 @@ impl Operator {
         matches!(self, Operator::Prefetch(_) | Operator::EachInThreads(..))
     }
 
-    /// Applies the operator to a flow.
-    pub(super) fn over(&self, flow: Flow<Item>) -> Flow<Item> {
+    /// Applies the operator to the flow of a shard. Each shard is shuffled in its own order.
+    pub(super) fn over(&self, flow: Flow<Item>, shard: u32) -> Flow<Item> {
         match self {
             Operator::Each(label, function) => {
                 let made = calls(function, |_, made| Ok(Some(Item(made.unbind()))));
@@ -102,7 +102,7 @@ impl Operator {
             Operator::Window(size, step) => {
                 listed(flow.window(*size, *step)).named(&format!("window({size}, {step})"))
             }
-            Operator::Shuffle(buffer, seed) => flow.shuffle(*buffer, *seed),
+            Operator::Shuffle(buffer, seed) => flow.shuffle(*buffer, seed.wrapping_add(u64::from(shard))),
             Operator::Transform(label, function) => transformed(flow, label, function),
             Operator::Prefetch(depth) => flow.prefetch(*depth),
             Operator::Timeout(within) => flow.timeout(*within),

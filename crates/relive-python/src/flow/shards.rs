@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
+use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit, Shard};
 
 use super::operator::Operator;
 use super::raise::Failed;
@@ -56,12 +56,8 @@ impl Shards {
 
     fn then(&self, operator: Operator) -> PyResult<Shards> {
         let is_apart = self.is_apart && !operator.has_a_thread();
-        Ok(Shards::new(self.taken()?.on_each(move |flow, _| operator.over(flow)), is_apart))
-    }
-
-    /// Shuffles the items of each shard; each has its own random stream.
-    fn local_shuffle(&self, buffer: usize, seed: u64) -> PyResult<Shards> {
-        Ok(Shards::new(self.taken()?.local_shuffle(buffer, seed), self.is_apart))
+        let over = move |flow, shard: &Shard<()>| operator.over(flow, shard.source().0);
+        Ok(Shards::new(self.taken()?.on_each(over), is_apart))
     }
 
     fn union(&self, other: &Shards) -> PyResult<Shards> {

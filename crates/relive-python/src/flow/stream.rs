@@ -103,7 +103,7 @@ impl Stream {
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes it by value")]
     fn then(&self, py: Python<'_>, operator: Operator) -> PyResult<Stream> {
         let is_apart = self.is_apart && !operator.has_a_thread();
-        Ok(Stream::of_graph(operator.over(self.taken(py)?), is_apart))
+        Ok(Stream::of_graph(operator.over(self.taken(py)?, 0), is_apart))
     }
 
     /// Returns the next item in a tuple, or `None` at the end.
