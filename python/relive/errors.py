@@ -30,11 +30,11 @@ def _allows_flush(error: BaseException | None) -> bool:
     """Returns whether a writer still sends its remaining items if its ``with`` block ends with ``error``.
 
     A rejected argument does not affect earlier items. An error of the server or the connection would occur again, and
-    an interrupted program should not wait.
+    a program that Ctrl-C interrupts should not wait.
     """
     if isinstance(error, ReverbError):
         return isinstance(error, ValueError)
-    return error is None or isinstance(error, Exception)
+    return not isinstance(error, KeyboardInterrupt)
 
 
 class DeadlineExceededError(ReverbError, TimeoutError):

@@ -127,14 +127,14 @@ class Queue(RateLimiter):
     Intended for tables with ``max_times_sampled=1``, as created by ``Table.queue``.
 
     Raises:
-      ValueError: ``size`` is below 1, which would block all inserts.
+      ValueError: ``size`` is NaN, or below 1, which would block all inserts.
+      TypeError: ``size`` is not a number.
     """
 
     __slots__ = ()
 
-    def __init__(self, size: int) -> None:
-        size = _whole("size", size)
-        if size < 1:
+    def __init__(self, size: float) -> None:
+        if _number("size", size) < 1:
             raise ValueError(f"size ({size}) must be at least 1, otherwise nothing could be inserted")
         super().__init__(1.0, 1, 0.0, size)
 

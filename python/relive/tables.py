@@ -86,6 +86,7 @@ class Table:
         seed: int | None = None,
     ) -> None:
         _check_arguments(name, sampler, remover, max_size, rate_limiter)
+        _check_max_times_sampled(max_times_sampled)
         check_max_bytes(max_bytes)
         _check_shards(shards)
         check_seed(seed)
@@ -274,6 +275,13 @@ def _check_max_size(max_size: int) -> None:
         raise ValueError(f"max_size ({max_size}) must be a positive integer")
     if max_size > _MAX_TABLE_SIZE:
         raise TypeError(f"max_size ({max_size}) must be at most {_MAX_TABLE_SIZE}")
+
+
+def _check_max_times_sampled(max_times_sampled: int) -> None:
+    if not hasattr(max_times_sampled, "__index__"):
+        raise TypeError(f"max_times_sampled must be an int, not {max_times_sampled!r}")
+    if not -(2**31) <= max_times_sampled < 2**31:
+        raise TypeError(f"max_times_sampled ({max_times_sampled}) must be from -2**31 to 2**31 - 1; below 1 means no limit")
 
 
 def _check_shards(shards: int) -> None:

@@ -25,7 +25,7 @@ class TrajectoryWriter:
     contain ``None``. ``history`` is the union of all parts so far.
 
     Only one thread at a time may use a writer. As a context manager, it flushes on exit, unless the ``with`` block ends
-    because of an interrupt or a ``ReverbError`` other than a rejected argument (``ValueError``).
+    because of Ctrl-C or a ``ReverbError`` other than a rejected argument (``ValueError``).
 
     >>> import relive
     >>> server = relive.Server([relive.Table.queue("pairs", 100)], listen=False)

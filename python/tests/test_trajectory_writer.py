@@ -382,12 +382,13 @@ def test_a_closed_writer_reports_that_it_is_closed(connect: Connect) -> None:
     assert column.numpy().tolist() == [1]
 
 
-def test_leaving_the_context_flushes(connect: Connect) -> None:
+@pytest.mark.parametrize("reason", [KeyError, SystemExit, GeneratorExit])
+def test_leaving_the_context_flushes(connect: Connect, reason: type[BaseException]) -> None:
     client = connect()
-    with pytest.raises(KeyError), client.trajectory_writer(1) as writer:
+    with pytest.raises(reason), client.trajectory_writer(1) as writer:
         writer.append(1)
         writer.create_item("table", 1.0, writer.history[-1:])
-        raise KeyError("user's own")
+        raise reason("user's own")
     assert client.server_info()["table"].current_size == 1
 
 

@@ -11,7 +11,7 @@ from reverb.cc import patterns_pb2
 from support_tables import STEP, config, queue
 
 structured = reverb.structured_writer
-Condition = patterns_pb2.Condition
+Condition, Node, Priority = patterns_pb2.Condition, patterns_pb2.PatternNode, patterns_pb2.Priority
 
 SPEC = {"a": tf.TensorSpec([2], tf.float32), "b": {"c": tf.TensorSpec([], tf.int64)}}
 
@@ -192,6 +192,10 @@ def test_dataset_tables():
         ("`stop` must be <= 0 but got 1.", lambda s: s["a"][1]),
         ("`stop` must be < 0 when `start` isn't set but got 0.", lambda s: s["a"][0]),
         ("`stop` must be <= 0 but got 1.", lambda s: s["a"][-2:1]),
+        ("`step` must only be set when `start` is set.", lambda _: Node(stop=-1, step=2)),
+        ("`step` must only be set when `start` is set.", lambda _: Node(stop=-1, step=0)),
+        ("`flat_source_index` must be >= 0 but got -1.", lambda _: Node(flat_source_index=-1)),
+        ("`flat_source_index` must be >= 0 but got -1.", lambda _: Node(flat_source_index=-1, stop=1, step=0)),
     ],
 )
 def test_patterns_of_configurations(serve, fault, transform):
@@ -207,6 +211,8 @@ def test_patterns_of_configurations(serve, fault, transform):
         ("Conditions must specify a value for `cmp`.", Condition(step_index=True)),
         ("Condition must use `eq=1` when using `is_end_episode`.", Condition(is_end_episode=True, eq=2)),
         ("Condition must use `eq=1` when using `is_end_episode`.", Condition(is_end_episode=True, ge=1)),
+        ("Condition must use `eq=1` when using `is_end_episode`.", Condition(is_end_episode=True, eq=1, inverse=True)),
+        ("flat_source_index must be >= 0 but got -1.", Condition(flat_source_index=-1)),
         ("`mod_eq.mod` must be > 0 but got 0.", Condition(step_index=True, mod_eq=Condition.ModuloEq(mod=0, eq=0))),
         ("`mod_eq.eq` must be >= 0 but got -1.", Condition(step_index=True, mod_eq=Condition.ModuloEq(mod=2, eq=-1))),
     ],
@@ -215,6 +221,32 @@ def test_conditions_of_configurations(serve, fault, condition):
     with pytest.raises(ValueError) as raised:
         structured_writer(serve, config(lambda s: {"x": s["a"][-2:]}, conditions=[condition]))
     check(raised.value, ValueError, f"Invalid configuration at position 0: {fault}")
+
+
+@pytest.mark.parametrize(
+    ("fault", "value"),
+    [
+        ("TD Error expects a scalar tensor", np.ones(3, np.float32)),
+        ("TD Error expects a double/float/int tensor and it is 4", np.uint8(1)),
+        ("TD Error expects a double/float/int tensor and it is 4", np.ones(3, np.uint8)),
+        ("TD Error expects a double/float/int tensor and it is 7", "text"),
+        ("TD Error expects a double/float/int tensor and it is 19", np.float16(1)),
+    ],
+)
+def test_temporal_differences(serve, fault, value):
+    priority = Priority(td_error={"max_priority_weight": 0.5, "flat_source_index": 0})
+    writer = structured_writer(serve, config(lambda s: {"x": s["a"][-1:]}, priority=priority))
+    with pytest.raises(ValueError) as raised:
+        writer.append({"a": value, "b": {"c": 2}})
+    check(raised.value, ValueError, fault)
+
+
+def test_temporal_differences_of_no_column(serve, is_standin):
+    if not is_standin:
+        pytest.skip("dm-reverb's writer uses the priority 0")
+    priority = Priority(td_error={"max_priority_weight": 0.5, "flat_source_index": -1})
+    with pytest.raises(ValueError, match="`td_error.flat_source_index` must be >= 0 but got -1"):
+        structured_writer(serve, config(lambda s: {"x": s["a"][-1:]}, priority=priority))
 
 
 @raises(ValueError, "Invalid configuration at position 0: `table` must not be empty.")

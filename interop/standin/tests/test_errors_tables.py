@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import reverb
 import tensorflow as tf
 from google.protobuf import message
-from raising import raises
+from raising import check, raises
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 from reverb.server_executable import server_from_proto
@@ -35,6 +36,12 @@ def test_table_signature_of_a_number():
 @raises(TypeError, "…")
 def test_table_float_size():
     table(max_size=1.5)
+
+
+@pytest.mark.parametrize("max_times_sampled", [2**31, -(2**31) - 1, 2**70, 1.5])
+def test_table_times_sampled(max_times_sampled):
+    with pytest.raises(TypeError, match="max_times_sampled"):
+        table(max_times_sampled=max_times_sampled)
 
 
 @raises(ValueError, "max_size (0) must be a positive integer")
@@ -67,6 +74,28 @@ def test_server_dupes():
     reverb.Server([queue("a"), queue("a"), queue("b"), queue("b")])
 
 
+def test_a_checkpoint_with_another_table(tmp_path):
+    def server(*names):
+        checkpointer = reverb.checkpointers.DefaultCheckpointer(str(tmp_path))
+        return reverb.Server([queue(name) for name in names], checkpointer=checkpointer)
+
+    first = server("a")
+    first.localhost_client().checkpoint()
+    first.stop()
+    with pytest.raises(ValueError) as raised:
+        server("b", "c")
+    text = "Trying to load table 'a' but table was not found in provided list of tables. Available tables: ['b', 'c']"
+    check(raised.value, ValueError, text)
+
+
+def test_a_group_of_checkpoints(tmp_path):
+    server = reverb.Server([queue()], checkpointer=reverb.checkpointers.DefaultCheckpointer(str(tmp_path), "group"))
+    with pytest.raises(ValueError) as raised:
+        server.localhost_client().checkpoint()
+    check(raised.value, ValueError, "Setting non-empty group is not supported")
+    server.stop()
+
+
 @raises(TypeError, "…")
 def test_server_port_type():
     reverb.Server([queue()], port="x")
@@ -80,6 +109,15 @@ def test_limiter_min_size_zero():
 @raises(TypeError, "…")
 def test_limiter_of_a_text():
     limiters.MinSize("x")
+
+
+@pytest.mark.parametrize("kind", [limiters.Queue, limiters.Stack])
+def test_limiter_below_one(is_standin, kind):
+    if not is_standin:
+        pytest.skip("dm-reverb's blocks all inserts")
+    for size in (0, 0.5, float("nan")):
+        with pytest.raises(ValueError, match="size"):
+            kind(size)
 
 
 @raises(ValueError, "samples_per_insert (0) must be > 0")

@@ -30,11 +30,19 @@ def test_item_too_long(serve):
 
 
 @raises(ValueError, "Argument `num_timesteps` is larger than number of buffered timesteps.")
-def test_item_longer_than_max(serve):
+def test_item_longer_than_the_kept_chunks(serve):
     writer = serve(queue()).writer(2)
     for _ in range(4):
         writer.append([1])
     writer.create_item("queue", 3, 1.0)
+
+
+@raises(ValueError, "`num_timesteps` must be <= `max_timesteps`")
+def test_item_longer_than_max(serve):
+    writer = serve(queue()).writer(3)
+    for _ in range(5):
+        writer.append([1])
+    writer.create_item("queue", 4, 1.0)
 
 
 @raises(ValueError, "`priority` must not be nan.")

@@ -6,6 +6,7 @@ import importlib
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -85,6 +86,111 @@ def test_checkpointers_are_checkpointers(tmp_path):
     base = reverb.checkpointers.CheckpointerBase
     assert isinstance(reverb.checkpointers.DefaultCheckpointer(str(tmp_path)), base)
     assert isinstance(reverb.checkpointers.default_checkpointer(), reverb.checkpointers.TempDirCheckpointer)
+
+
+def test_an_empty_fallback_is_none(tmp_path):
+    checkpointer = reverb.checkpointers.DefaultCheckpointer(str(tmp_path), fallback_checkpoint_path="")
+    reverb.Server([reverb.Table.queue("queue", 7)], checkpointer=checkpointer).stop()
+
+
+@pytest.mark.parametrize("kind", [reverb.rate_limiters.Queue, reverb.rate_limiters.Stack])
+@pytest.mark.parametrize("size", [2.5, np.float64(3), np.float32(3), np.int64(4), 1])
+def test_sizes_of_queues_are_numbers(kind, size):
+    fifo, lifo = reverb.selectors.Fifo(), reverb.selectors.Lifo()
+    table = reverb.Table("table", fifo, lifo, 10, kind(size), max_times_sampled=1)
+    assert table.info.rate_limiter_info.max_diff == size
+    assert table.can_insert(int(size)) and not table.can_insert(int(size) + 1)
+
+
+def test_bools_are_numbers(serve):
+    options = {"max_times_sampled": True, "rate_limiter": reverb.rate_limiters.MinSize(True)}
+    table = reverb.Table("table", reverb.selectors.Fifo(), reverb.selectors.Fifo(), max_size=True, **options)
+    client = serve(table)
+    assert (table.info.max_size, table.info.max_times_sampled) == (1, 1)
+    client.insert([1], {"table": 1.0})
+    assert len(list(client.sample("table", True))) == 1
+
+
+def test_the_parts_below(serve):
+    table = reverb.Table.queue("queue", 7)
+    assert isinstance(table.internal_table, reverb.pybind.Table)
+    assert table.internal_table.name() == "queue"
+    assert table.internal_table.can_insert(7) and not table.internal_table.can_sample(1)
+    info = reverb.reverb_types.TableInfo.from_serialized_proto(table.internal_table.info())
+    assert (info.name, info.max_size) == ("queue", 7)
+    server = reverb.Server([table])
+    assert isinstance(server._server, reverb.pybind.Server) and server._port == server.port
+    client = server.localhost_client()
+    assert isinstance(client._client, reverb.pybind.Client)
+    assert len(client._client.ServerInfo(10)) == 1
+    server._server.Stop()
+
+
+def test_tables_of_running_servers(serve, is_standin):
+    if not is_standin:
+        pytest.skip("dm-reverb's servers have fixed tables")
+    client = serve(reverb.Table.queue("queue", 7))
+    client.add_table(reverb.Table.queue("added", 8))
+    assert client.server_info(timeout=10)["added"].max_size == 8
+
+
+def test_attributes_of_limiters():
+    limiters = reverb.rate_limiters
+    for limiter in (limiters.SampleToInsertRatio(2.0, 3, 4.0), limiters.RateLimiter(2.0, 3, 2.0, 10.0)):
+        assert (limiter._samples_per_insert, limiter._min_size_to_sample) == (2.0, 3)
+        assert (limiter._min_diff, limiter._max_diff) == (2.0, 10.0)
+        limiter.tag = 1
+    for kind in (limiters.MinSize, limiters.Queue, limiters.Stack):
+        assert isinstance(kind(1), limiters.RateLimiter)
+
+
+def test_limiters_of_a_configuration():
+    from reverb.cc.checkpointing import checkpoint_pb2
+    from reverb.server_executable import server_from_proto
+
+    proto = checkpoint_pb2.RateLimiterCheckpoint(samples_per_insert=2, min_size_to_sample=3, min_diff=-1, max_diff=5)
+    limiter = server_from_proto.rate_limiter_from_proto(proto)
+    assert isinstance(limiter, reverb.rate_limiters.RateLimiter)
+    assert repr(limiter) == "RateLimiter(samples_per_insert=2, min_diff_=-1, max_diff=5, min_size_to_sample=3)"
+
+
+def test_texts_of_tables():
+    import tensorflow as tf
+
+    queue = (
+        "Table(sampler=FifoSelector, remover=FifoSelector, max_size=7, max_times_sampled=1, name=queue, rate_limiter="
+        "RateLimiter(samples_per_insert=1, min_diff_=0, max_diff=7, min_size_to_sample=1), signature="
+    )
+    table = reverb.Table.queue("queue", 7)
+    assert repr(table) == repr(table.internal_table) == f"{queue}nullptr)"
+    signature = {name: tf.TensorSpec([None], tf.float32, "x") for name in ("b", "a")}
+    tensor = """
+    key: "{}"
+    value {{
+      tensor_spec_value {{
+        name: "x"
+        shape {{
+          dim {{
+            size: -1
+          }}
+        }}
+        dtype: DT_FLOAT
+      }}
+    }}
+"""
+    fields = "".join(f"  fields {{{tensor.format(name)}  }}\n" for name in "ab")
+    assert repr(reverb.Table.queue("queue", 7, signature=signature)) == f"{queue}dict_value {{\n{fields}}}\n)"
+
+
+def test_addresses_that_are_bytes(serve):
+    import tensorflow as tf
+
+    client = serve(reverb.Table.queue("queue", 7, signature=tf.TensorSpec([None], tf.int64)))
+    address = client.server_address.encode()
+    reverb.Client(address).insert(np.int64(5), {"queue": 1.0})
+    reverb.TFClient(address).insert([tf.constant(6, tf.int64)], tf.constant(["queue"]), tf.constant([1.0], tf.float64))
+    dataset = reverb.TrajectoryDataset.from_table_signature(address, "queue", 1, max_samples=2)
+    assert [sample.data.numpy().tolist() for sample in dataset] == [[5], [6]]
 
 
 def test_options_of_a_table_are_messages(serve):
@@ -181,9 +287,48 @@ def test_a_server_from_the_command_line(is_standin):
         port = int(ready.split()[-1])
         client = reverb.Client(f"localhost:{port}")
         assert client.server_info(timeout=10)["queue"].max_size == 7
+        writer = client.trajectory_writer(1)
+        writer.append({"a": 1})
+        with pytest.raises(ValueError, match="^Unable to create item in table 'nowhere' since the table could not be found."):
+            writer.create_item("nowhere", 1.0, {"a": writer.history["a"][:]})
+        writer.close()
         server.send_signal(signal.SIGINT)
         assert server.wait(timeout=20) == 0
     finally:
         server.kill()
         server.wait()
         server.stdout.close()
+
+
+def test_tables_from_a_configuration_are_tables_of_this_package():
+    from reverb.cc.checkpointing import checkpoint_pb2
+    from reverb.server_executable import server_from_proto
+
+    table = checkpoint_pb2.PriorityTableCheckpoint(table_name="queue", max_size=7)
+    for selector in (table.sampler, table.remover):
+        selector.fifo = True
+    table.rate_limiter.samples_per_insert = table.rate_limiter.min_size_to_sample = 1
+    (made,) = server_from_proto.tables_from_proto([table])
+    assert isinstance(made, reverb.Table) and made.name == "queue"
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda *_: None])
+def test_sigint_ends_the_wait_for_a_server_even_if_it_is_ignored(handler):
+    server = reverb.Server([reverb.Table.queue("queue", 7)])
+    main, has_ended = threading.main_thread(), threading.Event()
+
+    def interrupt():
+        while not has_ended.wait(0.05):
+            signal.pthread_kill(main.ident, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, handler)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            server.wait()
+    finally:
+        has_ended.set()
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+        server.stop()

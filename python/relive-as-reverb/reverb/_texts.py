@@ -29,8 +29,8 @@ def rule(pattern: str, words: str | Callable[[re.Match[str]], str]) -> Rule:
 
 UNKNOWN_TABLE = rule(r"Priority table \S+ was not found", r"\g<0>")
 UNKNOWN_TABLE_OF_ITEM = rule(
-    r"^create_item: Priority table (\S+) was not found",
-    r"Unable to create item in table '\1' since the table could not be found.",
+    r"^(?:create_item: Priority table (\S+) was not found|the server has no table \"(.*?)\"; its tables)",
+    lambda found: f"Unable to create item in table '{found[1] or found[2]}' since the table could not be found.",
 )
 PRIORITIES = (
     rule(r"priority \S+ is negative", "Priority must not be negative."),
@@ -42,6 +42,11 @@ PRIORITIES = (
 def name(given: Any) -> Any:
     """Returns the text of a name that is ``bytes``, which dm-reverb accepts; anything else is returned unchanged."""
     return given.decode() if isinstance(given, bytes) else given
+
+
+def number(given: Any) -> Any:
+    """Returns the number of a bool, which dm-reverb accepts; anything else is returned unchanged."""
+    return int(given) if isinstance(given, (bool, np.bool_)) else given
 
 
 def arguments_of(call: str) -> Rule:

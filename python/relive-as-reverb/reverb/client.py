@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from relive import client as _relive
@@ -13,6 +13,9 @@ from relive import writer as _writers
 from reverb import _borrowed, _texts
 from reverb.structured_writer import StructuredWriter
 from reverb.trajectory_writer import TrajectoryWriter
+
+if TYPE_CHECKING:
+    from reverb import pybind
 
 _CLOSED = "the writer is closed"
 
@@ -65,8 +68,17 @@ class Writer(_writers.Writer):
             told = _texts.retold(error, [_texts.arguments_of("CreateItem")])
             raise told from _texts.cause(told, error)
         except ValueError as error:
+            if self._max_sequence_length < num_timesteps <= self._num_buffered():
+                raise _texts.said_first(error, "`num_timesteps` must be <= `max_timesteps`") from error
             told = self._of_signature(error, table) or _texts.retold(error, _CREATE_ITEM)
             raise told from _texts.cause(told, error)
+
+    def _num_buffered(self) -> int:
+        """Returns the number of steps that dm-reverb's writer would hold: in the chunks of the longest item, and after
+        them."""
+        chunks, rest = divmod(self._steps, self._chunk_length)
+        most = -(-self._max_sequence_length // self._chunk_length)
+        return min(chunks, most) * self._chunk_length + rest
 
     @_texts.tells(_texts.UNKNOWN_TABLE, *_texts.PRIORITIES)
     def flush(self, timeout: float | None = None) -> None:
@@ -182,6 +194,16 @@ class Client(_relive.Client):
     # Selects dm-reverb's behavior where Relive's differs.
     _as_reverb = True
 
+    @functools.wraps(_relive.Client.__init__)
+    def __init__(self, server_address: str | bytes, **options: Any) -> None:
+        super().__init__(_texts.name(server_address), **options)
+
+    @property
+    def _client(self) -> "pybind.Client":
+        from reverb import pybind
+
+        return pybind._below(pybind.Client, _client=self)
+
     @_texts.tells(*_texts.PRIORITIES)
     def insert(self, data: Any, priorities: Mapping[str, float], *, timeout: float | None = None) -> None:
         if not priorities:
@@ -272,7 +294,7 @@ class Client(_relive.Client):
         unpack_as_table_signature: bool = False,
         timeout: float | None = None,
     ) -> Generator[Any, None, None]:
-        table = _texts.name(table)
+        table, num_samples = _texts.name(table), _texts.number(num_samples)
         if num_samples == -1:
             # The value for no limit in dm-reverb's sampler; its client counts up to the value and yields nothing.
             return
@@ -307,6 +329,10 @@ class Client(_relive.Client):
     @_texts.tells(_texts.UNKNOWN_TABLE)
     def reset(self, table: str, *, timeout: float | None = None) -> None:
         super().reset(_texts.name(table), timeout=timeout)
+
+    @_texts.tells(_texts.rule("checkpoints do not support groups", "Setting non-empty group is not supported"))
+    def checkpoint(self, *, timeout: float | None = None) -> str:
+        return super().checkpoint(timeout=timeout)
 
     def server_info(self, timeout: float | None = None) -> dict[str, Any]:
         try:

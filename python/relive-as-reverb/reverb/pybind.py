@@ -6,7 +6,7 @@ clients, writers, samplers, servers and tables.
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from relive import _native, checkpointers
@@ -31,12 +31,22 @@ from reverb import structured_writer as _structured
 from reverb import trajectory_writer as _trajectories
 from reverb.platform.default import checkpointers as _checkpointers
 from reverb.server import Server as _Server
+from reverb.server import Table as _Table
 
 Checkpointer = checkpointers.Checkpointer
 
 __all__ = list(_relive.__all__)
 
 _INFO_DTYPES = (np.uint64, np.float64, np.int64, np.float64, np.int32)
+
+_T = TypeVar("_T")
+
+
+def _below(kind: type[_T], **attributes: Any) -> _T:
+    """Returns the object of this module for an existing table, client or server, which is its only attribute."""
+    made = object.__new__(kind)
+    vars(made).update(attributes)
+    return made
 
 
 class Writer:
@@ -229,7 +239,7 @@ class Table:
         signature: bytes | None,
     ) -> None:
         structure = None if signature is None else _structure_of(signature)
-        self._table = _servers.Table(
+        self._table = _Table(
             name, sampler, remover, max_size, rate_limiter, max_times_sampled, [_Given(extensions)], structure
         )
 

@@ -1,12 +1,36 @@
-"""The rate limiters."""
+"""The rate limiters, with the attributes of dm-reverb's."""
 
-from relive.rate_limiters import MinSize as MinSize
-from relive.rate_limiters import Queue as Queue
-from relive.rate_limiters import RateLimiter as RateLimiter
-from relive.rate_limiters import SampleToInsertRatio as SampleToInsertRatio
-from relive.rate_limiters import Stack as Stack
+from operator import attrgetter as _attrgetter
+
+from relive import rate_limiters as _relive
 
 from reverb import _borrowed
+
+
+class RateLimiter(_relive.RateLimiter):
+    __doc__ = _relive.RateLimiter.__doc__
+
+    _samples_per_insert = property(_attrgetter("samples_per_insert"))
+    _min_size_to_sample = property(_attrgetter("min_size_to_sample"))
+    _min_diff = property(_attrgetter("min_diff"))
+    _max_diff = property(_attrgetter("max_diff"))
+
+
+class MinSize(_relive.MinSize, RateLimiter):
+    __doc__ = _relive.MinSize.__doc__
+
+
+class SampleToInsertRatio(_relive.SampleToInsertRatio, RateLimiter):
+    __doc__ = _relive.SampleToInsertRatio.__doc__
+
+
+class Queue(_relive.Queue, RateLimiter):
+    __doc__ = _relive.Queue.__doc__
+
+
+class Stack(_relive.Stack, RateLimiter):
+    __doc__ = _relive.Stack.__doc__
+
 
 __getattr__, __dir__ = _borrowed.lend(
     globals(),

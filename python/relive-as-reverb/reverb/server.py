@@ -1,9 +1,13 @@
 """Tables, and the server that contains them."""
 
+import contextlib
 import functools
-from collections.abc import Sequence
-from typing import Any
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
+from relive import _structured_value
 from relive import server as _relive
 from relive.server import TableExtensionBase as TableExtensionBase
 
@@ -11,19 +15,50 @@ from reverb import _borrowed, _texts
 from reverb.client import Client
 from reverb.platform.default import checkpointers
 
+if TYPE_CHECKING:
+    from reverb import pybind
+
+_MISSING_TABLE = _texts.rule(
+    r"the checkpoint has a table `(.*?)`, which is not configured; the configured tables are: (.*)",
+    lambda found: f"Trying to load table '{found[1]}' but table was not found in provided list of tables. Available "
+    f"tables: {found[2].split(', ')}",
+)
+
 
 class Table(_relive.Table):
-    """A table. As in dm-reverb, tables that can never be sampled are accepted, and names that are ``bytes``."""
+    """A table. As in dm-reverb, tables that can never be sampled are accepted, and so are names that are ``bytes`` and
+    numbers that are bools."""
 
     _must_be_samplable = False
 
     @functools.wraps(_relive.Table.__init__)
     def __init__(self, name: str | bytes, *arguments: Any, **named: Any) -> None:
-        super().__init__(_texts.name(name), *arguments, **named)
+        numbers = {key: _texts.number(value) for key, value in named.items()}
+        super().__init__(_texts.name(name), *map(_texts.number, arguments), **numbers)
 
     @classmethod
     def _plain_class(cls) -> type["Table"]:
         return Table
+
+    @property
+    def internal_table(self) -> "pybind.Table":  # type: ignore[override]
+        """The table with the methods of dm-reverb's compiled table."""
+        from reverb import pybind
+
+        return pybind._below(pybind.Table, _table=self)
+
+    def __repr__(self) -> str:
+        info, signature = self._native.info(), "nullptr"
+        if self._signature:
+            # Imported late, since most programs do not need it.
+            from google.protobuf import text_format
+
+            signature = text_format.MessageToString(_structured_value.encode_signature(self._signature))
+        return (
+            f"Table(sampler={self._sampler!r}, remover={self._remover!r}, max_size={info['max_size']}, "
+            f"max_times_sampled={info['max_times_sampled']}, name={self.name}, rate_limiter={self._limiter(info)!r}, "
+            f"signature={signature})"
+        )
 
 
 class Server(_relive.Server):
@@ -39,11 +74,43 @@ class Server(_relive.Server):
     ) -> None:
         if checkpointer is None:
             checkpointer = checkpointers.default_checkpointer()
-        super().__init__(tables, port, checkpointer)
+        with _texts.telling(_MISSING_TABLE):
+            super().__init__(tables, port, checkpointer)
+
+    @property
+    def _server(self) -> "pybind.Server":
+        from reverb import pybind
+
+        return pybind._below(pybind.Server, _server=self)
+
+    @property
+    def _port(self) -> int:
+        return self.port
+
+    def wait(self) -> None:
+        """Waits until the server is stopped. SIGINT raises ``KeyboardInterrupt``, even if the program ignores this
+        signal or has its own handler for it."""
+        with _interrupts():
+            super().wait()
 
     @staticmethod
     def _client(address: str) -> Client:
         return Client(address)
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[None]:
+    """Lets SIGINT raise ``KeyboardInterrupt`` in the main thread, the only one that handles signals."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        # A handler that was not installed from Python cannot be restored.
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 __getattr__, __dir__ = _borrowed.lend(

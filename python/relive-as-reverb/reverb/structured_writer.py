@@ -1,16 +1,27 @@
 """Patterns, and the writer that creates items from steps according to patterns."""
 
 import importlib.util
+import re
 from collections.abc import Sequence
 from typing import Any
 
-from relive import _infer_signature, nest
+from relive import _infer_signature, _structured_value, nest
 from relive import structured_writer as _relive
 from relive.structured_writer import *  # noqa: F403
 
 from reverb import _borrowed, _texts
 
+
+def _td_error_text(found: re.Match[str]) -> str:
+    if found[1] in ("float", "double", "int32", "int64"):
+        return "TD Error expects a scalar tensor"
+    numbers = {_texts.dtype_text(name): number for name, number in _structured_value._DTYPE_NUMBERS.items()}
+    number = numbers["object" if found[1] == "string" else found[1]]
+    return f"TD Error expects a double/float/int tensor and it is {number}"
+
+
 _APPEND = (
+    _texts.rule(r"^column .* is (\S+) \S*; a priority needs", _td_error_text),
     _texts.rule(
         r"column (\d+) \(path \"\d+\"\) was already set",
         r"A value for column \1 was provided by multiple Append/AppendPartial calls in the same step. This should never happen "
@@ -77,10 +88,14 @@ def _fault(config: Any) -> str | None:
     if not config.table:
         return "`table` must not be empty."
     faults = [_node_fault(node) for node in config.flat] + [_condition_fault(one) for one in config.conditions]
+    if config.priority.td_error.flat_source_index < 0:
+        faults.append(f"`td_error.flat_source_index` must be >= 0 but got {config.priority.td_error.flat_source_index}.")
     return next(filter(None, faults), None)
 
 
 def _node_fault(node: Any) -> str | None:
+    if node.flat_source_index < 0:
+        return f"`flat_source_index` must be >= 0 but got {node.flat_source_index}."
     has_start, has_stop = node.HasField("start"), node.HasField("stop")
     if not (has_start or has_stop):
         return "At least one of `start` and `stop` must be specified."
@@ -92,6 +107,8 @@ def _node_fault(node: Any) -> str | None:
         return f"`stop` must be < 0 when `start` isn't set but got {node.stop}."
     if has_start and has_stop and node.stop <= node.start:
         return f"`stop` ({node.stop}) must be > `start` ({node.start}) when both are specified."
+    if node.HasField("step") and not has_start:
+        return "`step` must only be set when `start` is set."
     if node.HasField("step") and node.step <= 0:
         return f"`step` must be > 0 but got {node.step}."
     return None
@@ -101,13 +118,15 @@ def _condition_fault(condition: Any) -> str | None:
     left, comparison = condition.WhichOneof("left"), condition.WhichOneof("cmp")
     if left is None:
         return "Conditions must specify a value for `left`."
+    if condition.flat_source_index < 0:
+        return f"flat_source_index must be >= 0 but got {condition.flat_source_index}."
     if comparison is None:
         return "Conditions must specify a value for `cmp`."
     if comparison == "mod_eq" and condition.mod_eq.mod <= 0:
         return f"`mod_eq.mod` must be > 0 but got {condition.mod_eq.mod}."
     if comparison == "mod_eq" and condition.mod_eq.eq < 0:
         return f"`mod_eq.eq` must be >= 0 but got {condition.mod_eq.eq}."
-    if left == "is_end_episode" and (comparison != "eq" or condition.eq != 1):
+    if left == "is_end_episode" and (comparison != "eq" or condition.eq != 1 or condition.inverse):
         return "Condition must use `eq=1` when using `is_end_episode`."
     return None
 

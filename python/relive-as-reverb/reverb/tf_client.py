@@ -11,8 +11,8 @@ from reverb.client import Client
 class TFClient(_relive.TFClient):
     __doc__ = _relive.TFClient.__doc__
 
-    def __init__(self, server_address: str, shared_name: str | None = None, name: str = "reverb") -> None:
-        super().__init__(server_address, shared_name, name)
+    def __init__(self, server_address: str | bytes, shared_name: str | None = None, name: str = "reverb") -> None:
+        super().__init__(_texts.name(server_address), shared_name, name)
         # A client with dm-reverb's error texts.
         self._client = Client(server_address)
 

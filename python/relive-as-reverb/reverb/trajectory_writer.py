@@ -16,6 +16,7 @@ from reverb._union import tree_union as _tree_union
 from reverb._wrapped_writer import WrappedWriter, _chunker_options
 
 _APPEND = (
+    _texts.UNKNOWN_TABLE,
     _texts.rule(
         r"column \d+ \(path=(.*)\) got dtype (\S+), but expected (\S+) as in",
         lambda found: f"Tensor of wrong dtype provided for column {found[1]}. Got {_texts.dtype_text(found[2])} but "

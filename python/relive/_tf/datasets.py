@@ -179,6 +179,8 @@ def _missing_table(server_address: bytes, table: bytes) -> bytes:
 
 
 def _signature(server_address: str, table: str, timeout: float | None) -> Any:
+    # It may be bytes, as in dm-reverb.
+    server_address = tf.compat.as_str(server_address)
     try:
         tables = clients.Client(server_address).server_info(timeout)
     except errors.DeadlineExceededError as error:

@@ -94,5 +94,6 @@ def pattern_dataset_with_info(
 ) -> tf.data.Dataset:
     """Like :class:`PatternDataset`, with each item in a ``ReplaySample`` with zeros as information."""
     dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
-    zeros = replay_sample.SampleInfo(*(tf.zeros([], spec.dtype) for spec in specs.info_spec()))
+    # As in dm-reverb, TensorFlow chooses the types of the zeros: int32 and float32.
+    zeros = replay_sample.SampleInfo.zeros()
     return dataset.map(lambda *item: replay_sample.ReplaySample(zeros, item[0] if len(item) == 1 else item))

@@ -39,18 +39,19 @@ def rate_limiter_from_proto(proto: Any) -> rate_limiters.RateLimiter:
     )
 
 
-def tables_from_proto(configs: Sequence[Any]) -> list[Table]:
-    """Creates empty tables from ``PriorityTableCheckpoint`` messages, with their signatures but without their counters.
+def tables_from_proto(configs: Sequence[Any], *, kind: type[Table] = _Table) -> list[Table]:
+    """Creates empty tables of a class from ``PriorityTableCheckpoint`` messages, with their signatures but without their
+    counters.
 
     Raises:
       ValueError: a number that is out of range, an empty name, or a selector that is switched off.
       NotImplementedError: a selector is missing.
     """
-    return [_table(config) for config in configs]
+    return [_table(config, kind) for config in configs]
 
 
-def _table(config: Any) -> Table:
-    return _Table(
+def _table(config: Any, kind: type[Table]) -> Table:
+    return kind(
         name=config.table_name,
         sampler=selector_from_proto(config.sampler),
         remover=selector_from_proto(config.remover),

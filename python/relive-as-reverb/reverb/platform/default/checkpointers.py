@@ -18,7 +18,8 @@ class DefaultCheckpointer(_relive.DefaultCheckpointer):
         group: str = "",
         fallback_checkpoint_path: str | os.PathLike[str] | None = None,
     ) -> None:
-        super().__init__(path, group, fallback_checkpoint_path, format="reverb", keep=1)
+        # dm-reverb treats an empty path as no path.
+        super().__init__(path, group, fallback_checkpoint_path or None, format="reverb", keep=1)
 
 
 class TempDirCheckpointer(DefaultCheckpointer):
