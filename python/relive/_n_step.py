@@ -113,6 +113,11 @@ class NStep:
         return _joined(parts)
 
     @property
+    def newest(self) -> Mapping[str, Any] | None:
+        """The newest step of all environments, if there is one."""
+        return self._steps[-1] if self._steps else None
+
+    @property
     def has_open(self) -> bool:
         """Whether a window is waiting for further steps."""
         return self._n_step > 1 and bool(self._ages.any())

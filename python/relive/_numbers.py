@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 
-# The number of seconds from which a timeout is no limit: about 30 years.
+# The longest timeout in seconds, about 30 years, which stands for no limit.
 _FOREVER_S = 1e9
 
 
@@ -39,14 +39,13 @@ def any_number(name: str, value: Any) -> float:
 
 
 def milliseconds(timeout: Any) -> int | None:
-    """Returns a number of seconds to wait in milliseconds, at least 1, or ``None`` for no limit: ``None``, or a number of
-    seconds that no program waits for, such as infinity."""
+    """Returns a number of seconds to wait, which may be infinite, in milliseconds: at least 1, or ``None`` for ``None``."""
     if timeout is None:
         return None
     seconds = any_number("timeout", timeout)
     if not seconds >= 0:
         raise ValueError(f"timeout must be a number of seconds, at least 0, or None to wait forever, got {seconds}")
-    return None if seconds >= _FOREVER_S else max(1, round(seconds * 1000))
+    return max(1, round(min(seconds, _FOREVER_S) * 1000))
 
 
 def number(name: str, value: Any, least: float = -math.inf) -> float:

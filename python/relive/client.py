@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # The number of samples that `Client.sample` requests ahead of the caller.
 _MAX_SAMPLES_AHEAD = 64
 
+# The number of seconds for which `Client.sample` waits for the structure of items if it does not wait for items.
+_LOOKUP_S = 1.0
+
 # The number of items per page of `Client.items`: the server's maximum, since it scans the whole table for each page.
 _ITEMS_PER_PAGE = 100_000
 
@@ -284,11 +287,13 @@ class Client:
         """
         if whole("num_samples", num_samples) < 1:
             raise ValueError(f"max_samples ({num_samples}) must be at least 1: num_samples is the number of items")
-        structure = self._structure(table, timeout, required=True) if unpack_as_table_signature else None
+        # A timeout of 0 means that only available items are wanted, but their structure is needed even so.
+        lookup_timeout = _LOOKUP_S if timeout == 0 else timeout
+        structure = self._structure(table, lookup_timeout, required=True) if unpack_as_table_signature else None
         is_renewed = False
         for info, columns in self._native.samples(table, num_samples, _MAX_SAMPLES_AHEAD, timeout):
             if structure is not None and not is_renewed and len(columns) != structure.num_leaves:
-                structure, is_renewed = self._renewed_structure(table, timeout), True
+                structure, is_renewed = self._renewed_structure(table, lookup_timeout), True
             sample_info = SampleInfo(*info)
             if emit_timesteps:
                 yield timesteps(sample_info, columns, structure)
@@ -503,7 +508,7 @@ class Client:
           NotImplementedError: the server is not a Relive server.
           UnavailableError: the connection ended before the answer; the change may or may not have been made.
         """
-        self._native.add_table(table.internal_table, timeout)
+        self._native.add_table(table._native, timeout)
         # Another client may have dropped a table of this name.
         self._structures.pop(table.name, None)
 

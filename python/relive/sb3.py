@@ -36,7 +36,8 @@ class ReplayBuffer(buffers.ReplayBuffer):
     :mod:`pickle`. The state of the random choices and incomplete n-step windows are not saved.
 
     Until the first n-step window is complete, :meth:`sample` returns shortened windows, as Stable-Baselines3's buffer
-    does.
+    does. A window ends where the next observation does not continue it, such as at the start of a second
+    ``model.learn()``, which resets the environments in the middle of their episodes.
 
     Args:
       buffer_size: the number of transitions that are kept, over all environments; rounded to a multiple of ``n_envs``.
@@ -95,7 +96,10 @@ class ReplayBuffer(buffers.ReplayBuffer):
             "reward": np.asarray(reward, np.float32),
             "terminated": done & ~cut_off,
         }
-        self.replay.add_batch(step if self.n_steps == 1 else {**step, "truncated": cut_off})
+        if isinstance(self.replay, _Windows):
+            self.replay.end_interrupted(step["observation"])
+            step["truncated"] = cut_off
+        self.replay.add_batch(step)
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full, self.pos = True, 0
@@ -155,6 +159,15 @@ class _Windows(relive.ReplayBuffer):
         assert self._settings.discount is not None
         return NStep(self._settings.n_step, self._settings.discount, keeps_rewards=True)
 
+    def end_interrupted(self, observations: Any) -> None:
+        """Ends the episodes of the environments that do not continue with these observations: they were reset without a
+        last step."""
+        newest = self._n_step.newest if self._n_step is not None else None
+        if newest is not None:
+            following = nest.flatten(newest["next_observation"])
+            differ = [_rows_differ(*pair) for pair in zip(following, nest.flatten(observations), strict=True)]
+            self.end_episode(np.logical_or.reduce(differ))
+
     def _sample_empty(self, batch_size: int) -> dict[str, Any]:
         assert self._n_step is not None
         count, windows = self._n_step.open()
@@ -163,6 +176,12 @@ class _Windows(relive.ReplayBuffer):
         rows = self._random.integers(count, size=batch_size)
         sampled: dict[str, Any] = nest.map_structure(lambda leaf: leaf[rows], windows)
         return sampled
+
+
+def _rows_differ(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Returns whether the rows of two arrays differ; NaN equals NaN."""
+    differs = (one != other) & ((one == one) | (other == other))
+    return np.asarray(differs.any(axis=tuple(range(1, differs.ndim))))
 
 
 def _rows(values: Any, count: int, shape: Any, dtype: Any) -> npt.NDArray[Any]:

@@ -107,6 +107,11 @@ class Storage(TensorStorage):
         else:
             self.replay.add(_as_numpy(steps))
 
+    def end_episode(self, environments: npt.ArrayLike | None = None) -> None:
+        """With ``n_step``, ends episodes that are abandoned without a last step, as in
+        :meth:`relive.ReplayBuffer.end_episode`: ``buffer.storage.end_episode()`` before the environments are reset."""
+        self.replay.end_episode(environments)
+
     def __len__(self) -> int:
         return len(self.replay)
 

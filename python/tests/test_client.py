@@ -171,6 +171,13 @@ def test_a_timeout_of_0_does_not_wait_for_the_structure_of_items(dead_port: int)
     assert time.monotonic() - begun < PATIENCE_S
 
 
+def test_a_timeout_of_0_returns_available_items_in_their_structure(connect: Connect) -> None:
+    client = connect(uniform_table(signature={"x": relive.ArraySpec((2,), np.float32)}))
+    client.insert({"x": np.ones(2, np.float32)}, {"table": 1.0})
+    (sample,) = client.sample("table", emit_timesteps=False, unpack_as_table_signature=True, timeout=0)
+    assert sample.data["x"].tolist() == [[1.0, 1.0]]
+
+
 @pytest.mark.parametrize("timeout", [-1.0, float("nan")])
 def test_invalid_timeouts_of_several_requests_are_refused(connect: Connect, timeout: float) -> None:
     with pytest.raises(ValueError, match="timeout must be a number of seconds"):

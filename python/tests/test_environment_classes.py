@@ -127,6 +127,24 @@ def keyword_only(size: int = 4, *, seed: int = 0) -> Walk:
     return Walk(size, seed)
 
 
+def position_only(seed: int = 0, /, size: int = 4) -> Walk:
+    return Walk(size, seed)
+
+
+def seeded(seed: int) -> Walk:
+    return Walk(4, seed)
+
+
+@functools.wraps(seeded)
+def by_position(*arguments: Any) -> Walk:
+    return seeded(*arguments)
+
+
+@functools.wraps(seeded)
+def by_name(**arguments: Any) -> Walk:
+    return seeded(**arguments)
+
+
 @pytest.mark.parametrize(
     ("make", "made"),
     [
@@ -135,12 +153,16 @@ def keyword_only(size: int = 4, *, seed: int = 0) -> Walk:
         (lambda *arguments: Walk(4, *arguments), (4, 12345)),
         (lambda size=4, seed=None: Walk(size, seed), (4, 12345)),
         (keyword_only, (4, 12345)),
+        (position_only, (4, 12345)),
+        (by_position, (4, 12345)),
+        (by_name, (4, 12345)),
         (functools.partial(Walk, 4), (4, 12345)),
         (functools.partial(Sized), (4, None)),
         (optional, (4, None)),
         (lambda: Walk(), (4, None)),
+        (functools.cache(keyword_only), (4, 12345)),
     ],
-    ids=["seed", "first", "variable", "named", "keyword", "partial", "partial_class", "optional", "nothing"],
+    ids=["seed", "first", "variable", "named", "keyword", "position", "wrapped", "wrapped_by_name", "partial", "partial_class", "optional", "nothing", "cached"],
 )
 def test_a_function_gets_the_seed_only_as_an_argument_that_is_meant_for_it(make: Callable[..., Any], made: tuple[int, int | None]) -> None:
     Source(make).rows(0, [12345], 0, True)

@@ -7,10 +7,11 @@ import dataclasses
 import json
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -302,6 +303,96 @@ def test_policies_of_custom_agents_are_pickled_with_their_agent() -> None:
     copy = pickle.loads(pickle.dumps(result)).policy
     observation = np.zeros((10, 5), np.float32)
     assert [copy(observation) for _ in range(5)] == [result.policy(observation) for _ in range(5)]
+
+
+class Counting:
+    """A policy whose first action value is the number of its calls. It keeps this number in `memory`."""
+
+    extras: ClassVar[Any] = {"values": (np.float32, (3,))}
+
+    def __init__(self) -> None:
+        self.memory: Any = np.zeros(1)
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        self.memory[0] += 1
+        return np.zeros(len(observations), np.int64), {"values": np.full((len(observations), 3), self.memory[0], np.float32)}
+
+    def load(self, weights: Any) -> None: ...
+
+
+class Keeping(Counting):
+    def state(self) -> Any:
+        # Not a copy.
+        return self.memory
+
+    def restore(self, state: Any) -> None:
+        self.memory = state
+
+
+class WithoutRestore(Counting):
+    def state(self) -> Any:
+        return self.memory
+
+
+class WithAttribute(Counting):
+    state = "the name of an attribute"
+
+    def restore(self, state: Any) -> None:
+        raise AssertionError("there is no state")
+
+
+class Unsaveable(Keeping):
+    def state(self) -> Any:
+        return {"memory": self.memory, "function": len}
+
+
+class Unrestorable(Keeping):
+    def restore(self, state: Any) -> None:
+        raise NotImplementedError
+
+
+@dataclasses.dataclass
+class AgentOf(Agent):
+    acts: Any = Keeping
+
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+        return self.acts()
+
+
+SEEN = np.zeros((10, 5), np.float32)
+
+
+def policy_of(acts: Any) -> rl.Policy:
+    return rl.run(AgentOf(TRANSITIONS, acts=acts), "catch/0", steps=10, progress=False).policy
+
+
+def test_the_values_of_a_custom_policy_leave_its_memory_alone() -> None:
+    policy = policy_of(Keeping)
+    policy(SEEN)
+    assert policy.values(np.stack([SEEN] * 2)).tolist() == [[2.0] * 3] * 2
+    assert policy.values(SEEN).tolist() == [2.0] * 3
+    policy(SEEN)
+    assert policy.values(SEEN).tolist() == [3.0] * 3
+
+
+@pytest.mark.parametrize("acts", [Counting, WithoutRestore, WithAttribute])
+def test_values_need_no_state(acts: Any, caplog: pytest.LogCaptureFixture) -> None:
+    policy = policy_of(acts)
+    assert [policy.values(SEEN).tolist() for _ in range(2)] == [[1.0] * 3, [2.0] * 3]
+    assert not [record for record in caplog.records if "values()" in record.getMessage()]
+
+
+@pytest.mark.parametrize(("acts", "said"), [(Unsaveable, r"Unsaveable\.state\(\)"), (Unrestorable, r"Unrestorable\.restore\(\)")])
+def test_values_are_returned_although_a_state_cannot_be_saved_or_restored(acts: Any, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    policy = policy_of(acts)
+    assert [policy.values(SEEN).tolist() for _ in range(3)] == [[1.0] * 3, [2.0] * 3, [3.0] * 3]
+    warnings = [record.getMessage() for record in caplog.records if "values()" in record.getMessage()]
+    assert len(warnings) == 1 and re.match(f"{said} failed, so values\\(\\) may change the actions that follow", warnings[0]), warnings
+
+
+def test_a_state_that_cannot_be_saved_still_fails_a_checkpoint(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(TypeError, match=r"state\['function'\]"):
+        rl.run(AgentOf(TRANSITIONS, acts=Unsaveable), "catch/0", steps=10, checkpoint_dir=tmp_path, progress=False)
 
 
 def test_a_result_can_resume_its_run(tmp_path: pathlib.Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from relive import rl
-from relive.rl._curve import Curve
+from relive.rl._curve import Curve, _evaluated
 from relive.rl._episodes import EpisodeLog
 from relive.rl._live_curve import LiveCurve
 
@@ -115,6 +116,28 @@ def test_a_live_curve_shows_all_episodes() -> None:
         EpisodeLog(none.astype(float), none, none, none, none, none.astype(float)),
     )
     assert [shown.svg for shown in display.shown] == [expected.svg]
+
+
+def test_a_curve_of_many_evaluations_is_small_and_shows_their_means() -> None:
+    evaluations, episodes = 20_000, 10
+    zeros, numbers = np.zeros(evaluations * episodes, np.int64), np.repeat(np.arange(evaluations), episodes)
+    # The mean of each evaluation is the square of its number of steps.
+    returns = numbers.astype(float) ** 2 + np.tile([-7.0, 7.0], evaluations * episodes // 2)
+    log = EpisodeLog(returns, zeros, zeros, numbers, zeros, zeros.astype(float))
+    begun = time.process_time()
+    steps, means = _evaluated(log, True)
+    # A scan of all episodes for each evaluation takes minutes.
+    assert time.process_time() - begun < 10.0
+    assert len(steps) == len(means) == 2_000 and (steps[0], steps[-1]) == (0.0, 19_999.0)
+    np.testing.assert_allclose(means, steps**2, atol=1e-6)
+    none = np.zeros(0, np.int64)
+    assert len(Curve.of(EpisodeLog(none.astype(float), none, none, none, none, none.astype(float)), log).svg) < 50_000
+
+
+def test_a_curve_of_evaluations_of_different_sizes_shows_their_means() -> None:
+    zeros, numbers = np.zeros(4, np.int64), np.array([5, 3, 5, 5])
+    steps, means = _evaluated(EpisodeLog(np.array([1.0, 7.0, 2.0, 6.0]), zeros, zeros, zeros, numbers, zeros.astype(float)), False)
+    assert steps.tolist() == [3.0, 5.0] and means.tolist() == [7.0, 3.0]
 
 
 def test_a_curve_of_many_episodes_is_small() -> None:

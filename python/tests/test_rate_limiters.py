@@ -95,7 +95,7 @@ def test_values_out_of_range(make: Any, said: str) -> None:
         (lambda: RateLimiter(1, 1.5, 0, 1), "min_size_to_sample must be an int, not 1.5"),
         (lambda: RateLimiter("x", 1, 0, 1), "samples_per_insert must be a number, not 'x'"),
         (lambda: RateLimiter(1, 1, 0, None), "max_diff must be a number, not None"),
-        (lambda: Queue("a"), "size must be an int, not 'a'"),
+        (lambda: Queue("a"), "size must be a number, not 'a'"),
     ],
 )
 def test_types(make: Any, said: str) -> None:

@@ -111,6 +111,25 @@ def test_sequences_match_the_adder_rules(length: int, period: int, end: EndBehav
 
 
 @pytest.mark.parametrize(
+    ("old", "end"),
+    [
+        ({}, EndBehavior.ZERO_PAD), ({"pad_end_of_episode": True}, EndBehavior.ZERO_PAD), ({"break_end_of_episode": True}, EndBehavior.ZERO_PAD),
+        ({"pad_end_of_episode": False}, EndBehavior.TRUNCATE), ({"break_end_of_episode": False}, EndBehavior.CONTINUE),
+        ({"pad_end_of_episode": False, "break_end_of_episode": False}, EndBehavior.CONTINUE),
+    ],
+)  # fmt: skip
+def test_acmes_old_arguments_for_the_end_of_an_episode_are_accepted(old: dict[str, bool], end: EndBehavior) -> None:
+    with Place(adders.SequenceAdder.signature(SPEC)) as place:
+        adder = adders.SequenceAdder(place.client, 3, 2, **old)
+        for episode, steps in enumerate([3, 6]):
+            play(adder, episode, steps)
+        adder.flush()
+        assert place.sequences() == expected([3, 6], 3, 2, end)
+        with pytest.raises(ValueError, match="end_of_episode_behavior replaces pad_end_of_episode and break_end_of_episode"):
+            adders.SequenceAdder(place.client, 3, 2, end_of_episode_behavior=end, pad_end_of_episode=True)
+
+
+@pytest.mark.parametrize(
     ("n", "g", "rewards", "discounts", "made"),
     [
         (3, 1.0, [1, 1], [1, 0], [(1, 1), (2, 0), (1, 0)]),

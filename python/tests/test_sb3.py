@@ -142,6 +142,63 @@ def test_until_a_window_is_complete_shortened_ones_are_sampled(env: VecNormalize
     assert len(targets(filled(ReplayBuffer, 5), env)) == 2
 
 
+@pytest.mark.parametrize("kind", ["box", "dict"])
+def test_no_window_spans_a_reset_without_a_last_step(kind: str) -> None:
+    space, actions = SPACES[kind]
+    buffer = ReplayBuffer(100, space, actions, "cpu", 2, n_steps=3, gamma=0.5)
+    before, after = steps(space, actions, 3, 2), steps(space, actions, 9, 2)[6:]
+    # The second environment is not reset.
+    for part, last in leaves(after[0][0], before[-1][1]):
+        part[1] = last[1]
+    for obs, following, action, *_ in [*before, *after]:
+        buffer.add(obs, following, action, np.ones(2, np.float32), np.zeros(2, np.bool_), [{}, {}])
+    found = buffer.sample(3000)
+    counts = {round(float(reward), 3) for reward in found.rewards}
+    assert counts == {1.0, 1.5, 1.75}, "of windows of one, two and three steps"
+    # The first environment's episodes have three windows and one complete window, the second one's episode has four.
+    assert len(buffer.replay) == 3 + 1 + 4
+    assert float(found.discounts.max()) == 0.5
+
+
+def leaves(one: Any, other: Any) -> list[tuple[Any, Any]]:
+    return [(one[name], other[name]) for name in one] if isinstance(one, dict) else [(one, other)]
+
+
+def test_windows_continue_over_observations_that_are_nan() -> None:
+    buffer, nothing = ReplayBuffer(100, BOX, spaces.Discrete(2), "cpu", 1, n_steps=3), np.full((1, 3), np.nan, np.float32)
+    for _ in range(4):
+        buffer.add(nothing, nothing, np.zeros(1, np.int64), np.ones(1), np.zeros(1, np.bool_), [{}])
+    assert len(buffer.replay) == 2
+
+
+def test_a_second_call_of_learn_ends_open_windows() -> None:
+    windows = {"n_steps": 3, "gamma": 0.5}
+    model = DQN("MlpPolicy", Endless(), replay_buffer_class=ReplayBuffer, replay_buffer_kwargs=windows, **{**small(), "learning_starts": 1000})
+    buffer = model.learn(8).replay_buffer
+    assert isinstance(buffer, ReplayBuffer) and len(buffer.replay) == 6
+    model.learn(4, reset_num_timesteps=False)
+    assert len(buffer.replay) == 10
+    model.learn(8)
+    assert len(buffer.replay) == 18, "the first 12 steps have 12 windows"
+    found = buffer.sample(2000)
+    assert {round(float(after[0] - before[0])) for before, after in zip(found.observations, found.next_observations, strict=True)} == {1, 2, 3}
+
+
+class Endless(gymnasium.Env[Any, Any]):
+    """Counts its steps in observations, and never ends an episode."""
+
+    observation_space: Any = spaces.Box(0.0, 1000.0, (1,), np.float32)
+    action_space: Any = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.at = 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.at += 1
+        return np.full(1, self.at, np.float32), 1.0, False, False, {}
+
+
 def test_sb3_algorithms_learn_before_a_window_is_complete() -> None:
     environments = make_vec_env("CartPole-v1", 16, seed=1)
     windows = {"n_steps": 3, "gamma": 0.99}

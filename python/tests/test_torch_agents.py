@@ -18,11 +18,14 @@ from relive.rl import torch as rlt
 from relive.rl.torch._given import Observations
 from relive.rl.torch._random import Stream
 from relive.rl.torch._sac import _Squashed
-from relive.specs import BoundedArraySpec
+from relive.specs import ArraySpec, BoundedArraySpec
 
 PPO: dict[str, Any] = {"num_envs": 4, "num_steps": 32, "minibatch_size": 32, "epochs": 2, "hidden": (16,)}
 SAC: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (16,)}
 
+
+SCALAR = ArraySpec((), np.float32)
+MOST = float(np.finfo(np.float32).max)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -272,6 +275,40 @@ def test_default_networks_read_discrete_observations_one_hot() -> None:
     assert read(Box(-1.0, 1.0, (2,), np.float32), [[0.5, 1.0]]) == (2, [[0.5, 1.0]])
 
 
+def test_default_networks_read_images_as_numbers_from_0_to_1() -> None:
+    def read(spec: ArraySpec) -> float:
+        observations = Observations(rl.EnvironmentSpec(spec, rl.DiscreteArraySpec(2), SCALAR, SCALAR), "DQN")
+        return float(observations(torch.full((2, *(spec.shape or ())), 255, dtype=torch.uint8)).amax())
+
+    assert read(ArraySpec((96, 96, 3), np.uint8)) == read(BoundedArraySpec((4, 36, 36), np.uint8, 0, 255)) == 1.0
+    # Numbers below 255 are kinds; so are small grids.
+    assert read(BoundedArraySpec((96, 96), np.uint8, 0, 254)) == read(ArraySpec((35, 96, 3), np.uint8)) == 255.0
+    assert read(ArraySpec((96, 96), np.int32)) == 255.0
+
+
+@pytest.mark.parametrize("agent", [rlt.DQN(hidden=(4,)), rlt.PPO(hidden=(4,)), rlt.SAC(hidden=(4,))], ids=lambda agent: type(agent).__name__)
+def test_default_networks_scale_images(agent: Any) -> None:
+    actions = BoundedArraySpec((1,), np.float32, -1.0, 1.0) if isinstance(agent, rlt.SAC) else rl.DiscreteArraySpec(2)
+    seen = np.random.default_rng(1).integers(256, size=(3, 36, 36), dtype=np.uint8)
+
+    def act(of: Any, observations: Any) -> Any:
+        spec = rl.EnvironmentSpec(of, actions, SCALAR, SCALAR)
+        policy = agent.policy(spec, rl.PolicyContext(False, (1, 2, 3), 0, 3))
+        with torch.no_grad():
+            return torch.cat([leaf.flatten() for leaf in outputs(policy.module, torch.as_tensor(observations))])
+
+    scaled = act(ArraySpec((36, 36), np.float32), (seen / 255).astype(np.float32))
+    torch.testing.assert_close(act(ArraySpec((36, 36), np.uint8), seen), scaled)
+
+
+def outputs(module: Any, observations: Any) -> list[Any]:
+    """Returns the tensors that the module of a policy computes."""
+    found = module(observations, None) if isinstance(module, _Squashed) else module(observations)
+    if isinstance(found, torch.Tensor):
+        return [found]
+    return [part.logits if isinstance(part, Categorical) else part for part in found]
+
+
 @pytest.mark.parametrize("agent", [rlt.PPO(**PPO), rlt.SAC(**SAC)], ids=lambda agent: type(agent).__name__)
 @pytest.mark.parametrize("actions", [Box(-2.0, 1.0, (2,), np.float64), Box(-2.0, 1.0, (), np.float32), Box(-2.0, 1.0, (2, 1), np.float64)], ids=str)
 def test_float_actions_of_any_type_and_shape_are_supported(agent: Any, actions: Any) -> None:
@@ -292,8 +329,19 @@ def test_float_actions_of_any_type_and_shape_are_supported(agent: Any, actions: 
         (rlt.SAC(**SAC), Box(0.0, np.inf, (2,), np.float32), TypeError, "SAC requires actions that are one array of floats between bounds, but .*inf"),
         (
             rlt.SAC(**SAC), Box(np.array([0, -1], np.float32), np.array([0, 1], np.float32)), ValueError,
-            r"SAC requires lower bounds below the upper bounds, but an action of the environment has equal bounds: .*minimum=\[ 0. -1.\]",
+            "this agent takes actions whose lower bounds are below their upper bounds, but the environment has the bounds 0 and 0 for component 0; "
+            "remove the component from the actions",
         ),
+        (
+            rlt.SAC(**SAC), Box(1.0, np.array([2, 1 + 1e-12]), (2,), np.float64), ValueError,
+            "the bounds 1 and 1 for component 1; remove the component from the actions",
+        ),
+        (
+            rlt.SAC(**SAC), Box(-MOST, MOST, (2,), np.float32), ValueError,
+            "this agent takes actions between bounds that are less than 2,000,000 apart, but the environment has the bounds "
+            "-340282350000000000000000000000000000000 and 340282350000000000000000000000000000000 for component 0; narrow the bounds",
+        ),
+        (rlt.SAC(**SAC), Box(-1e300, 1e300, (), np.float64), ValueError, "the bounds -inf and inf for component 0; narrow the bounds"),
         (rlt.PPO(**PPO), gymnasium.spaces.MultiDiscrete([3, 2]), TypeError, "PPO takes one discrete action or one float array, but .*maximum=.2 1."),
         (rlt.PPO(**PPO), gymnasium.spaces.MultiBinary(2), TypeError, "PPO takes one discrete action or one float array, but .*dtype=int8"),
         (rlt.PPO(**PPO), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, "PPO takes one discrete action or one float array, but .*'a': Discrete"),

@@ -172,6 +172,21 @@ def test_changing_objects_that_are_not_saved_are_told_once(value: Any, is_told: 
     assert len(told) == is_told and all("Fresh.value cannot be saved" in text for text in told)
 
 
+def test_a_state_that_no_checkpoint_contains_causes_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Momentary(Grown):
+        """A class that has not been told about."""
+
+    learner = Momentary()
+    learner.value = Running()
+    with caplog.at_level("WARNING", "relive"):
+        with _state.within_a_call():
+            learner.state()
+        assert not caplog.records
+        learner.state()
+    (record,) = caplog.records
+    assert "Momentary.value cannot be saved" in record.getMessage()
+
+
 def test_objects_keep_arrays_and_tensors_apart() -> None:
     class Statistics:
         def __init__(self) -> None:

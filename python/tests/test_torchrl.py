@@ -126,6 +126,18 @@ def test_transitions_can_span_several_steps() -> None:
     assert rewards == {(0.0, 1.5, 0.25), (1.0, 1.5, 0.25), (2.0, 1.5, 0.0), (3.0, 1.0, 0.0)}
 
 
+def test_abandoned_episodes_are_ended() -> None:
+    one = buffer(n_step=2, discount=0.5)
+    for number in (0.0, 1.0, 10.0, 11.0):
+        if number == 10.0:
+            one.storage.end_episode()
+        step = {"observation": [number], "next_observation": [number + 1.0], "reward": [1.0], "terminated": [False]}
+        one.extend(TensorDict({name: torch.tensor(value) for name, value in step.items()}, [1]))
+    batch = one.sample()
+    spans = {(float(seen), float(after)) for seen, after in zip(batch["observation"], batch["next_observation"], strict=True)}
+    assert spans == {(0.0, 2.0), (1.0, 2.0), (10.0, 12.0)}
+
+
 def test_buffers_are_saved_emptied_and_loaded(tmp_path: pathlib.Path) -> None:
     one, other = buffer(prioritized=1.0), buffer(prioritized=1.0)
     one.extend(steps(30))

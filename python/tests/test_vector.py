@@ -495,6 +495,26 @@ def test_an_interrupted_large_call_does_not_disturb_the_next_one(monkeypatch: py
     envs.close()
 
 
+@pytest.mark.parametrize(
+    "call", [lambda envs: envs.render(), lambda envs: envs.call("named", "x"), lambda envs: envs.get_attr("at"), lambda envs: envs.set_attr("what", "b")],
+    ids=["render", "call", "get_attr", "set_attr"],
+)
+def test_an_episode_continues_after_an_interrupted_call(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    envs = ProcessVectorEnv([functools.partial(Counter, "a")] * 2, workers=2)
+    envs.reset()
+    envs.step([0, 0])
+    with monkeypatch.context() as patch:
+        patch.setattr(envs._workers[1], "wait", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            call(envs)
+        envs._expect_whole()
+        with pytest.raises(KeyboardInterrupt):
+            envs.step([0, 0])
+    with pytest.raises(RuntimeError, match=r"call reset\(\) first"):
+        envs.step([0, 0])
+    envs.close()
+
+
 def test_a_forked_copy_leaves_the_workers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     envs = ProcessVectorEnv([functools.partial(Counter, "a")], workers=1)
     envs.reset()

@@ -6,7 +6,9 @@ import gc
 import math
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,3 +229,36 @@ def test_a_timeout_may_be_infinite_but_not_negative(connect: Connect) -> None:
     writer.flush(timeout=math.inf)
     writer.close(timeout=1e300)
     assert client.server_info()["table"].current_size == 1
+
+
+WAITS: dict[str, Callable[[Any], None]] = {
+    "flush": lambda writer: writer.flush(timeout=math.inf),
+    "close": lambda writer: writer.close(timeout=math.inf),
+    "close_once": lambda writer: writer.close(retry_on_unavailable=False, timeout=math.inf),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_an_infinite_timeout_is_longer_than_that_of_the_client(serve: Callable[..., relive.Server], wait: str) -> None:
+    address = f"localhost:{serve(relive.Table.queue('queue', 1)).port}"
+    writer = relive.Client(address, timeout=0.2).writer(1)
+    for number in range(2):
+        writer.append([number])
+        writer.create_item("queue", 1, 1.0)
+    errors: list[Exception] = []
+
+    def finish() -> None:
+        try:
+            WAITS[wait](writer)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=finish)
+    thread.start()
+    # The queue is full, so the second item waits, for longer than the client would.
+    thread.join(1.0)
+    assert thread.is_alive() and not errors
+    samples = relive.Client(address).sample("queue", 2, emit_timesteps=False, timeout=PATIENCE_S)
+    assert [int(sample.data[0].item()) for sample in samples] == [0, 1]
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive() and not errors

@@ -83,15 +83,21 @@ def _acts(*logs: EpisodeLog) -> bool:
 
 def _trained(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
     """Returns the running mean return after each episode, or, of many episodes, after some of them."""
-    shown = np.linspace(0, len(log) - 1, min(len(log), _MOST_POINTS)).round().astype(np.int64)
+    shown = _shown(len(log))
     return _steps(log, acts)[shown].astype(float), _means(log.returns)[shown]
 
 
 def _evaluated(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
-    """Returns the mean return of each evaluation; the episodes of an evaluation have the same number of steps."""
-    of = _steps(log, acts)
-    steps = np.unique(of)
-    return steps.astype(float), np.array([log.returns[of == at].mean() for at in steps])
+    """Returns the mean return of each evaluation, or, of many evaluations, of some of them; the episodes of an evaluation
+    have the same number of steps."""
+    steps, of, episodes = np.unique(_steps(log, acts), return_inverse=True, return_counts=True)
+    shown = _shown(len(steps))
+    return steps[shown].astype(float), (np.bincount(of, log.returns, len(steps)) / episodes)[shown]
+
+
+def _shown(points: int) -> npt.NDArray[np.int64]:
+    """Returns the numbers of the points that a line shows."""
+    return np.linspace(0, points - 1, min(points, _MOST_POINTS)).round().astype(np.int64)
 
 
 def _steps(log: EpisodeLog, acts: bool) -> npt.NDArray[np.int64]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import logging
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +23,10 @@ from relive.rl.contracts import PolicyContext
 from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
+
+T = TypeVar("T")
+
+_log = logging.getLogger("relive")
 
 # Seeds have 63 bits, since JAX accepts no larger seeds.
 _SEEDS = 2**63 - 1
@@ -94,6 +99,8 @@ class PolicyBridge:
     def __init__(self, policy: Any, spec: EnvironmentSpec, torch_threads: TorchThreads | None) -> None:
         _expect_methods(policy, "a policy", "act", "load")
         self._policy, self.called, self._torch_threads = policy, called(policy), torch_threads
+        # Whether a call that must not have an effect can restore the policy's state.
+        self._keeps_state = all(callable(getattr(policy, name, None)) for name in ("state", "restore"))
         self.extras = _extras(policy)
         self._names = sorted(self.extras)
         _, self._fill = nest.filler(spec.observations)
@@ -155,12 +162,36 @@ class PolicyBridge:
 
     def save(self) -> bytes:
         """Returns the state to resume from, which is empty if there is none."""
-        return _state.encode(self._policy.state()) if hasattr(self._policy, "state") else b""
+        if _state.is_within_a_call():
+            return self._undoable(self._encoded, "state()") or b""
+        return self._encoded() if hasattr(self._policy, "state") else b""
 
     def restore(self, state: bytes) -> None:
         """Restores a state."""
-        if state:
-            self._policy.restore(_state.decode(state))
+        if not state:
+            return
+        if _state.is_within_a_call():
+            self._undoable(lambda: self._decoded(state), "restore()")
+        else:
+            self._decoded(state)
+
+    def _encoded(self) -> bytes:
+        return _state.encode(self._policy.state())
+
+    def _decoded(self, state: bytes) -> None:
+        self._policy.restore(_state.decode(state))
+
+    def _undoable(self, call: Callable[[], T], name: str) -> T | None:
+        """Saves or restores the state around a call of :meth:`Policy.values`, which also works without a state."""
+        if not self._keeps_state:
+            return None
+        try:
+            return call()
+        except Exception as error:
+            self._keeps_state = False
+            _log.warning("%s.%s failed, so values() may change the actions that follow, unless the policy has no memory: %s: %s",
+                         self.called, name, type(error).__name__, error)
+            return None
 
 
 class LearnerBridge:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import numbers
 import os
 from collections.abc import Iterable
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from relive.rl._workers import Launcher
     from relive.rl.contracts import Agent
 
-_log = logging.getLogger("relive")
 
 On = Literal["serial", "threads", "processes", "ray"]
 
@@ -211,11 +209,6 @@ def run(
             if supervisor is not None:
                 supervisor.raise_failure(after=error)
             raise
-    if result["env_steps"] > 0 and result["learner_steps"] == 0:
-        _log.warning(
-            "the run ended after %d steps, before the learner's first step, so its policy is untrained: make more steps, or let the learner "
-            "start earlier (min_size, min_replay_size, or the steps of a rollout)", result["env_steps"],
-        )
     own = None if hasattr(agent, "_for_extension") else agent
     again = functools.partial(_resumed, agent, env, options) if checkpoint_dir is not None else None
     return TrainingResult.of(Policy(result["policy"], own), result, again)

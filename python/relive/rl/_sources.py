@@ -228,15 +228,15 @@ def _called(make: Any, seed: int) -> Any:
       TypeError: the value is a class that cannot be called in this way.
     """
     seeding = _seeding(make)
-    named = {"seed": seed} if seeding == "named" else {}
+    first, named = (seed,) if seeding == "first" else (), {"seed": seed} if seeding == "named" else {}
     if _is_class(make):
-        _expect_callable(make, named)
-    return make(seed) if seeding == "first" else make(**named)
+        _expect_callable(make, first, named)
+    return make(*first, **named)
 
 
-def _expect_callable(make: type, named: dict[str, int]) -> None:
+def _expect_callable(make: type, first: tuple[int, ...], named: dict[str, int]) -> None:
     try:
-        inspect.signature(make).bind(**named)
+        inspect.signature(make).bind(*first, **named)
     except TypeError as error:
         raise TypeError(
             f"{make.__qualname__} is a class, which a run calls without arguments or with seed=, but that failed: {error}; give a "
@@ -249,20 +249,35 @@ def _is_class(make: Any) -> bool:
 
 
 def _seeding(make: Any) -> Literal["named", "first", "none"]:
-    """Returns how a function takes a seed: as the argument ``seed``, or as its first argument, if it has to be given. An
-    optional argument of another name, such as ``max_episode_steps`` of ``gymnasium.make``, is not a seed, nor is a class's
-    first argument."""
+    """Returns how a function takes a seed: as the argument ``seed``, or as its first argument, if that has this name or
+    has to be given. An optional argument of another name, such as ``max_episode_steps`` of ``gymnasium.make``, is not a
+    seed, nor is a class's first argument."""
     try:
         parameters = inspect.signature(make).parameters
     except ValueError:
         # Functions in C may have no signature.
         return "first"
     seed = parameters.get("seed")
-    if seed is not None and seed.kind in (seed.POSITIONAL_OR_KEYWORD, seed.KEYWORD_ONLY):
+    if seed is not None and seed.kind in (seed.POSITIONAL_OR_KEYWORD, seed.KEYWORD_ONLY) and _accepts_by_name(make):
         return "named"
+    if seed is not None and next(iter(parameters)) == "seed" and seed.kind in (seed.POSITIONAL_OR_KEYWORD, seed.POSITIONAL_ONLY):
+        return "first"
     if _is_class(make):
         return "none"
     return "first" if any(_has_to_be_given(parameter) for parameter in parameters.values()) else "none"
+
+
+def _accepts_by_name(make: Any) -> bool:
+    """Returns whether a function accepts ``seed=``. A decorator with ``functools.wraps`` has the signature of the
+    original function, but may accept arguments only by position."""
+    try:
+        inspect.signature(make, follow_wrapped=False).bind_partial(seed=0)
+    except ValueError:
+        # A wrapper in C, such as that of `functools.cache`, has no signature of its own.
+        return True
+    except TypeError:
+        return False
+    return True
 
 
 def _has_to_be_given(parameter: inspect.Parameter) -> bool:

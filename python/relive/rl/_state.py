@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import importlib
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,25 @@ import numpy as np
 from relive.rl._weights import as_array
 
 _ARRAY, _TYPED, _TUPLE, _BYTES, _ITEMS = "$array", "$typed", "$tuple", "$bytes", "$items"
+
+# Whether states are restored before the end of the current call, so that no checkpoint contains them.
+_is_within_a_call: contextvars.ContextVar[bool] = contextvars.ContextVar("relive_is_within_a_call", default=False)
+
+
+@contextlib.contextmanager
+def within_a_call() -> Iterator[None]:
+    """Within this context, the states that this thread takes are not those of a checkpoint, but only serve to undo the
+    effect of a call."""
+    before = _is_within_a_call.set(True)
+    try:
+        yield
+    finally:
+        _is_within_a_call.reset(before)
+
+
+def is_within_a_call() -> bool:
+    """Returns whether this thread is :func:`within_a_call`."""
+    return _is_within_a_call.get()
 
 
 def encode(state: Any) -> bytes:

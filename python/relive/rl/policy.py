@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
+from relive.rl import _state
 
 
 @final
@@ -55,7 +56,8 @@ class Policy:
         ``[actions]``, or for a batch, ``[batch, actions]``.
 
         The observations of a batch are one nest of arrays with the batch as leading dimension. The call has no effect on
-        later actions: a recurrent policy uses its memory of the episode so far for each observation, and keeps it.
+        later actions: a recurrent policy uses its memory of the episode so far for each observation, and keeps it. The
+        policy of a custom agent keeps its memory if it has ``state()`` and ``restore()``.
 
         Raises:
           ValueError: the agent has no action values; otherwise as :meth:`__call__`.
@@ -65,14 +67,19 @@ class Policy:
         shapes = [tuple(shape) for _, _, shape in self._native.observations()]
         leaves = nest.flatten(observation)
         if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
-            return self._native.values(observation)
+            return self._values(observation)
         counts = {len(leaf) for leaf in leaves}
         if len(counts) != 1:
             raise ValueError(f"the leaves of a batch must have the same leading dimension, but these have {sorted(counts)}")
         (count,) = counts
         one = [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(count)]
-        values = [self._native.values(each) for each in one]
+        values = [self._values(each) for each in one]
         return np.stack(values) if values else np.zeros((0, self.num_actions or 0), np.float32)
+
+    def _values(self, observation: Any) -> npt.NDArray[np.float32]:
+        # A custom agent's policy acts to return its values, and its state is restored afterwards.
+        with _state.within_a_call():
+            return self._native.values(observation)
 
     def _expect_keys(self, observation: Any) -> None:
         """Checks that a mapping has the parts that the policy was trained with."""

@@ -170,7 +170,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         messages = [None] * len(self._workers) if arguments is None else [
             worker.message(part) for worker, part in zip(self._workers, arguments, strict=True)
         ]
-        was_whole, self._is_whole = self._is_whole, False
+        was_whole = self._is_whole
+        if command in (STEP, RESET):
+            self._is_whole = False
         for worker, sent in self._in_order_of_waking(messages):
             worker.begin(command, sent)
         begun = time.monotonic()

@@ -44,7 +44,12 @@ class SequenceAdder:
       period: the number of rows from the end of one sequence to the end of the next.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
       max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`.
-      end_of_episode_behavior: the treatment of an episode's last rows.
+      end_of_episode_behavior: the treatment of an episode's last rows, by default ``ZERO_PAD``.
+      pad_end_of_episode, break_end_of_episode: Acme's older arguments for the same. Without ``break_end_of_episode``, the
+        behavior is ``CONTINUE``, otherwise ``ZERO_PAD`` or, without ``pad_end_of_episode``, ``TRUNCATE``.
+
+    Raises:
+      ValueError: a number below 1, or both kinds of arguments for the end of an episode.
     """
 
     def __init__(
@@ -55,14 +60,16 @@ class SequenceAdder:
         *,
         priority_fns: Mapping[str, PriorityFn | None] | None = None,
         max_in_flight_items: int | None = None,
-        end_of_episode_behavior: EndBehavior = EndBehavior.ZERO_PAD,
+        end_of_episode_behavior: EndBehavior | None = None,
+        pad_end_of_episode: bool | None = None,
+        break_end_of_episode: bool | None = None,
     ) -> None:
         if sequence_length < 1 or period < 1:
             raise ValueError(f"sequence_length and period must be at least 1, got {sequence_length} and {period}")
         self._rows = EpisodeWriter(client, sequence_length, priority_fns, max_in_flight_items)
         self._length = sequence_length
         self._period = period
-        self._end = EndBehavior(end_of_episode_behavior)
+        self._end = _behavior(end_of_episode_behavior, pad_end_of_episode, break_end_of_episode)
 
     def add_first(self, timestep: Any) -> None:
         """Starts an episode."""
@@ -118,6 +125,16 @@ class SequenceAdder:
     ) -> Any:
         """Returns the signature of a table for these items, by default with sequences of any length."""
         return row_signature(environment_spec, extras_spec, sequence_length)
+
+
+def _behavior(end: EndBehavior | None, pads: bool | None, breaks: bool | None) -> EndBehavior:
+    if end is not None:
+        if pads is not None or breaks is not None:
+            raise ValueError("end_of_episode_behavior replaces pad_end_of_episode and break_end_of_episode; omit them")
+        return EndBehavior(end)
+    if breaks is not None and not breaks:
+        return EndBehavior.CONTINUE
+    return EndBehavior.TRUNCATE if pads is not None and not pads else EndBehavior.ZERO_PAD
 
 
 def row_signature(environment_spec: EnvironmentSpec, extras_spec: Any, rows: int | None) -> Any:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -14,10 +15,13 @@ from torch.nn import Module
 from relive import nest
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._random import Stream
-from relive.specs import ArraySpec
+from relive.specs import ArraySpec, BoundedArraySpec
 
 # The largest number of values of a discrete observation that becomes one input per value.
 _MAX_ONE_HOT = 4_096
+
+# The smallest height and width of an array of bytes that is an image.
+_MIN_IMAGE_SIDE = 36
 
 Network = Callable[[EnvironmentSpec], Module]
 
@@ -46,21 +50,32 @@ def module_of(name: str, given: Network, spec: EnvironmentSpec, random: Stream) 
 
 
 class Observations:
-    """How default networks read observations, which are one array: as a vector of floats. A discrete number becomes one
-    float per value, of which one is 1 and the others are 0 (one-hot), as for the agents without PyTorch."""
+    """How default networks read observations, which are one array: as a vector of floats, as the agents without PyTorch
+    do. A discrete number becomes one float per value, of which one is 1 and the others are 0 (one-hot). The bytes of an
+    image are divided by 255."""
 
     def __init__(self, spec: EnvironmentSpec, agent: str) -> None:
         if not isinstance(spec.observations, ArraySpec):
             raise TypeError(f"the observations are several arrays, {spec.observations!r}: {agent} requires a network= that takes them")
         values = spec.observations.num_values if isinstance(spec.observations, DiscreteArraySpec) else 0
         self._values = values if values <= _MAX_ONE_HOT else 0
+        self._scale = 1 / 255 if _is_image(spec.observations) else 1.0
         self.width = self._values or math.prod(shape_of(spec.observations))
 
     def __call__(self, observations: Tensor) -> Tensor:
         """Returns a vector for each row ``[B, …]``."""
         if not self._values:
-            return flat(observations)
+            return flat(observations) if self._scale == 1.0 else flat(observations) * self._scale
         return torch.nn.functional.one_hot(observations.reshape(-1).long(), self._values).float()
+
+
+def _is_image(spec: ArraySpec) -> bool:
+    """Returns whether an array of bytes is an image, and not a grid whose numbers mean kinds; the rule is that of the
+    agents without PyTorch (``Features`` in Rust)."""
+    if isinstance(spec, DiscreteArraySpec) or spec.dtype != np.uint8:
+        return False
+    is_full = not isinstance(spec, BoundedArraySpec) or bool((spec.minimum == 0).all() and (spec.maximum == 255).all())
+    return is_full and sum(size >= _MIN_IMAGE_SIDE for size in shape_of(spec)) >= 2
 
 
 def shape_of(spec: ArraySpec) -> tuple[int, ...]:

@@ -121,18 +121,44 @@ class SAC:
         return random.made(_Critics, spec, self.hidden)
 
 
+# Half the distance from which bounds are too wide to scale actions by them. Such bounds are usually the largest numbers
+# of float32, in place of none.
+_WIDEST = 1e6
+
+
 def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
     actions = spec.actions
     if not isinstance(actions, BoundedArraySpec) or actions.dtype.kind != "f" or not _is_finite(actions):
         raise TypeError(f"SAC requires actions that are one array of floats between bounds, but the environment's actions are {actions!r}")
-    if not (actions.minimum < actions.maximum).all():
-        raise ValueError(f"SAC requires lower bounds below the upper bounds, but an action of the environment has equal bounds: {actions!r}; "
-                         "remove this number from the actions")
+    _expect_ranges(actions)
     return actions
 
 
 def _is_finite(actions: BoundedArraySpec) -> bool:
     return bool(np.isfinite(actions.minimum).all() and np.isfinite(actions.maximum).all())
+
+
+def _bounds(actions: BoundedArraySpec) -> tuple[Tensor, Tensor]:
+    """Returns the lower and the upper bounds of an action's components, as float32."""
+    low, high = (torch.as_tensor(np.broadcast_to(bound, shape_of(actions)).copy()) for bound in (actions.minimum, actions.maximum))
+    return low.float().flatten(), high.float().flatten()
+
+
+def _expect_ranges(actions: BoundedArraySpec) -> None:
+    """Checks that each component of an action has a range, like the agents without PyTorch (``expect_ranges``)."""
+    low, high = _bounds(actions)
+    wrong = torch.nonzero(~((low < high) & (0.5 * high - 0.5 * low < _WIDEST)))
+    if not len(wrong):
+        return
+    component = int(wrong[0])
+    name = f" of `{actions.name}`" if actions.name else ""
+    expected, advice = "actions whose lower bounds are below their upper bounds", "remove the component from the actions"
+    if low[component] < high[component]:
+        expected, advice = "actions between bounds that are less than 2,000,000 apart", "narrow the bounds to those of useful actions"
+    first, last = (np.format_float_positional(bound.numpy()[component], trim="-") for bound in (low, high))
+    raise ValueError(
+        f"this agent takes {expected}, but the environment has the bounds {first} and {last} for component {component}{name}; {advice}"
+    )
 
 
 class _Normal(nn.Module):
@@ -171,7 +197,7 @@ class _Squashed(nn.Module):
         super().__init__()
         actions = _bounded(spec)
         self.network, self.shape = network, shape_of(actions)
-        low, high = (torch.as_tensor(np.broadcast_to(bound, self.shape).copy()).float().flatten() for bound in (actions.minimum, actions.maximum))
+        low, high = _bounds(actions)
         self.register_buffer("center", (high + low) / 2)
         self.register_buffer("scale", (high - low) / 2)
 

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
+from relive.rl._state import is_within_a_call
 from relive.rl.torch._kinds import UNSAVED, has_state, restored, saved
 
 _log = logging.getLogger("relive")
@@ -54,7 +55,7 @@ class Stateful:
             form = saved(value)
             if form is not UNSAVED:
                 found[name] = form
-            elif has_state(value):
+            elif has_state(value) and not is_within_a_call():
                 _warn_once(type(self), name)
         return {"attributes": found, **({"torch_rng": torch.get_rng_state()} if self._draws_globally else {})}
 
