@@ -109,6 +109,7 @@ def main():
         max_size=50_000,
         rate_limiter=relive.rate_limiters.MinSize(BATCH_SIZE),
         signature=signature(env, KIND),
+        seed=args.seed,
     )
     with relive.Server([table]) as server:
         client = server.localhost_client()

@@ -89,12 +89,10 @@ class _Pipe:
             raise RuntimeError(f"{self.where} ended{how}") from None
 
     def end(self) -> None:
-        if self._process is not None and not self._sending.acquire(timeout=_GRACE_SECONDS):
-            # Another thread sends a call that the process does not read.
-            self._process.kill()
-            self._sending.acquire()
-        elif self._process is None:
-            self._sending.acquire()
+        while not self._sending.acquire(timeout=_GRACE_SECONDS):
+            # Another thread sends a call, which the process does not read in time.
+            if self._process is not None:
+                self._process.kill()
         self._is_over = True
         self._sending.release()
         if self._process is None:
