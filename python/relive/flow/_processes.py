@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import pickle
 import queue
+import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -50,6 +51,9 @@ class _Pipe:
     def begin(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
+        # The pipe's own poll() costs more than a message.
+        self._poll = select.poll()
+        self._poll.register(self._pipe, select.POLLIN)
         with theirs:
             arguments = (*self._work, theirs)
             process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
@@ -76,11 +80,11 @@ class _Pipe:
             return
         # A process that has ended is reported by receive(), after the messages that it has sent.
         with contextlib.suppress(OSError):
-            self._pipe.send(message)
+            _send(self._pipe, message)
 
     def receive(self) -> Message | None:
         try:
-            return cast("Message", self._pipe.recv()) if self._pipe.poll(LOOK_SECONDS) else None
+            return cast("Message", self._pipe.recv()) if self._poll.poll(LOOK_SECONDS * 1_000) else None
         except (EOFError, OSError):
             assert self._process is not None, "the shard has begun"
             self._process.join(_GRACE_SECONDS)
@@ -139,12 +143,17 @@ class _PipeOutput:
             yield self._calls.get()
 
     def send(self, message: Message) -> None:
-        self._pipe.send(message)
+        _send(self._pipe, message)
         self._credit -= len(message[1]) if message[0] == "items" else 1
 
     def wait_until_gone(self) -> None:
         """Waits until the consumer has closed the pipe, which it does after it has read the last message."""
         self._reader.join()
+
+
+def _send(pipe: Connection, message: Message | int | bytes) -> None:
+    """Sends a message for the pipe's ``recv()``, as its own ``send()``, which takes longer."""
+    pipe.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
 
 def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
