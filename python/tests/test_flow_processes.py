@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import pathlib
+import select
 import signal
 import threading
 import time
@@ -81,7 +82,7 @@ def test_resubmit_after_makes_each_item_at_its_request(change: Callable[[Any], A
 
 
 class Counter(flow.ParallelIteratorWorker):
-    """A shard with state that calls change. It notes each item in a file."""
+    """A shard with state that calls change. It notes each item in a pipe."""
 
     def __init__(self, step: int, notes: pathlib.Path | None = None) -> None:
         self.step, self.at, self.notes = step, 0, notes
@@ -94,8 +95,8 @@ class Counter(flow.ParallelIteratorWorker):
         while True:
             self.at += self.step
             if self.notes is not None:
-                with self.notes.open("a") as notes:
-                    notes.write(".")
+                with self.notes.open("wb", buffering=0) as notes:
+                    notes.write(b".")
             yield self.at
 
     def set_step(self, step: int, *, plus: int = 0) -> None:
@@ -141,15 +142,20 @@ def test_a_call_that_fails_is_raised_in_place_of_an_item_and_wrong_calls_are_ref
 @pytest.mark.parametrize(("num_async", "ahead"), [(1, 1), (2, 2), (3, 2), (5, 3), (8, 4)])
 def test_num_async_limits_how_far_a_shard_is_ahead(num_async: int, ahead: int, tmp_path: pathlib.Path) -> None:
     notes = tmp_path / "notes"
+    os.mkfifo(notes)
+    # With a writer of its own, the pipe does not end between two items.
+    pipe, made = os.open(notes, os.O_RDWR | os.O_NONBLOCK), 0
     items = flow.from_actors([Counter(1, notes)], on="processes").gather_async(num_async=num_async)
     for taken in range(1, 300):
         assert next(items) == taken
-        assert notes.stat().st_size <= taken + num_async
-    until = time.monotonic() + 60
-    while notes.stat().st_size < taken + ahead:
-        assert time.monotonic() < until, "the shard works while the consumer does"
-        time.sleep(0.01)
-    assert notes.stat().st_size <= taken + num_async
+        while select.select([pipe], [], [], 0)[0]:
+            made += len(os.read(pipe, 4096))
+        assert made <= taken + num_async
+    while made < taken + ahead:
+        assert select.select([pipe], [], [], 60)[0], "the shard works while the consumer does"
+        made += len(os.read(pipe, 4096))
+    assert made <= taken + num_async
+    os.close(pipe)
 
 
 @pytest.mark.parametrize("num_async", [None, 2])

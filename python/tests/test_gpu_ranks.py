@@ -568,26 +568,12 @@ def test_the_number_of_an_episode_is_its_number_in_the_dataset() -> None:
     assert first == "" and "episode 3" in second
 
 
-def test_ranks_return_the_batches_drawn_ahead_when_no_more_can_be_drawn() -> None:
+@pytest.mark.parametrize("sampling", ["fifo", "uniform"])
+def test_ranks_return_the_batches_drawn_ahead_and_lose_no_trajectory_when_no_more_can_be_drawn(sampling: str) -> None:
     def work(group: gpu.Group) -> list[int]:
-        with filled(group, removal=("max_times_sampled", 1)) as store, store.loader(2, WINDOWS, sampling="fifo", prefetch=1) as loader:
-            # Nine trajectories have a weight, and each batch of both ranks takes four.
-            indices = [int(index) for _ in range(2) for index in next(loader).indices]
-            for _ in range(2):
-                with pytest.raises(errors.UnavailableError):
-                    next(loader)
-            store.update_weights([[0, 4], [8, 8]][group.rank], [1.0, 1.0])
-            return indices + next(loader).indices.tolist()
-
-    found = together(2, work)
-    indices = [index for share in found for index in share]
-    assert len(indices) == len(set(indices)) == 12
-
-
-def test_ranks_lose_no_trajectory_that_was_counted_for_an_incomplete_batch() -> None:
-    def work(group: gpu.Group) -> list[int]:
-        with filled(group, removal=("max_times_sampled", 1)) as store, store.loader(2, WINDOWS, sampling="uniform", prefetch=1) as loader:
-            # Nine trajectories have a weight, and each batch of both ranks takes four: the third one begins with the last.
+        with filled(group, removal=("max_times_sampled", 1)) as store, store.loader(2, WINDOWS, sampling=sampling, prefetch=1) as loader:
+            # Nine trajectories have a weight, and each batch of both ranks takes four. Uniform draws of the third batch count
+            # the ninth before the batch is complete.
             indices = [int(index) for _ in range(2) for index in next(loader).indices]
             for _ in range(2):
                 with pytest.raises(errors.UnavailableError):

@@ -286,24 +286,29 @@ fn insert(store: &Store) -> Inserted {
     store.insert(&[&[0; 16], &[0; 8], &[0; 700]], 1, 1.0).unwrap()
 }
 
-/// A reader that is killed after it has counted the last sample of a trajectory leaves the trajectory's weight.
-#[test]
-fn a_trajectory_whose_last_sample_was_counted_by_a_killed_reader_is_exhausted() {
-    let name = name("counted");
+/// Returns a full store after a reader was killed that had counted the last sample of row 0.
+fn counted_by_a_killed_reader(name: &str, readers: u32) -> Store {
     let options = StoreOptions {
         removal: Removal::MaxTimesSampled(1),
         touch_threads: 0,
+        readers,
         ..StoreOptions::new(CAPACITY)
     };
-    let store = Store::create_named(&name, schema(), options).unwrap();
-    let first = insert(&store);
-    for _ in 1..CAPACITY {
+    let store = Store::create_named(name, schema(), options).unwrap();
+    for _ in 0..CAPACITY {
         insert(&store);
     }
-    // The row that the reader samples first has the newest trajectory, which would be evicted last otherwise.
-    store.remove(&[first]).unwrap();
+    // After an eviction, the row that the reader samples first has the newest trajectory, which would otherwise be evicted
+    // last. The store has looked for exhausted rows, and does so again only when it is told.
     assert_eq!(insert(&store).index, 0);
-    spawn("reader", &name, "counted").wait().unwrap();
+    spawn("reader", name, "counted").wait().unwrap();
+    store
+}
+
+/// A reader that is killed after it has counted the last sample of a trajectory leaves the trajectory's weight.
+#[test]
+fn a_trajectory_whose_last_sample_was_counted_by_a_killed_reader_is_exhausted() {
+    let store = counted_by_a_killed_reader(&name("counted"), 16);
     let mut weights = vec![0.0; usize::try_from(CAPACITY).unwrap()];
     store.reader().read_weights(&mut weights).unwrap();
     assert_eq!((weights[0], store.status(0).unwrap().sampled), (1.0, 1));
@@ -319,20 +324,7 @@ fn a_trajectory_whose_last_sample_was_counted_by_a_killed_reader_is_exhausted() 
 #[test]
 fn a_reader_in_the_place_of_a_killed_one_tells_that_its_counts_are_incomplete() {
     let name = name("successor");
-    let options = StoreOptions {
-        removal: Removal::MaxTimesSampled(1),
-        touch_threads: 0,
-        readers: 2,
-        ..StoreOptions::new(CAPACITY)
-    };
-    let store = Store::create_named(&name, schema(), options).unwrap();
-    let first = insert(&store);
-    for _ in 1..CAPACITY {
-        insert(&store);
-    }
-    store.remove(&[first]).unwrap();
-    assert_eq!(insert(&store).index, 0);
-    spawn("reader", &name, "counted").wait().unwrap();
+    let store = counted_by_a_killed_reader(&name, 2);
     let _successor = Reader::attach(&name, None).unwrap();
     assert_eq!((insert(&store).index, insert(&store).index), (0, 1));
 }

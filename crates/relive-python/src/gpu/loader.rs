@@ -191,7 +191,8 @@ impl GpuLoader {
         })
     }
 
-    /// Abandons the list that the ranks are drawing, or, if all ranks only lacked trajectories, what must not be lost.
+    /// Abandons the list that the ranks are drawing. If the ranks that failed only lacked trajectories, keeps a list whose
+    /// trajectories already count as sampled.
     fn give_up(&self, py: Python<'_>, is_short: bool) -> PyResult<()> {
         self.with(py, |work| {
             work.together(py, |ranks, draws| {

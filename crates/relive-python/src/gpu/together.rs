@@ -101,10 +101,6 @@ impl Together {
             return Ok(None);
         }
         if list.drawn.len() < self.total {
-            if draws.counts_early() {
-                list.rounds = 1;
-                self.list = Some(list);
-            }
             return Err(too_many_rounds(self.total));
         }
         if draws.counts_late()
@@ -140,11 +136,9 @@ impl Together {
         if let Some(list) = self.list.take() {
             draws.selector = list.before;
         }
-        self.guards.clear();
+        self.forget();
     }
-}
 
-impl Together {
     /// Forgets a list that was kept.
     pub(super) fn forget(&mut self) {
         self.list = None;
