@@ -153,8 +153,8 @@ class ReplayBuffer:
         if priority is not None:
             given = as_floats(priority)
             if given.ndim and self._settings.n_step > 1:
-                raise ValueError("with n_step, priority must be one number, which all transitions get that this call completes, but its "
-                                 f"shape is {given.shape}")
+                raise ValueError("with n_step, priority must be one number for all transitions that this call completes, but its shape "
+                                 f"is {given.shape}")
             self._expect_valid(given)
         if not self._table.is_bound:
             # Otherwise, the table would refuse the windows with this step, and all later steps would differ from it.
@@ -218,7 +218,7 @@ class ReplayBuffer:
         is_valid = (priorities >= 0) & (priorities <= self._limit)
         if not (is_valid if isinstance(is_valid, bool) else is_valid.all()):
             bad = np.asarray(priorities)[~np.asarray(is_valid)][0]
-            raise ValueError(f"priority must be a number from 0, finite also to the power of {self._exponent:g}, got {bad}")
+            raise ValueError(f"priority must be at least 0, and finite even to the power of {self._exponent:g}, got {bad}")
 
     def _check_names(self, step: Mapping[str, Any]) -> None:
         if not isinstance(step, Mapping):

@@ -220,8 +220,8 @@ class TrajectoryWriter:
           UnavailableError: items are unconfirmed and their server does not respond; the message lists their number per
             table.
           FailedPreconditionError: items are unconfirmed for another reason, such as a rate limiter; :meth:`flush` waits
-            for them. While another error is being raised or handled, and as with dm-reverb for writers of
-            ``reverb.Client``, dropped items only cause a warning in the log.
+            for them. There is only a warning in the log, and no error, while another error is being raised or handled;
+            for writers of ``reverb.Client``, this is always so, as with dm-reverb.
         """
         # An error that is already being raised is more important than its consequence. The end of an iteration is not an
         # error.

@@ -328,7 +328,7 @@ def test_a_busy_process_ends_within_the_grace_after_its_stream(gathered: Any, en
 def test_a_closed_stream_ends_its_process_while_an_exception_is_kept() -> None:
     children = set(multiprocessing.active_children())
     items = flow.from_range(9, num_shards=1, on="processes").for_each(odd_ones).gather_sync()
-    with pytest.raises(TypeError, match="items are unpickled") as caught:
+    with pytest.raises(TypeError, match="an item cannot be unpickled") as caught:
         next(items)
     (process,) = set(multiprocessing.active_children()) - children
     items.close()

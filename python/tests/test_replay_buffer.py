@@ -272,7 +272,7 @@ def test_an_update_with_an_invalid_priority_changes_nothing(bad: float) -> None:
     buffer = ReplayBuffer(10, prioritized=2.0)
     buffer.add_batch(a=np.arange(2))
     keys = np.unique(buffer.sample(50)["keys"])
-    with pytest.raises(ValueError, match="a number from 0, finite also to the power of 2"):
+    with pytest.raises(ValueError, match="at least 0, and finite even to the power of 2"):
         buffer.update(keys, [9.0, bad])
     buffer.add(a=2)
     assert priorities(buffer) == [1.0] * 3
@@ -396,7 +396,7 @@ def test_a_buffer_is_saved_and_loaded(tmp_path: pathlib.Path) -> None:
 def test_invalid_steps_and_priorities_leave_the_buffer_as_it_was(discount: float | None) -> None:
     buffer = ReplayBuffer(10, prioritized=2.0, discount=discount)
     for priority in (-1.0, float("nan"), float("inf"), 1e200):
-        with pytest.raises(ValueError, match=r"priority must be a number from 0, finite also to the power of 2"):
+        with pytest.raises(ValueError, match=r"priority must be at least 0, and finite even to the power of 2"):
             buffer.add(step(0), priority=priority)
     for bad in ({}, {**step(0), "observation": object()}):
         with pytest.raises((ValueError, TypeError)):

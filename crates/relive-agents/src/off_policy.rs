@@ -76,7 +76,12 @@ impl Demonstrations {
         let name = "demonstrations.ratio";
         check(name, self.ratio, (0.0..1.0).contains(&self.ratio), "from 0 to below 1")?;
         let fits = self.ratio == 0.0 || (1..batch_size).contains(&self.of_batch(batch_size));
-        check(name, self.ratio, fits, "0, or so that a batch has both demonstrations and own items")?;
+        check(
+            name,
+            self.ratio,
+            fits,
+            "0, or such that a batch has both demonstrations and the agent's own items",
+        )?;
         whole("demonstrations.episodes", self.episodes)
     }
 

@@ -38,8 +38,8 @@ impl Connection {
         for (table, now, before) in self.shared.remembered.update(info) {
             tracing::warn!(
                 target: "relive",
-                "the server at {} restarted without items that it had before: table {table:?} has had {now} \
-                 inserts, but had at least {before} before; it was started without a checkpoint of them, or \
+                "the server at {} restarted without items that it had before: table {table:?} counts {now} \
+                 inserts, but counted at least {before} before; it was started without a checkpoint of them, or \
                  the table was reset",
                 self.address()
             );

@@ -84,7 +84,7 @@ impl Description {
             1 => self.key = field.varint().map_err(malformed)?,
             2 => self.is_plain &= read_range(message, field, &mut self.range).map_err(malformed)?,
             3 => {
-                let reason = "it uses the form given up in December 2020 (deprecated_data)".to_owned();
+                let reason = "it uses the obsolete field deprecated_data (until December 2020)".to_owned();
                 return Err(WireError::MalformedChunk { key, reason });
             }
             4 => self.delta_encoded = field.varint().map_err(malformed)? != 0,

@@ -102,7 +102,7 @@ class MetricsContext:
         return {"counters": dict(self.counters), "info": dict(self.info), "timers": timers}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restores counters, values and timers. Ray saves no timers; without them, timers start again."""
+        """Restores counters, values and timers. Timers that the state lacks, as in a state from Ray, start from zero."""
         self.counters.clear()
         self.counters.update(saved["counters"])
         self.info = dict(saved["info"])

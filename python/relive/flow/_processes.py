@@ -20,7 +20,7 @@ from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import LOOK_SECONDS, Ahead, RemoteShards, refused
 from relive.flow._shard_process import Message, serve
 
-# The number of items that a shard produces ahead if nothing else is said.
+# The default number of items that a shard produces ahead.
 _MOST_AHEAD = 1024
 # How long a process may take to end by itself.
 _GRACE_SECONDS = 2.0
@@ -44,7 +44,7 @@ class _Pipe:
         self._work = shard, operators
         self._credit = _MOST_AHEAD if ahead == "most" else ahead
         self._process: SpawnProcess | None = None
-        # Calls of methods before the process has started. The thread that pulls and those that call methods both send.
+        # Calls of methods before the process has started. Both the pulling thread and threads that call methods send.
         self._calls: list[bytes] = []
         self._sending, self._is_over = threading.Lock(), False
 
@@ -152,7 +152,7 @@ class _PipeOutput:
 
 
 def _send(pipe: Connection, message: Message | int | bytes) -> None:
-    """Sends a message for the pipe's ``recv()``, as its own ``send()``, which takes longer."""
+    """Sends a message that the pipe's ``recv()`` can read; faster than the pipe's own ``send()``."""
     pipe.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
 

@@ -80,7 +80,7 @@ class _Stream:
     def __init__(self, cluster: _Cluster, work: Any, number: int, ahead: Ahead) -> None:
         self.where = f"the actor of shard {number}"
         self._cluster, self._work = cluster, work
-        # The number of messages that the actor may be ahead, and of items in each.
+        # The number of messages that the actor may send ahead, and the number of items in each message.
         self._window = (_MESSAGES_AHEAD, TOGETHER) if ahead == "most" else (ahead, 1)
         self._reader: _native.StreamReader | None = None
         self._host: Any = None

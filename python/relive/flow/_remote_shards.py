@@ -110,7 +110,7 @@ class _Work:
         return dataclasses.replace(self, operators=[*self.operators, operator])
 
     def linked(self, number: int, ahead: Ahead) -> Link:
-        """Creates the connection to the shard, which has this number among those that are gathered together."""
+        """Creates the connection to the shard; ``number`` is its position among the shards that are gathered together."""
         operators = [_in_shard(operator, number) for operator in self.operators]
         link = self.link(self.shard._shard, operators, number, ahead)
         self.shard._links.add(link)
@@ -118,7 +118,7 @@ class _Work:
 
 
 def _in_shard(operator: Operator, number: int) -> Operator:
-    """Returns an operator for one shard: as in shards of this process, each is shuffled in its own order."""
+    """Returns an operator for one shard. As with shards in this process, each shard has its own order of shuffling."""
     if operator[0] != "shuffle":
         return operator
     kind, size, seed = operator
@@ -132,12 +132,12 @@ class _Window:
     items: Ahead
     """The number of items that a shard may make before they are requested."""
     is_early: bool = False
-    """Whether items are requested when earlier ones are received, or when these have been returned."""
+    """Whether further items are requested when items arrive, rather than when these have been returned."""
 
     @classmethod
     def of(cls, num_async: int) -> _Window:
-        """Returns the window of an asynchronous gathering in which each shard is at most this number of items ahead of the
-        items that were returned. A third of them is being made, a third is received, and a third is being returned."""
+        """Returns the window of an asynchronous gathering in which each shard is at most ``num_async`` items ahead of the
+        returned items: a third of these items is being produced, a third has arrived, and a third is being returned."""
         return cls(1) if num_async == 1 else cls((num_async + 1) // 3, is_early=True)
 
 
@@ -208,7 +208,7 @@ class _Source:
 
 
 class _Owner:
-    """Ends a shard when it is dropped. The shard's iterator owns this object, but the frames of an exception, which may
+    """Ends a shard when it is dropped. Only the shard's iterator owns this object. Frames of an exception, which may
     outlive the iterator, do not refer to it."""
 
     def __init__(self, lists: _Lists) -> None:
@@ -267,7 +267,7 @@ class _Lists:
                 for item in self._arrived:
                     items.append(pickle.loads(item))
             except Exception as error:
-                text = f"items are unpickled in the process that pulls them, which failed: {type(error).__name__}: {error}"
+                text = f"an item cannot be unpickled in the process that pulls it: {type(error).__name__}: {error}"
                 self._error = TypeError(text)
                 self._error.__cause__ = error
         return items

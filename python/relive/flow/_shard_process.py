@@ -76,7 +76,7 @@ def _pickled(item: Any) -> bytes:
     try:
         return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        text = f"items are pickled in the process of their shard, which failed: {type(error).__name__}: {error}"
+        text = f"an item cannot be pickled in the process of its shard: {type(error).__name__}: {error}"
         raise TypeError(text) from error
 
 

@@ -55,7 +55,7 @@ class CudaBatches:
         return native
 
     def allocate(self) -> tuple[tuple[torch.Tensor, int], int, int]:
-        """Returns memory for a batch paired with the current stream, the memory's address, and the stream."""
+        """Returns a pair of memory for a batch and the current stream; the memory's address; and the stream."""
         if self._torch.cuda.is_current_stream_capturing():
             raise FailedPreconditionError("a batch cannot be collected while a CUDA graph is captured; call next() before the capture")
         memory = self._torch.empty(self._bytes, dtype=self._torch.uint8, device=self._device)

@@ -137,7 +137,7 @@ def _of_topology(topology: Any) -> Group:
     replica, replicas = topology.get_data_parallel_rank(), topology.get_data_parallel_world_size()
     group = _Torch(_distributed(), replica=replica, replicas=replicas)
     if group.ranks % replicas:
-        raise InvalidArgumentError(f"the topology has {replicas} data-parallel ranks of {group.ranks} processes, which is not divisible")
+        raise InvalidArgumentError(f"the topology has {replicas} data-parallel ranks, which do not divide its {group.ranks} processes evenly")
     return group
 
 

@@ -213,7 +213,7 @@ class Loader:
         """Returns a state from which :meth:`restore` continues with exactly the batches that come next. The state can
         be pickled.
 
-        The state contains the random stream, the batches that were drawn ahead, the begun part of a batch for which
+        The state contains the random stream, the batches that were drawn ahead, the first rows of a batch for which
         there were too few trajectories, β, and the weights of all trajectories of this process's store. It does not
         contain the trajectories, which ``Store.save`` saves.
         """

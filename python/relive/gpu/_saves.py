@@ -11,8 +11,8 @@ from relive.errors import DataLossError
 from relive.gpu._group import Group, exchange
 from relive.gpu._ranks import freeing
 
-# The file in a rank's folder that gives, by checkpoint number, the save of all ranks to which the current and the next
-# checkpoint belong.
+# The file in a rank's folder that maps the numbers of the current and the next checkpoint to the saves of all ranks to
+# which these checkpoints belong.
 _SAVES = "saves.json"
 
 

@@ -103,7 +103,7 @@ class Source:
             if any(environment is other for other in self._starting) or any(bridge.owns(environment) for bridge in bridges):
                 raise ValueError(
                     f"the function returned {_faults.name_of(environment)}, which is already in use: each actor and the evaluator needs "
-                    "its own environment, so the function must create one at each call"
+                    "its own environment, so the function must create a new one at each call"
                 )
             self._starting.append(environment)
 
@@ -249,8 +249,8 @@ def _is_class(make: Any) -> bool:
 
 
 def _seeding(make: Any) -> Literal["named", "first", "none"]:
-    """Returns how a function takes a seed: as the argument ``seed``, or as its first argument, if that has this name or
-    has to be given. An optional argument of another name, such as ``max_episode_steps`` of ``gymnasium.make``, is not a
+    """Returns how a function takes a seed: as the argument ``seed``, or as its first argument if this is named ``seed``
+    or required. An optional argument of another name, such as ``max_episode_steps`` of ``gymnasium.make``, is not a
     seed, nor is a class's first argument."""
     try:
         parameters = inspect.signature(make).parameters

@@ -18,7 +18,7 @@ from relive.rl._torch_threads import TorchThreads
 _MAX_ENDS, _SOON_SECONDS = 5, 10.0
 # How long workers may take to end by themselves when the run is over, and to report errors: all of them together.
 _GRACE_SECONDS, _REPORT_SECONDS = 4.0, 2.0
-# The same limit for nodes, each of which first ends its workers.
+# How long nodes may take to report errors: longer, since a node first ends its workers.
 _NODES_REPORT_SECONDS = 10.0
 # How long workers may take to end by themselves after the run has failed, since they cannot always detect that.
 _FAILED_GRACE_SECONDS = 1.0
@@ -137,16 +137,16 @@ class Supervisor:
         self._ends[number] = 0 if has_worked else self._ends.get(number, 0) + 1
         if self._ends[number] > _MAX_ENDS:
             raise RuntimeError(
-                f"worker {number} ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its start, the last time with {how}: "
-                "either its policy or its environment ends the process (on='serial' shows the error in this process), or the process cannot "
-                "import them: classes and functions must be at the top level of a module, and the run below `if __name__ == \"__main__\":`"
+                f"worker {number} ended {self._ends[number]} times in a row within {_SOON_SECONDS:.0f} s of its start, the last time with {how}. "
+                "If its policy or its environment ends the process, on='serial' shows the error in this process. If the process cannot import "
+                "them, move classes and functions to the top level of a module, and the run below `if __name__ == \"__main__\":`"
             )
         what = "node" if self._launcher.by_nodes else "worker"
         logging.getLogger("relive").warning("%s %d ended with %s: restarting it", what, number, how)
 
     def raise_failure(self, after: BaseException | None = None) -> None:
-        """Raises a worker's error, if any. Waits for an error that is about to be reported, unless Python code of this
-        process has raised the run's exception, ``after``: that cannot be the consequence of an error in a worker."""
+        """Raises a worker's error, if any. Waits for an error that is about to be reported, unless ``after``, the run's
+        exception, comes from Python code of this process: such an exception is not a consequence of a worker's error."""
         if after is not None and not self._launcher.by_nodes:
             self._grace_seconds = _FAILED_GRACE_SECONDS
         seconds = _NODES_REPORT_SECONDS if self._launcher.by_nodes else _REPORT_SECONDS
@@ -165,8 +165,8 @@ class Supervisor:
 
 
 def is_of_python(error: BaseException | None) -> bool:
-    """Returns whether Python code that the extension called has raised the exception, which the caller has just caught
-    from the extension. The extension itself has no frames in a traceback."""
+    """Returns whether an exception that the caller has just caught from the extension was raised by Python code that the
+    extension called. The extension itself has no frames in a traceback."""
     return error is not None and error.__traceback__ is not None and error.__traceback__.tb_next is not None
 
 

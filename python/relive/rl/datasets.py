@@ -145,7 +145,7 @@ def _of_recording(folder: pathlib.Path) -> Arrays:
 
 
 def _of_episodes(episodes: Iterable[Any], space: Any) -> Arrays:
-    """Returns the transitions of episodes in Minari's form, whose action space is ``space``, if it is known."""
+    """Returns the transitions of episodes in Minari's format. ``space`` is their action space, or ``None`` if unknown."""
     parts: dict[str, list[Any]] = {}
     for episode in episodes:
         steps = len(episode.rewards)

@@ -38,8 +38,8 @@ class DQNConfig(Settings):
       duelling: whether the network has a value head and an advantage head.
       noisy: whether noise of learned magnitude is added to the weights of linear layers. The noise explores, so
         ``epsilon`` may be 0.
-      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), and the same plus a tenth of the
-        values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN
+      loss: double Q-learning; Q-learning with squared errors (``"q-learning"``), or with half the squared errors plus a
+        tenth of the values (``"regularized-q"``); Munchausen; C51 (``"categorical"``); QR-DQN (``"quantile"``); IQN
         (``"implicit-quantile"``).
       atoms: the number of atoms of a categorical distribution, or of quantiles.
       quantile_samples: for implicit quantiles, the number of fractions drawn for each transition, and the number drawn

@@ -28,8 +28,9 @@ class Environment(Protocol):
 
 
 def make(name: str, *, seed: int = 0) -> NativeEnvironment:
-    """Creates a native environment, which runs in Rust, from its name: bsuite's identifiers such as ``"catch/0"``,
-    ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``.
+    """Creates a native environment, which runs in Rust, from its name: one of bsuite's identifiers, such as
+    ``"catch/0"``, or ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``,
+    ``"control/cartpole-swingup"``, ``"control/pendulum-swingup"``, ``"control/acrobot-swingup"`` or ``"pixels/catch"``.
 
     The same seed and actions produce the same episodes as in bsuite and Gymnasium.
 

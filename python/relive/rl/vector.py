@@ -186,9 +186,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return results
 
     def _in_order_of_waking(self, messages: list[Any]) -> list[tuple[_Process, Any]]:
-        """Returns the workers with their messages. The worker that last ran on this thread's processor is the last: if it
-        were woken while this thread is still running, it would move to another processor, whose cache has none of its
-        data, and displace that processor's worker."""
+        """Returns the workers with their messages. The worker that last ran on this thread's processor is woken last.
+        Otherwise, since this thread is still running, that worker would move to another processor, where its data is not in
+        the cache, and displace the worker there."""
         here = current_processor()
         return sorted(zip(self._workers, messages, strict=True), key=lambda pair: pair[0].processor == here)
 

@@ -74,7 +74,7 @@ impl Normalizer {
             let found = weights.part(name).and_then(|part| part.to_vec::<f32>().ok());
             *own = found.filter(|found| found.len() == own.len()).ok_or_else(|| RlError::State {
                 what: "the weights of a policy",
-                reason: format!("they lack {name} of {} numbers", own.len()),
+                reason: format!("{name} is missing, or does not have {} numbers", own.len()),
             })?;
         }
         Ok(())

@@ -138,7 +138,8 @@ fn a_share_that_leaves_a_batch_without_demonstrations_or_without_own_items_is_re
         let refused = DqfdConfig(DqnConfig { demonstrations, ..small_dqn() });
         let agent: Arc<dyn Agent> = Arc::new(refused);
         let error = run(&agent, &options("deep_sea/0", 100, 1)).unwrap_err().to_string();
-        let expected = "but it must be 0, or so that a batch has both demonstrations and own items";
+        let expected =
+            "but it must be 0, or such that a batch has both demonstrations and the agent's own items";
         assert_eq!(error, format!("demonstrations.ratio is {ratio}, {expected}"));
     }
 }

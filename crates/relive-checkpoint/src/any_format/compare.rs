@@ -61,7 +61,7 @@ impl Comparison {
     fn counters(&mut self, from: &TableSnapshot, to: &TableSnapshot) -> Result<(), String> {
         let mut expected = from.counters;
         if self.format == Format::Reverb && expected.samples < 0 {
-            let text = "is saved as 0, because dm-reverb's format has no negative number of samples";
+            let text = "is saved as 0, because dm-reverb's format cannot store a negative number of samples";
             self.changed(
                 &from.config,
                 &format!("the limiter's number of samples, {}, {text}", expected.samples),

@@ -27,7 +27,7 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Default)]
 struct Times {
     ran: Duration,
-    /// While the thread was runnable. Time that it spent blocked, for example on a disk, is in neither of the two.
+    /// While the thread was runnable, but not running. Blocked time, such as waits for a disk, is not counted.
     waited: Duration,
 }
 

@@ -31,7 +31,7 @@ impl<R: BufRead> Inflate<R> {
         self.input.consume(taken);
         let made = advanced(self.state.total_out(), before.1);
         if is_empty && made == 0 && !self.is_over {
-            let reason = "the file ends inside of its compressed stream";
+            let reason = "the file ends inside its compressed stream";
             return Err(broken(io::ErrorKind::UnexpectedEof, reason));
         }
         Ok((taken, made))

@@ -43,7 +43,7 @@ impl RecordReader {
             Kind::Plain => Box::new(file),
             Kind::Zlib => Box::new(Inflate::new(file)),
             Kind::Neither => {
-                let reason = "it begins neither as a zlib stream nor with a record whose checksum is right";
+                let reason = "it begins with neither a zlib stream nor a record with a valid checksum";
                 return Err(Error::damaged(path, None, reason));
             }
         };

@@ -50,7 +50,7 @@ where
             Err(held) if self.since >= self.every.saturating_mul(2) => {
                 self.since = 0;
                 let text = format!(
-                    "operators have held items at every moment for {} items ({}); items that operators hold cannot be saved",
+                    "the checkpoint was postponed for {} items, because operators always held items ({}); held items cannot be saved",
                     self.every,
                     describe_held(&held)
                 );

@@ -171,8 +171,8 @@ fn operators_that_cannot_be_saved_are_named() {
     let mut actual = numbers().shuffle(4, 1).checkpoint(5, kept).into_iter().filter_map(Result::err);
     assert_eq!(
         unsaved(Err::<(), _>(actual.next().unwrap())),
-        "checkpoint(5) failed at item 10: operators have held items at every moment for 5 items (shuffle(4) \
-         has 3); items that operators hold cannot be saved"
+        "checkpoint(5) failed at item 10: the checkpoint was postponed for 5 items, because operators always held items \
+         (shuffle(4) has 3); held items cannot be saved"
     );
     let refused = numbers().checkpoint(0, kept).next().unwrap().unwrap_err();
     assert_eq!(

@@ -196,7 +196,7 @@ impl Manifest {
                 Ok(())
             } else {
                 Err(format!(
-                    "it lists an order of {count} rows, but this order must follow from the rows themselves"
+                    "it lists an order of removal for {count} rows, but this kind of removal derives the order from the rows"
                 ))
             };
         }

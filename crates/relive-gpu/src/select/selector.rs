@@ -257,10 +257,9 @@ fn check_resolution(selection: Selection, whole: RankTotals, rank: &dyn Rank) ->
     #[expect(clippy::cast_precision_loss, reason = "for people")]
     let mean = whole.units as f64 / whole.selectable as f64 * resolution;
     Err(Error::invalid(format!(
-        "the weights to the power of {exponent} have a mean of {mean:.3e}, but are stored with a resolution of \
-         {resolution:.3e}, which follows from max_weight {max_weight} and is too coarse: the mean must be at \
-         least {MIN_MEAN_UNITS} times the resolution; create it again with a max_weight close to the largest \
-         expected weight"
+        "max_weight {max_weight} is too high for these weights: weights to the power of {exponent} are rounded to \
+         multiples of {resolution:.3e}, but their mean is {mean:.3e}, and must be at least {MIN_MEAN_UNITS} times as \
+         large as this unit; give a max_weight close to the largest expected weight"
     )))
 }
 

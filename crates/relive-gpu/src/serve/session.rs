@@ -330,7 +330,7 @@ impl ClientPins<'_> {
         let Some(row) = pins.filter(|row| row.generation == request.generation && request.step <= row.length)
         else {
             return Err(Error::not_found(format!(
-                "step {} of trajectory {} of generation {}, which the connection has not pinned, or which is shorter",
+                "step {} of trajectory {} of generation {}, which the connection has not pinned, or which has fewer steps",
                 request.step, request.index, request.generation
             )));
         };

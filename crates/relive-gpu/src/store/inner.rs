@@ -111,9 +111,9 @@ impl Inner {
     fn full(&self) -> Error {
         let state = self.state.lock();
         Error::unavailable(format!(
-            "no row of {} is free, and none can be evicted: {} rows, of which {} are selectable, but pinned by \
-             batches, including those drawn ahead (`prefetch`), or kept by the removal function; drop batches, finish \
-             trajectories, or create a larger store",
+            "no row of {} is free, and none can be evicted: of its {} rows, {} are selectable, but batches (also those drawn \
+             ahead, `prefetch`) pin them, or the removal function keeps them; drop batches, finish trajectories, or create \
+             a larger store",
             self.segment.what(),
             self.segment.capacity(),
             state.selectable()

@@ -26,7 +26,7 @@ pub(super) struct Row {
 /// The position of a row that is not in `Order::Any`.
 const NOWHERE: u64 = u64::MAX;
 
-/// The number of draws of a random row. More are vain only if few of many rows can be taken.
+/// The maximum number of random draws of a row. All of them fail only if few of many rows can be taken.
 const MAX_DRAWS: usize = 32;
 
 impl Order {
@@ -89,7 +89,7 @@ impl Order {
     }
 
     /// Returns the first row of the order for which `taken` returns true. A random order draws rows until one is taken;
-    /// after many vain draws, it continues with the rows behind the last one.
+    /// after many failed draws, it tries the rows in order, starting at a random one.
     pub(super) fn first(&self, random: &mut SplitMix, mut taken: impl FnMut(u64) -> bool) -> Option<u64> {
         match self {
             Self::Sorted(rows, _) => rows.iter().map(|&(_, _, row)| row).find(|&row| taken(row)),

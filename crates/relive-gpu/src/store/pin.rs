@@ -32,7 +32,7 @@ impl Reader {
         let (pinned, missing) = self.pin_all(indices, is_sample)?;
         if let Some(&first) = missing.first() {
             return Err(Error::not_found(format!(
-                "{} of {} trajectories cannot be pinned, first index {}, because they are not selectable: they were evicted, or are not finished",
+                "{} of {} trajectories cannot be pinned (the first one has index {}): they were evicted, or are not finished",
                 missing.len(),
                 indices.len(),
                 indices[first]

@@ -234,8 +234,8 @@ impl GpuLoader {
             let kept = work.together.as_ref().map_or(0, Together::kept);
             if kept > 0 {
                 tracing::warn!(
-                    "the state of the loader lacks {kept} trajectories that the ranks have drawn for an incomplete batch, \
-                     and that count as sampled"
+                    "the loader's state does not include {kept} trajectories that the ranks have drawn for an incomplete \
+                     batch, although they count as sampled"
                 );
             }
             Ok((work.draws.seed, work.draws.selector.to_bytes(), pending, unfinished))

@@ -50,7 +50,7 @@ pub(super) fn windows_of(py: Python<'_>, windows: &[GivenWindow<'_>]) -> PyResul
 
 fn dtype(py: Python<'_>, descr: &Bound<'_, PyArrayDescr>, column: &str) -> PyResult<DType> {
     dtype_of(descr)?
-        .ok_or_else(|| invalid(py, format!("column {column:?}: there is no column of dtype {descr}")))
+        .ok_or_else(|| invalid(py, format!("column {column:?}: a column cannot have the data type {descr}")))
 }
 
 /// Returns a selection by name and β, or `None` for an unknown name.

@@ -142,7 +142,7 @@ impl OutArray {
         let expected = dims(&[batch_size], layout);
         if array.shape() != expected || !array.dtype().is_equiv_to(&descr) {
             return Err(PyValueError::new_err(format!(
-                "{path} is {} {}, but the items of the batch make {descr} {}",
+                "{path} is {} {}, but the batch needs {descr} {}",
                 array.dtype(),
                 PyTuple::new(py, array.shape())?,
                 PyTuple::new(py, &expected)?,

@@ -61,8 +61,8 @@ impl BulkFeed {
         self.shared.samples_at_hand()
     }
 
-    /// Waits until a withdrawn request has ended. Returns what a sample lacked, which is empty if that is not known, or
-    /// what has arrived at the last moment.
+    /// Waits until a withdrawn request has ended. Returns samples if some have arrived in the meantime; otherwise an
+    /// error with the condition that a sample was waiting for, empty if it is unknown.
     pub(crate) async fn withdrawn(&mut self) -> std::result::Result<Next, String> {
         match poll_fn(|cx| self.shared.poll_withdrawn(cx.waker())).await {
             Some(reason) => Err(reason),

@@ -175,8 +175,8 @@ impl Shared {
         self.requests.now(|| self.ask());
     }
 
-    /// Waits until no request is being withdrawn, or until there is something to take. Returns what a sample lacked,
-    /// which is empty if that is not known, or `None` if there is something to take.
+    /// Waits until no request is being withdrawn, or until there is something to take. Returns `None` if there is
+    /// something to take; otherwise the condition that a sample was waiting for, empty if it is unknown.
     pub(super) fn poll_withdrawn(&self, waker: &Waker) -> Poll<Option<String>> {
         let mut state = self.state.lock();
         if !state.ready.is_empty() || state.end.is_some() {

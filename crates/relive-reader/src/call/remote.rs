@@ -149,8 +149,8 @@ impl Progress {
         Ok(())
     }
 
-    /// Ends an outage, if a stream has been open for this long since then. Some servers send nothing before the first
-    /// sample.
+    /// Ends an outage if a stream was open for at least `HEALTHY_LIFE`. It need not have sent anything, because some
+    /// servers send nothing before the first sample.
     fn end_outage_after(&mut self, life: Duration) {
         if life >= HEALTHY_LIFE {
             (self.last_error, self.away_since) = (None, None);

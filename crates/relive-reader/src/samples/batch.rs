@@ -231,7 +231,7 @@ impl SampleBatch {
                 return Err(Error::new(
                     ErrorKind::ResourceExhausted,
                     format!(
-                        "gather: column {number} has {rows} rows of cells without bytes; at most {MAX_EMPTY_ROWS} can be padded"
+                        "gather: column {number} has {rows} rows of empty cells; at most {MAX_EMPTY_ROWS} can be padded"
                     ),
                 ));
             }

@@ -351,7 +351,7 @@ impl Shared {
         }
     }
 
-    /// Waits until a caller waits that has not been told of a timeout.
+    /// Waits until a caller is waiting and has no timeout left to receive.
     async fn wait_for_caller(&self) {
         loop {
             let back = self.caller_is_back.notified();

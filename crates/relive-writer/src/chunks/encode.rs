@@ -15,7 +15,7 @@ const MIN_COMPRESSED_BYTES: usize = 128;
 pub(crate) enum Compressed {
     /// All rows of a column together. This is used if the user has chosen the chunk length.
     Columns,
-    /// Each row by itself, because rows that happen to share a chunk are read individually. A small uncompressed row is
+    /// Each row separately, because rows that happen to share a chunk are read individually. A small uncompressed row is
     /// simply copied, whereas reading any row of a compressed chunk would require decoding all of its rows.
     Rows,
 }

@@ -61,7 +61,7 @@ impl TrajectoryWriter {
         self.tables.find(table, &self.backend)?.structure.as_ref()
     }
 
-    /// Returns a number that changes when what was known of tables may be wrong.
+    /// Returns a number that changes when cached information about tables may be outdated.
     pub(crate) fn tables_version(&self) -> u64 {
         self.backend.tables_version()
     }

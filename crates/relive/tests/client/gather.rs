@@ -228,7 +228,7 @@ async fn rows_of_no_bytes_are_bounded_where_batches_are_padded() {
         allowed.gather_padded_into(0, 65_536, &mut [], None).unwrap();
         let error = batch(&client, 1).await.columns_padded().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourceExhausted);
-        let text = "column 0 has 65537 rows of cells without bytes; at most 65536 can be padded";
+        let text = "column 0 has 65537 rows of empty cells; at most 65536 can be padded";
         assert!(error.to_string().contains(text), "{error}");
     }
 }

@@ -101,7 +101,8 @@ class Adam(torch.optim.Adam):
         sizes = [tuple(part.shape) for part in self.parts]
         found = [tuple(states[number]["exp_avg"].shape) for number in sorted(states)]
         if len(groups) != 1 or len(groups[0]["params"]) != len(sizes) or (states and found != sizes):
-            raise ValueError(f"the state belongs to parameters of the shapes {found or 'of another number'}, but these have {sizes}")
+            has = f"parameters of the shapes {found}" if found else "a different number of parameters"
+            raise ValueError(f"the state belongs to {has}, but this optimizer's parameters have the shapes {sizes}")
         state: dict[int, Any] = {}
         if states:
             each = [states[number] for number in sorted(states)]

@@ -50,9 +50,9 @@ def module_of(name: str, given: Network, spec: EnvironmentSpec, random: Stream) 
 
 
 class Observations:
-    """How default networks read observations, which are one array: as a vector of floats, as the agents without PyTorch
-    do. A discrete number becomes one float per value, of which one is 1 and the others are 0 (one-hot). The bytes of an
-    image are divided by 255."""
+    """Converts observations that are a single array to a vector of floats for default networks, in the same way as the
+    agents without PyTorch. A discrete number becomes one float per value, of which one is 1 and the others are 0
+    (one-hot). The bytes of an image are divided by 255."""
 
     def __init__(self, spec: EnvironmentSpec, agent: str) -> None:
         if not isinstance(spec.observations, ArraySpec):
@@ -70,8 +70,8 @@ class Observations:
 
 
 def _is_image(spec: ArraySpec) -> bool:
-    """Returns whether an array of bytes is an image, and not a grid whose numbers mean kinds; the rule is that of the
-    agents without PyTorch (``Features`` in Rust)."""
+    """Returns whether an array of bytes is an image, rather than a grid of category numbers; the agents without PyTorch
+    use the same rule (``Features`` in Rust)."""
     if isinstance(spec, DiscreteArraySpec) or spec.dtype != np.uint8:
         return False
     is_full = not isinstance(spec, BoundedArraySpec) or bool((spec.minimum == 0).all() and (spec.maximum == 255).all())

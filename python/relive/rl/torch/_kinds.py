@@ -1,5 +1,5 @@
-"""Values of attributes in the form in which they are saved, which keeps their kinds: numbers, strings, arrays, lists and
-tuples as they are, and all others as records, which are dicts with a ``kind``."""
+"""The saved form of attributes' values, which preserves their kinds: numbers, strings, arrays, lists and tuples are saved
+unchanged, and all other values as records, which are dicts with a ``kind``."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Policy(Stateful):
     gradients."""
 
     def __init__(self, module: torch.nn.Module) -> None:
-        # The module is in evaluation mode: dropout is off, and batch statistics are the learned ones.
+        # The module is in evaluation mode: dropout is off, and batch normalization uses its running statistics.
         self.module = module.eval()
 
     def __init_subclass__(cls, **arguments: Any) -> None:

@@ -121,8 +121,8 @@ class SAC:
         return random.made(_Critics, spec, self.hidden)
 
 
-# Half the distance from which bounds are too wide to scale actions by them. Such bounds are usually the largest numbers
-# of float32, in place of none.
+# Half the distance between bounds from which on they are too wide to scale actions to them. Such bounds are usually the
+# largest float32 numbers, which stand for no bounds.
 _WIDEST = 1e6
 
 

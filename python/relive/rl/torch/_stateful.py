@@ -72,7 +72,7 @@ class Stateful:
             if not hasattr(self, name):
                 raise ValueError(f"the saved {kind} has {name}, which this one lacks")
             own = getattr(self, name)
-            # An attribute that is now, for instance, a function remains.
+            # An attribute that cannot be saved now, such as a function, is left unchanged.
             if form is not None or saved(own) is not UNSAVED:
                 setattr(self, name, restored(own, form, f"{kind}.{name}"))
         if self._draws_globally:
@@ -86,7 +86,8 @@ def _warn_once(kind: type, name: str) -> None:
     if (kind, name) not in _warned:
         _warned.add((kind, name))
         _log.warning(
-            "%s.%s cannot be saved, so it starts over after each checkpoint; keep modules, optimizers, tensors and numbers apart from other "
-            "objects, give objects state_dict() and load_state_dict(), implement state() and restore(), or name it in unsaved",
+            "%s.%s cannot be saved, so it starts over after each checkpoint. To save it, separate modules, optimizers, tensors and numbers "
+            "from other objects, give its objects state_dict() and load_state_dict(), or implement state() and restore(). If it need not be "
+            "saved, name it in unsaved",
             kind.__qualname__, name,
         )

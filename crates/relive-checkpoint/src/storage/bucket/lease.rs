@@ -3,8 +3,9 @@
 //! Every write is conditional: the object must be absent, or unchanged since it was read, so that only one of several
 //! contenders gets the lock. A contender that finds the lock held watches the object. If the object is rewritten in
 //! time, its owner is alive; otherwise, the lock has expired and may be taken. This time is measured with the
-//! contender's own clock. Clocks of different machines are compared in one case: a lock is taken without watching it if
-//! it was last written very long ago ([`ABANDONED_AFTER`]), from the service's clock then to the contender's clock now.
+//! contender's own clock. Clocks of different machines are compared in one case: a lock that was last written very long
+//! ago ([`ABANDONED_AFTER`]) is taken without watching it. This age is the difference between the contender's current
+//! time and the time at which the service recorded the write.
 //!
 //! A process that could not renew the lock in time must no longer act as its owner ([`Lease::confirm`]), and detects
 //! when another process has taken the lock.
