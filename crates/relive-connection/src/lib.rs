@@ -34,9 +34,10 @@ pub use local::Local;
 pub use names::{Proposal, Proposals};
 pub use options::ClientOptions;
 pub use relive_table::ErrorKind;
+pub use relive_tensor::ChunkTotals;
 pub use remote::ReverbStub;
 pub use report::{
-    ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, WaiterOperation, Waits,
+    MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, WaiterOperation, Waits,
 };
 pub use transport::{Transport, TransportChoice};
 pub use waiting::{Backoff, Deadline, HEALTHY_LIFE, Timer};

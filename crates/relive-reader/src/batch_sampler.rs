@@ -156,8 +156,8 @@ impl BatchSampler {
     /// path, they are kept. A timeout loses no samples.
     ///
     /// # Errors
-    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server remains unreachable. After either
-    /// error, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table in this process
+    /// `Timeout` if the batch was not complete in time, or `Unavailable` if the server is unreachable at that moment;
+    /// `Unavailable` also if the server remains unreachable. After either error, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table in this process
     /// was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
@@ -177,10 +177,13 @@ impl BatchSampler {
                 Some(next) => next,
                 None => match Deadline::after(GRACE).run(feed.withdrawn()).await {
                     Some(Ok(next)) => next,
-                    Some(Err(reason)) if !reason.is_empty() => {
-                        return Some(Err(self.timed_out(timeout, &reason)));
+                    ended => {
+                        let outage = feed.outage();
+                        let reason =
+                            ended.and_then(std::result::Result::err).filter(|reason| !reason.is_empty());
+                        let reason = reason.as_deref().unwrap_or("it has not arrived from the server");
+                        return Some(Err(outage.unwrap_or_else(|| self.timed_out(timeout, reason))));
                     }
-                    _ => return Some(Err(self.timed_out(timeout, "it has not arrived from the server"))),
                 },
             };
             match next {
@@ -314,7 +317,11 @@ impl BatchSampler {
             Some(timeout) => Deadline::after(timeout).run(filled).await,
             None => Some(filled.await),
         };
-        filled.unwrap_or_else(|| Some(Err(self.timed_out(timeout, "they have not arrived from the server"))))
+        filled.unwrap_or_else(|| {
+            let Source::Remote { feed, .. } = &self.source else { return None };
+            let late = || self.timed_out(timeout, "they have not arrived from the server");
+            Some(Err(feed.outage().unwrap_or_else(late)))
+        })
     }
 
     fn poll_fill_from_server(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<()>>> {

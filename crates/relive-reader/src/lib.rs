@@ -14,6 +14,7 @@ mod items;
 mod listing;
 mod local;
 mod options;
+mod outage;
 mod rows;
 mod sampler;
 mod samples;

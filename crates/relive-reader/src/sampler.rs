@@ -127,11 +127,12 @@ impl Sampler {
     /// Like [`next`](Self::next), but waits at most `timeout` for any reason.
     ///
     /// # Errors
-    /// The errors of [`next`](Self::next).
+    /// `Timeout` if the sample has not arrived, or `Unavailable` if the server is unreachable at that moment; and the
+    /// errors of [`next`](Self::next).
     pub async fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         match Deadline::after(timeout).run(self.next()).await {
             Some(next) => next,
-            None => Some(Err(self.late(timeout))),
+            None => Some(Err(self.feed.outage().unwrap_or_else(|| self.late(timeout)))),
         }
     }
 

@@ -37,7 +37,7 @@ mod spec;
 mod tensor;
 mod trajectory;
 
-pub use accounts::{Account, AccountSnapshot, Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
+pub use accounts::{Account, ChunkTotals, Ledger, MIN_MOVABLE_BYTES};
 pub use chunk::{
     Chunk, ChunkBytes, ChunkError, ChunkFault, ChunkParts, ColdError, ColdStore, ColumnHeader, EncodedTensor,
     ResidenceGuard, SequenceRange, SharedHeaders, encode_chunk,

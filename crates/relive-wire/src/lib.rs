@@ -13,6 +13,7 @@ pub mod chunk;
 pub mod codec;
 pub mod dtype;
 mod error;
+pub mod framing;
 pub mod item;
 pub mod item_run;
 pub mod limits;

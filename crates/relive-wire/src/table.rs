@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relive_table::{RateLimiterConfig, SelectorKind, TableConfig, TableInfo};
+use relive_tensor::ChunkTotals;
 
 use crate::WireError;
 use crate::reverb;
@@ -10,6 +11,7 @@ use crate::reverb::key_distribution_options::{Distribution, Heap, Prioritized};
 use crate::reverb::{KeyDistributionOptions, PriorityTableCheckpoint, RateLimiterCallStats, RateLimiterInfo};
 use crate::signature;
 use crate::tensorflow::StructuredValue;
+use crate::v1;
 
 /// Converts a selector to a message.
 #[must_use]
@@ -59,6 +61,20 @@ pub fn selector_from_wire(
         }
         None => Err(error("is not set")),
     }
+}
+
+/// Converts sums over a table's or a server's chunks to a message.
+#[must_use]
+pub fn chunks_to_wire(totals: ChunkTotals) -> v1::ChunkTotals {
+    let ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } = totals;
+    v1::ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
+}
+
+/// Converts a message to sums over chunks.
+#[must_use]
+pub fn chunks_from_wire(totals: v1::ChunkTotals) -> ChunkTotals {
+    let v1::ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } = totals;
+    ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
 }
 
 /// Converts a table's state to the message of `ServerInfo`.

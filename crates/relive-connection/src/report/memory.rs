@@ -1,25 +1,9 @@
 //! The memory of chunks, as reported by servers and by engines in this process.
 
 use relive_engine::process_bytes;
-use relive_tensor::{AccountSnapshot, LedgerSnapshot};
 use relive_wire::v1;
 
 use super::waits::{Waiter, WaiterOperation};
-
-/// Sums over chunks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ChunkTotals {
-    /// The number of chunks.
-    pub chunks: u64,
-    /// Bytes as stored.
-    pub encoded_bytes: u64,
-    /// Bytes once decoded.
-    pub raw_bytes: u64,
-    /// The number of encoded bytes that several tables share; for a table, the number that it shares with other tables.
-    pub shared_bytes: u64,
-    /// The number of encoded bytes that are on disk and not in memory.
-    pub spilled_bytes: u64,
-}
 
 /// The bound on chunks in memory, and the writers that are waiting for memory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -34,29 +18,6 @@ pub struct MemoryStatus {
     pub waiters_not_listed: u64,
     /// The reason why the last attempt to move chunks to disk failed. The chunks stay in memory.
     pub spill_error: Option<String>,
-}
-
-impl ChunkTotals {
-    /// Returns the encoded bytes in memory.
-    pub fn resident_bytes(&self) -> u64 {
-        self.encoded_bytes.saturating_sub(self.spilled_bytes)
-    }
-
-    pub(super) fn of_ledger(totals: LedgerSnapshot) -> ChunkTotals {
-        let LedgerSnapshot { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } = totals;
-        ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
-    }
-
-    pub(super) fn of_account(totals: AccountSnapshot) -> ChunkTotals {
-        let AccountSnapshot { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } = totals;
-        ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
-    }
-
-    pub(super) fn from_message(message: Option<v1::ChunkTotals>) -> ChunkTotals {
-        let v1::ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes } =
-            message.unwrap_or_default();
-        ChunkTotals { chunks, encoded_bytes, raw_bytes, shared_bytes, spilled_bytes }
-    }
 }
 
 impl MemoryStatus {

@@ -6,7 +6,7 @@ mod status;
 mod waits;
 
 pub use info::{ServerInfo, StateId};
-pub use memory::{ChunkTotals, MemoryStatus};
+pub use memory::MemoryStatus;
 pub use status::{ServerStatus, TableStatus};
 pub use waits::{Waiter, WaiterOperation, Waits};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use relive_engine::{Engine, TableHandle};
 use relive_table::{CheckpointStatus, LoggedChange, Paused, TableInfo};
-use relive_tensor::{CodecSet, Nest};
+use relive_tensor::{ChunkTotals, CodecSet, Nest};
 use relive_wire::{WireError, checkpoint_status, codec, operate, structure, table, v1};
 
-use super::memory::{ChunkTotals, MemoryStatus};
+use super::memory::MemoryStatus;
 use super::waits::{Waiter, Waits};
 use crate::{Error, ErrorKind, Result};
 
@@ -82,7 +82,7 @@ impl ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime,
             tables: sorted(tables),
-            chunks: ChunkTotals::of_ledger(memory.chunks),
+            chunks: memory.chunks,
             memory: MemoryStatus::of_engine(&memory),
             insert_streams: 0,
             sample_streams: 0,
@@ -101,7 +101,7 @@ impl ServerStatus {
             version: message.version,
             uptime: Duration::from_millis(message.uptime_ms),
             tables,
-            chunks: ChunkTotals::from_message(message.chunks),
+            chunks: table::chunks_from_wire(message.chunks.unwrap_or_default()),
             memory: MemoryStatus::from_message(message.memory.unwrap_or_default()),
             insert_streams: message.insert_streams,
             sample_streams: message.sample_streams,
@@ -123,7 +123,7 @@ impl From<relive_engine::TableStatus> for TableStatus {
         TableStatus {
             limiter_cursor: status.limiter_cursor,
             deletes: u64::try_from(status.info.deletes).unwrap_or(0),
-            chunks: ChunkTotals::of_account(status.bytes),
+            chunks: status.bytes,
             referenced_bytes: status.referenced_bytes,
             waiters: status.waiters.iter().map(Waiter::of_engine).collect(),
             waiters_not_listed: u64::try_from(status.waiters_not_listed).unwrap_or(u64::MAX),
@@ -151,7 +151,7 @@ impl TableStatus {
             info,
             limiter_cursor: message.limiter_cursor,
             deletes: message.deletes,
-            chunks: ChunkTotals::from_message(message.chunks),
+            chunks: table::chunks_from_wire(message.chunks.unwrap_or_default()),
             referenced_bytes: message.referenced_bytes,
             waiters: message.waiters.into_iter().map(Waiter::from_message).collect(),
             waiters_not_listed: message.waiters_not_listed,

@@ -58,7 +58,6 @@ pub struct Waiter {
 
 impl Waiter {
     pub(super) fn of_engine(waiter: &relive_engine::WaiterInfo) -> Waiter {
-        let reason = waiter.shortfall.map(|shortfall| shortfall.to_string());
         Waiter {
             operation: match waiter.operation {
                 relive_engine::Operation::Insert => WaiterOperation::Insert,
@@ -66,7 +65,7 @@ impl Waiter {
             },
             who: (*waiter.who).to_owned(),
             waiting: waiter.waiting,
-            reason: reason.unwrap_or_else(|| "queued behind other calls".to_owned()),
+            reason: waiter.reason(),
             missing: waiter.shortfall.map_or(0, |missing| missing.missing()),
             wanted: waiter.wanted,
             taken: 0,

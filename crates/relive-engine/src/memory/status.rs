@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use relive_tensor::LedgerSnapshot;
+use relive_tensor::ChunkTotals;
 
 /// The memory of an engine's chunks, and the writers that are waiting for memory.
 #[derive(Debug, Clone)]
 pub struct MemoryStatus {
     /// All live chunks, each counted once.
-    pub chunks: LedgerSnapshot,
+    pub chunks: ChunkTotals,
     /// The bound on the bytes that are in memory.
     pub max_bytes: Option<u64>,
     /// The number of bytes in memory at which writers wait: the bound, or 15/16 of it with a disk tier.

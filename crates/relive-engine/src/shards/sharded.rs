@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use relive_table::{
     Common, ConfigError, RateLimiterConfig, Table, TableConfig, TableCounters, TableSnapshot,
 };
-use relive_tensor::AccountSnapshot;
+use relive_tensor::ChunkTotals;
 use smallvec::SmallVec;
 
 use super::placement::{divide, shard_of};
@@ -127,7 +127,7 @@ impl ShardedTable {
     }
 
     /// Returns the chunks of all items, each counted once.
-    pub(crate) fn bytes(&self) -> AccountSnapshot {
+    pub(crate) fn bytes(&self) -> ChunkTotals {
         self.common.lock().bytes()
     }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use relive_table::{CountError, Paused, Shortfall, TableInfo};
-use relive_tensor::{AccountSnapshot, Nest};
+use relive_tensor::{ChunkTotals, Nest};
 
 use super::state::State;
 use super::table_core::TableCore;
@@ -35,6 +35,14 @@ pub struct WaiterInfo {
     pub wanted: u64,
 }
 
+impl WaiterInfo {
+    /// Returns the condition that blocks the operation, as text.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        self.shortfall.map_or_else(|| "queued behind other calls".to_owned(), |missing| missing.to_string())
+    }
+}
+
 /// The status of a table at one point in time.
 #[derive(Debug, Clone)]
 pub struct TableStatus {
@@ -44,7 +52,7 @@ pub struct TableStatus {
     /// made.
     pub limiter_cursor: f64,
     /// The chunks to which the items refer, each counted once.
-    pub bytes: AccountSnapshot,
+    pub bytes: ChunkTotals,
     /// The number of encoded bytes in the chunks to which items refer. A chunk that two items share is counted twice.
     pub referenced_bytes: u64,
     /// The structure of the items, as [`columns`](crate::TableHandle::columns) returns it.

@@ -220,7 +220,7 @@ fn a_table_reports_its_bytes() {
     assert_eq!((a.chunks, a.encoded_bytes, a.raw_bytes, a.shared_bytes), (1, 400, 400, 400));
     assert_eq!((b.chunks, b.encoded_bytes, b.shared_bytes, b.resident_bytes()), (2, 450, 400, 450));
     small.reset().unwrap();
-    assert_eq!(small.status().bytes, relive_tensor::AccountSnapshot::default());
+    assert_eq!(small.status().bytes, relive_tensor::ChunkTotals::default());
     assert_eq!(large.status().bytes.shared_bytes, 0);
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use relive_connection::{Connection, Result, Timer};
+use relive_connection::{Connection, Error, Result, Timer};
 use tokio::task::JoinHandle;
 
 use super::shared::{Shared, TakeResult};
@@ -59,6 +59,11 @@ impl BulkFeed {
     /// Returns the number of samples of an incomplete batch.
     pub(crate) fn samples_at_hand(&self) -> usize {
         self.shared.samples_at_hand()
+    }
+
+    /// Returns the error for a server that is unreachable at the moment.
+    pub(crate) fn outage(&self) -> Option<Error> {
+        self.shared.outage()
     }
 
     /// Waits until a withdrawn request has ended. Returns samples if some have arrived in the meantime; otherwise an

@@ -6,10 +6,11 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
-use relive_connection::{Error, ErrorKind, HEALTHY_LIFE};
+use relive_connection::{Error, HEALTHY_LIFE};
 use tokio::time::Instant;
 
 use super::request_sender::{BatchRequest, RequestSender};
+use crate::outage::{Outage, no_server};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
 
@@ -45,7 +46,7 @@ struct Arrivals {
     left: Option<u64>,
     taken_bytes: u64,
     caller: Option<Waker>,
-    outage: Option<(Instant, String)>,
+    outage: Option<Outage>,
     /// The time since which there has been a connection.
     connected: Option<Instant>,
     /// Whether any samples have arrived.
@@ -147,9 +148,8 @@ impl Shared {
         if is_first {
             state.allow(1);
         }
-        // A connection may be quiet because the rate limiter blocks. If it breaks soon, the outage goes on.
-        let outage = state.outage.as_ref().filter(|_| state.connected.is_none());
-        let give_up_at = outage.and_then(|(since, _)| since.checked_add(self.patience));
+        let outage = state.current_outage();
+        let give_up_at = outage.and_then(|outage| outage.since.checked_add(self.patience));
         drop(state);
         if is_first {
             self.requests.now(|| self.ask());
@@ -191,12 +191,14 @@ impl Shared {
 
     /// Returns the error for a server that remains unreachable.
     pub(super) fn unavailable(&self) -> Error {
-        let mut state = self.state.lock();
-        let text = state.outage.as_ref().map_or_else(String::new, |(_, text)| text.clone());
         // The next wait starts with the full timeout.
-        state.outage = None;
-        let text = format!("sample: no server for table {:?} since {:?}: {text}", self.table, self.patience);
-        Error::new(ErrorKind::Unavailable, text)
+        let outage = self.state.lock().outage.take();
+        outage.map_or_else(|| no_server(&self.table, self.patience, ""), |outage| outage.error(&self.table))
+    }
+
+    /// Returns the error for a server that is unreachable at the moment, for a caller that stops waiting.
+    pub(super) fn outage(&self) -> Option<Error> {
+        self.state.lock().current_outage().map(|outage| outage.error(&self.table))
     }
 
     // For the connection.
@@ -308,8 +310,7 @@ impl Shared {
         (state.taken_bytes, state.part.1) = (0, 0);
         let was_healthy = state.connected.take().is_some_and(|at| at.elapsed() >= HEALTHY_LIFE);
         let same_outage = state.outage.take().filter(|_| !was_healthy);
-        let since = same_outage.map_or_else(Instant::now, |(since, _)| since);
-        state.outage = Some((since, text));
+        state.outage = Some(Outage::continued(same_outage, text));
         wake(state);
     }
 
@@ -357,6 +358,12 @@ impl Arrivals {
             && (self.taken_bytes >= ACKNOWLEDGED_BYTES || (self.taken_bytes > 0 && self.credits == 0))
     }
 
+    /// Returns the outage, unless there is a connection. It may be quiet because the rate limiter blocks. If it breaks
+    /// soon, the outage goes on.
+    fn current_outage(&self) -> Option<&Outage> {
+        self.outage.as_ref().filter(|_| self.connected.is_none())
+    }
+
     fn is_over(&self) -> bool {
         self.left == Some(0) && self.credits == 0 && self.outstanding == 0
     }
@@ -372,199 +379,4 @@ fn wake(mut state: MutexGuard<'_, Arrivals>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::advance;
-
-    use super::*;
-
-    #[test]
-    fn consumed_bytes_are_acknowledged_after_the_last_request() {
-        let shared = Shared::new("t", 3, Some(2), Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest::of(2, 0)));
-        assert_eq!(shared.ask(), None);
-        for taken in [Some(BatchRequest::of(0, 7)), None] {
-            assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
-            assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
-            assert_eq!(shared.ask(), taken, "after the last batch, nothing more is requested");
-        }
-        assert!(!shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }), "not asked for");
-        assert!(matches!(shared.take(Waker::noop()), TakeResult::NoMore));
-    }
-
-    #[test]
-    fn batches_are_requested_in_halves_and_shortages_at_once() {
-        let shared = Shared::new("t", 4, None, Duration::ZERO);
-        let deliver = || assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 }));
-        let take = || assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(4, 0)));
-        (0..3).for_each(|_| deliver());
-        take();
-        assert_eq!(shared.ask(), None, "one is not half of four");
-        take();
-        assert_eq!(shared.ask(), Some(BatchRequest::of(2, 14)));
-        take();
-        (0..3).for_each(|_| deliver());
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)), "no other batch is in transit");
-    }
-
-    /// Takes a batch, and returns whether there was one.
-    fn takes(shared: &Shared) -> bool {
-        matches!(shared.take(Waker::noop()), TakeResult::Batch(_))
-    }
-
-    fn deliver(shared: &Shared) -> bool {
-        shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: 7 })
-    }
-
-    /// Returns a state in which a request has been made, and its withdrawal has been sent.
-    fn withdrawing() -> Shared {
-        let shared = Shared::new("t", 0, None, Duration::ZERO);
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), Some(WITHDRAWAL));
-        shared
-    }
-
-    const WITHDRAWAL: BatchRequest = BatchRequest { batches: 0, taken_bytes: 0, withdraw: true };
-
-    #[test]
-    fn batches_that_are_not_requested_in_advance_are_withdrawn() {
-        let shared = Shared::new("t", 0, Some(2), Duration::ZERO);
-        assert_eq!(shared.ask(), None, "nobody waits");
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), Some(WITHDRAWAL));
-        assert!(shared.poll_withdrawn(Waker::noop()).is_pending());
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), None, "the withdrawal has not ended");
-        assert!(shared.note_withdrawn("it is empty".to_owned()));
-        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(Some("it is empty".to_owned())));
-        assert!(!shared.note_withdrawn(String::new()), "not asked for");
-        for _ in 0..2 {
-            assert!(!takes(&shared));
-            assert_eq!(shared.ask().map(|ask| ask.batches), Some(1));
-            assert!(deliver(&shared) && takes(&shared));
-        }
-        assert!(matches!(shared.take(Waker::noop()), TakeResult::NoMore), "both batches are counted once");
-    }
-
-    #[test]
-    fn a_batch_that_arrives_during_its_withdrawal_is_kept() {
-        let shared = withdrawing();
-        assert!(deliver(&shared));
-        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(None));
-        assert!(takes(&shared));
-        // A request before the answer to the withdrawal would be taken for a withdrawn one.
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), None);
-        assert!(shared.note_withdrawn(String::new()) && !takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)));
-        assert!(deliver(&shared) && takes(&shared));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), None, "there is no request to withdraw");
-    }
-
-    #[test]
-    fn a_wait_that_begins_and_ends_during_a_withdrawal_requests_nothing() {
-        let shared = withdrawing();
-        assert!(deliver(&shared) && takes(&shared) && !takes(&shared));
-        shared.stop_waiting();
-        assert!(shared.note_withdrawn(String::new()));
-        assert_eq!(shared.ask(), None);
-        assert_eq!(shared.counts(), (0, 0));
-    }
-
-    #[test]
-    fn the_end_of_the_connection_ends_the_wait_for_a_withdrawal() {
-        let shared = withdrawing();
-        shared.end(End::BulkUnavailable);
-        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(None));
-        assert!(matches!(shared.take(Waker::noop()), TakeResult::BulkUnavailable(_)));
-    }
-
-    const PATIENCE: Duration = Duration::from_secs(1);
-
-    /// Returns the time at which the caller gives up.
-    fn give_up_at(shared: &Shared) -> Option<Instant> {
-        match shared.take(Waker::noop()) {
-            TakeResult::Nothing { give_up_at } => give_up_at,
-            taken => panic!("{taken:?}"),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_restored_connection_ends_an_outage_that_nobody_waited_for() {
-        let shared = Shared::new("t", 0, None, PATIENCE);
-        shared.note_outage("it is gone".to_owned());
-        advance(PATIENCE / 2).await;
-        shared.note_connected();
-        shared.note_outage("it is gone".to_owned());
-        assert_eq!(give_up_at(&shared), Some(Instant::now() + PATIENCE));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_that_lasts_ends_an_outage_and_a_shorter_one_delays_the_error() {
-        let shared = Shared::new("t", 0, None, PATIENCE);
-        assert_eq!(give_up_at(&shared), None);
-        shared.note_outage("it is gone".to_owned());
-        let end = Some(Instant::now() + PATIENCE);
-        assert_eq!(give_up_at(&shared), end);
-        for life in [PATIENCE / 2, HEALTHY_LIFE] {
-            assert_eq!(give_up_at(&shared), end);
-            shared.note_connected();
-            assert_eq!(give_up_at(&shared), None, "the limiter may block");
-            advance(life).await;
-            shared.note_outage("it is gone again".to_owned());
-        }
-        assert_eq!(give_up_at(&shared), Some(Instant::now() + PATIENCE), "a new outage");
-    }
-
-    #[test]
-    fn an_outage_ends_a_withdrawal_and_requests_that_nobody_waits_for() {
-        let shared = Shared::new("t", 0, Some(1), Duration::ZERO);
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        shared.stop_waiting();
-        shared.note_outage("it is gone".to_owned());
-        assert_eq!(shared.poll_withdrawn(Waker::noop()), Poll::Ready(Some(String::new())));
-        assert_eq!(shared.ask(), None);
-        assert!(!takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)), "it can still be requested");
-    }
-
-    #[test]
-    fn batches_requested_in_advance_are_not_withdrawn() {
-        let shared = Shared::new("t", 2, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest::of(2, 0)));
-        shared.stop_waiting();
-        assert_eq!(shared.ask(), None);
-        assert!(deliver(&shared) && takes(&shared));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 7)));
-    }
-
-    #[test]
-    fn many_consumed_bytes_are_acknowledged_before_the_next_request() {
-        let shared = Shared::new("t", 4, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest::of(4, 0)));
-        assert!(shared.deliver(Ready { batch: SampleBatch::new(Vec::new()), bytes: ACKNOWLEDGED_BYTES }));
-        assert!(matches!(shared.take(Waker::noop()), TakeResult::Batch(_)));
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, ACKNOWLEDGED_BYTES)));
-    }
-
-    #[test]
-    fn bytes_of_a_partial_batch_are_acknowledged_before_it_is_complete() {
-        let shared = Shared::new("t", 1, None, Duration::ZERO);
-        assert_eq!(shared.ask(), Some(BatchRequest::of(1, 0)));
-        for expected in [None, Some(BatchRequest::of(0, 2 * ACKNOWLEDGED_BYTES - 2)), None] {
-            assert!(shared.deliver_part(std::iter::empty(), ACKNOWLEDGED_BYTES - 1, 1));
-            assert_eq!(shared.ask(), expected);
-        }
-        shared.note_outage("it is gone".to_owned());
-        let again = Some(BatchRequest::of(1, 0));
-        assert_eq!(shared.ask(), again, "the new connection has not sent anything yet");
-        assert!(shared.deliver_part(std::iter::empty(), 1, 1));
-        assert_eq!(shared.ask(), None);
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@ use relive_table::ItemStructure;
 use relive_transport::shared::SharedMemory;
 use relive_transport::{Frames, ReadError, Socket};
 use relive_wire::bulk::{BatchView, FrameHeader, FrameKind, MAGIC};
+use relive_wire::framing::Deframer;
 use relive_wire::sample::Assembler;
 use relive_wire::v1::{BatchHead, BatchesWithdrawn, OpenSampler, ShareMemory};
 use relive_wire::{Message, structure};
@@ -26,7 +27,6 @@ use super::shared::{End, Ready, Shared};
 use super::shared_piece::{Freed, batch_in_shared_memory};
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
-use crate::stream::end_of_message;
 
 /// The number of bytes of batches that a server may send in advance, in addition to the first batch.
 const WINDOW_BYTES: u64 = 256 << 20;
@@ -245,13 +245,15 @@ impl BulkConnection {
 
     async fn samples(&mut self, shared: &Shared, header: &FrameHeader) -> Result<(), ConnectionEnd> {
         let body = self.frames.read_bytes(header.body_len()).await?;
-        let (mut rest, mut received) = (Bytes::from(body), Vec::new());
-        let (mut assembler, bytes) = (Assembler::of_items_like(self.structure.take()), rest.len() as u64);
-        while !rest.is_empty() {
-            let end = end_of_message(&rest).ok().flatten().filter(|end| *end <= rest.len());
-            let Some(end) = end else { return Err(protocol(&"samples that end inside a message")) };
-            let message = rest.split_to(end).split_off(relive_wire::limits::GRPC_HEADER_BYTES);
+        let (bytes, mut received) = (body.len() as u64, Vec::new());
+        let mut assembler = Assembler::of_items_like(self.structure.take());
+        let mut deframer = Deframer::new(usize::MAX, 0);
+        deframer.push(Bytes::from(body));
+        while let Some(message) = deframer.take_message().map_err(|error| protocol(&error))? {
             assembler.push(&message, &mut received).map_err(|error| protocol(&error))?;
+        }
+        if deframer.held_bytes() > 0 {
+            return Err(protocol(&"samples that end inside a message"));
         }
         self.structure = assembler.structure().cloned();
         let samples = received.into_iter().map(Sample::received);

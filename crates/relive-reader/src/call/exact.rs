@@ -103,9 +103,11 @@ impl ExactFeed {
             // A reachable server reports the timeout itself, unless the request was made with a different timeout.
             let grace = if is_old { Duration::ZERO } else { GRACE };
             let filled = match left.map(|left| Deadline::after(left.saturating_add(grace))) {
-                Some(deadline) => deadline.run(filled).await.unwrap_or_else(|| Err(late())),
-                None => filled.await,
+                Some(deadline) => deadline.run(filled).await,
+                None => Some(filled.await),
             };
+            let outage = || self.fleet.as_ref().and_then(|feed| feed.outage());
+            let filled = filled.unwrap_or_else(|| Err(outage().unwrap_or_else(late)));
             if let Some(mut over) = self.fleet.take() {
                 over.take_arrived(&mut self.ready, &mut Context::from_waker(Waker::noop()));
             }

@@ -14,6 +14,7 @@ use tonic::Status;
 
 use super::stream::{Exchange, IdleStreams, OwnStream};
 use crate::options::Requested;
+use crate::outage::no_server;
 use crate::samples::Sample;
 use crate::stream::StreamEnd;
 
@@ -202,11 +203,7 @@ impl Progress {
     pub(super) fn no_answer(&self) -> Error {
         let (table, waited) = (&self.requested.table, self.started.elapsed());
         match &self.last_error {
-            Some((status, _)) => {
-                let text =
-                    format!("sample: no server for table {table:?} since {waited:?}: {}", status.message());
-                Error::new(ErrorKind::Unavailable, text)
-            }
+            Some((status, _)) => no_server(table, waited, status.message()),
             None => {
                 let text = format!("sample: Deadline Exceeded after {waited:?}: the server did not answer");
                 Error::new(ErrorKind::Timeout, text)

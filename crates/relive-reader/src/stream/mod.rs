@@ -9,4 +9,4 @@ mod shared;
 mod worker;
 
 pub(crate) use feed::RemoteFeed;
-pub(crate) use responses::{Responses, SAMPLE_STREAM, StreamEnd, end_of_message};
+pub(crate) use responses::{Responses, SAMPLE_STREAM, StreamEnd};

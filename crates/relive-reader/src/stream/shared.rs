@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout};
 use tonic::Status;
 
 use crate::options::SamplerOptions;
+use crate::outage::{Outage, no_server};
 use crate::samples::Sample;
 
 /// The next request is sent before the previous one has completed if at least `1 / n` of a worker's capacity is free,
@@ -58,13 +59,6 @@ struct Credits {
     caller: Option<Waker>,
     outage: Option<Outage>,
     workers: Vec<StreamState>,
-}
-
-/// The server is unreachable.
-#[derive(Debug, Clone)]
-struct Outage {
-    since: Instant,
-    text: String,
 }
 
 #[derive(Debug, Default)]
@@ -178,19 +172,14 @@ impl Shared {
 
     /// Returns the error for a server that remains unreachable.
     pub(super) fn unavailable(&self) -> Error {
-        let text = self.state.lock().outage.take().map_or_else(String::new, |outage| outage.text);
-        self.no_server(self.unavailable_timeout, &text)
+        let outage = self.state.lock().outage.take();
+        let unknown = || no_server(&self.table, self.unavailable_timeout, "");
+        outage.map_or_else(unknown, |outage| outage.error(&self.table))
     }
 
     /// Returns the error for a server that is unreachable at the moment, for a caller that stops waiting.
     pub(super) fn outage(&self) -> Option<Error> {
-        let state = self.state.lock();
-        state.current_outage().map(|outage| self.no_server(outage.since.elapsed(), &outage.text))
-    }
-
-    fn no_server(&self, waited: Duration, text: &str) -> Error {
-        let text = format!("sample: no server for table {:?} since {waited:?}: {text}", self.table);
-        Error::new(ErrorKind::Unavailable, text)
+        self.state.lock().current_outage().map(|outage| outage.error(&self.table))
     }
 
     fn wake_idle_workers(&self, mut state: parking_lot::MutexGuard<'_, Credits>) {
@@ -376,8 +365,7 @@ impl Shared {
     /// Records the reason why a stream broke, before the stream is reopened.
     pub(super) fn stream_broke(&self, text: &str) {
         let mut state = self.state.lock();
-        let since = state.outage.as_ref().map_or_else(Instant::now, |outage| outage.since);
-        state.outage = Some(Outage { since, text: text.to_owned() });
+        state.outage = Some(Outage::continued(state.outage.take(), text.to_owned()));
         // Wakes the caller, so that it recomputes its deadline.
         let caller = state.caller.clone();
         drop(state);

@@ -6,7 +6,7 @@ use relive_wire::bulk::VERSION;
 use relive_wire::reverb::{InitializeConnectionRequest, InitializeConnectionResponse};
 use relive_wire::v1::waiter::Operation as WireOperation;
 use relive_wire::v1::{
-    ChunkTotals, DescribeRequest, DescribeResponse, Memory, NegotiateRequest, NegotiateResponse,
+    DescribeRequest, DescribeResponse, Memory, NegotiateRequest, NegotiateResponse,
     TableStatus as WireStatus, Waiter,
 };
 use relive_wire::{checkpoint_status, codec, operate, structure, table};
@@ -17,18 +17,11 @@ use crate::services::{LocalSocket, Services};
 pub(super) fn describe(services: &Services, _request: DescribeRequest) -> DescribeResponse {
     let (insert_streams, sample_streams) = services.open_streams();
     let status = services.engine().memory();
-    let chunks = status.chunks;
     DescribeResponse {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_ms: millis(services.started().elapsed()),
         tables: services.engine().tables().iter().map(|handle| table_status(&handle.status())).collect(),
-        chunks: Some(ChunkTotals {
-            chunks: chunks.chunks,
-            encoded_bytes: chunks.encoded_bytes,
-            raw_bytes: chunks.raw_bytes,
-            shared_bytes: chunks.shared_bytes,
-            spilled_bytes: chunks.spilled_bytes,
-        }),
+        chunks: Some(table::chunks_to_wire(status.chunks)),
         memory: Some(memory(&status)),
         insert_streams,
         sample_streams,
@@ -73,13 +66,7 @@ fn table_status(status: &TableStatus) -> WireStatus {
         sample_waits_for: status.sample_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         insert_waits_for: status.insert_shortfall.map_or_else(String::new, |missing| missing.to_string()),
         columns: columns.map(structure::to_wire),
-        chunks: Some(ChunkTotals {
-            chunks: status.bytes.chunks,
-            encoded_bytes: status.bytes.encoded_bytes,
-            raw_bytes: status.bytes.raw_bytes,
-            shared_bytes: status.bytes.shared_bytes,
-            spilled_bytes: status.bytes.spilled_bytes,
-        }),
+        chunks: Some(table::chunks_to_wire(status.bytes)),
         inserts_paused: status.paused.inserts,
         samples_paused: status.paused.samples,
     }
@@ -98,9 +85,7 @@ fn waiter(info: &WaiterInfo) -> Waiter {
         operation: operation.into(),
         who: info.who.to_string(),
         waiting_ms: millis(info.waiting),
-        reason: info
-            .shortfall
-            .map_or_else(|| "queued behind other calls".to_owned(), |missing| missing.to_string()),
+        reason: info.reason(),
         missing: info.shortfall.map_or(0, |missing| missing.missing()),
         wanted: info.wanted,
         taken: 0,

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response};
 use http_body::Frame;
 use relive_wire::Message;
+use relive_wire::framing::framed;
 use tokio_stream::Stream;
 use tonic::Status;
 use tonic::body::Body;
@@ -75,14 +76,4 @@ where
         self.is_over = true;
         Poll::Ready(Some(Ok(Frame::trailers(trailers(&status)))))
     }
-}
-
-/// Returns a message with its header: a flag (0, not compressed) and the length in big endian.
-fn framed(message: &impl Message) -> Bytes {
-    let length = message.encoded_len();
-    let mut frame = BytesMut::with_capacity(length + 5);
-    frame.put_u8(0);
-    frame.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    frame.put_slice(&message.encode_to_vec());
-    frame.freeze()
 }

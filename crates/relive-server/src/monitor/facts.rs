@@ -265,7 +265,7 @@ fn waiter(waiter: &WaiterInfo) -> WaiterFacts<'_> {
         who: &waiter.who,
         waiting_s: waiter.waiting.as_secs_f64(),
         wanted: waiter.wanted,
-        reason: waiter.shortfall.map_or_else(|| "queued behind other calls".to_owned(), |it| it.to_string()),
+        reason: waiter.reason(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relive_tensor::{Account, AccountSnapshot, Ledger};
+use relive_tensor::{Account, ChunkTotals, Ledger};
 
 use super::episodes::{Episodes, SharedEpisodes};
 
@@ -50,7 +50,7 @@ impl Common {
     }
 
     /// Returns the number of bytes in the chunks of all shards. Each chunk is counted once.
-    pub fn bytes(&self) -> AccountSnapshot {
+    pub fn bytes(&self) -> ChunkTotals {
         Account::snapshot_of(&self.accounts)
     }
 

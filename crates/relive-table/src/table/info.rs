@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use relive_tensor::AccountSnapshot;
+use relive_tensor::ChunkTotals;
 
 use crate::config::TableConfig;
 use crate::item::ItemView;
@@ -63,7 +63,7 @@ impl Table {
 
     /// Returns the number of bytes in the items' chunks, including those on disk and those shared with other tables of
     /// the same ledger. Each chunk is counted once. For a divided table, use [`Common::bytes`](crate::Common::bytes).
-    pub fn bytes(&self) -> AccountSnapshot {
+    pub fn bytes(&self) -> ChunkTotals {
         self.state.contents.account.snapshot()
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use super::totals::ChunkTotals;
 use super::word::{Counted, Word};
 
 /// The chunks to which the items of one holder, usually a table, refer. Each chunk is counted once.
@@ -24,29 +25,6 @@ pub struct Account {
     whole: Option<Arc<Account>>,
 }
 
-/// The totals of an [`Account`], all read at about the same time. Each individual total is exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AccountSnapshot {
-    /// The number of distinct chunks.
-    pub chunks: u64,
-    /// The number of bytes in the frames of the chunks.
-    pub encoded_bytes: u64,
-    /// The number of bytes in the content of the chunks once decoded.
-    pub raw_bytes: u64,
-    /// The number of encoded bytes that another account also holds.
-    pub shared_bytes: u64,
-    /// The number of encoded bytes that are on disk and not in memory.
-    pub spilled_bytes: u64,
-}
-
-impl AccountSnapshot {
-    /// Returns the number of encoded bytes in memory.
-    #[must_use]
-    pub fn resident_bytes(&self) -> u64 {
-        self.encoded_bytes.saturating_sub(self.spilled_bytes)
-    }
-}
-
 impl Account {
     pub(super) fn new(number: u32, whole: Option<Arc<Account>>) -> Self {
         let zero = || AtomicI64::new(0);
@@ -66,19 +44,19 @@ impl Account {
 
     /// Returns the current totals of an account that has no other parts.
     #[must_use]
-    pub fn snapshot(&self) -> AccountSnapshot {
+    pub fn snapshot(&self) -> ChunkTotals {
         Self::snapshot_of(&[self])
     }
 
     /// Returns the current totals of an account, summed over all its parts.
     #[must_use]
-    pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> AccountSnapshot {
+    pub fn snapshot_of(parts: &[impl std::ops::Deref<Target = Self>]) -> ChunkTotals {
         // During a change, a sum may briefly be below zero.
         let get = |sum: fn(&Self) -> &AtomicI64| {
             let total: i64 = parts.iter().map(|part| sum(part).load(Ordering::Relaxed)).sum();
             u64::try_from(total).unwrap_or(0)
         };
-        AccountSnapshot {
+        ChunkTotals {
             chunks: get(|part| &part.chunks),
             encoded_bytes: get(|part| &part.encoded_bytes),
             raw_bytes: get(|part| &part.raw_bytes),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use smallvec::SmallVec;
 
 use super::account::Account;
+use super::totals::ChunkTotals;
 use super::word::SEVERAL;
 
 /// Frames shorter than this stay in memory, because moving such a frame saves at most about a hundred bytes.
@@ -50,29 +51,6 @@ pub(super) struct Lists {
     pub(super) several: HashMap<usize, SmallVec<[(u32, u64); 4]>>,
 }
 
-/// The totals of a [`Ledger`], all read at about the same time. Each individual total is exact.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LedgerSnapshot {
-    /// Live chunks.
-    pub chunks: u64,
-    /// The number of bytes in the frames of the chunks.
-    pub encoded_bytes: u64,
-    /// The number of bytes in the content of the chunks once decoded.
-    pub raw_bytes: u64,
-    /// The number of bytes in the frames that are on disk and not in memory.
-    pub spilled_bytes: u64,
-    /// The number of bytes in the frames that several accounts hold. Each such chunk is counted once.
-    pub shared_bytes: u64,
-}
-
-impl LedgerSnapshot {
-    /// Returns the number of bytes in the frames that are in memory.
-    #[must_use]
-    pub fn resident_bytes(&self) -> u64 {
-        self.encoded_bytes.saturating_sub(self.spilled_bytes)
-    }
-}
-
 impl Ledger {
     /// Creates a ledger of chunks whose frames can be moved to disk, which costs about 150 bytes per chunk. Frames
     /// under [`MIN_MOVABLE_BYTES`] stay in memory.
@@ -94,8 +72,8 @@ impl Ledger {
 
     /// Returns the current totals.
     #[must_use]
-    pub fn snapshot(&self) -> LedgerSnapshot {
-        LedgerSnapshot {
+    pub fn snapshot(&self) -> ChunkTotals {
+        ChunkTotals {
             chunks: self.chunks.load(Ordering::Relaxed),
             encoded_bytes: self.encoded_bytes.load(Ordering::Relaxed),
             raw_bytes: self.raw_bytes.load(Ordering::Relaxed),

@@ -6,9 +6,11 @@
 mod account;
 mod holding;
 mod ledger;
+mod totals;
 mod word;
 
-pub use account::{Account, AccountSnapshot};
+pub use account::Account;
 pub(crate) use holding::{hold, release};
-pub use ledger::{Ledger, LedgerSnapshot, MIN_MOVABLE_BYTES};
+pub use ledger::{Ledger, MIN_MOVABLE_BYTES};
+pub use totals::ChunkTotals;
 pub(crate) use word::{ChunkState, Counted};

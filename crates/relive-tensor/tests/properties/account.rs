@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use relive_tensor::{
-    Account, AccountSnapshot, Chunk, Codec, Ledger, ResidenceGuard, SequenceRange, Tensor, encode_chunk,
+    Account, Chunk, ChunkTotals, Codec, Ledger, ResidenceGuard, SequenceRange, Tensor, encode_chunk,
 };
 
 #[expect(clippy::unwrap_used, reason = "a helper of tests")]
@@ -29,8 +29,8 @@ struct ExpectedAccounts {
 }
 
 impl ExpectedAccounts {
-    fn snapshot(&self, account: usize, chunks: &[Arc<Chunk>]) -> AccountSnapshot {
-        let mut sums = AccountSnapshot::default();
+    fn snapshot(&self, account: usize, chunks: &[Arc<Chunk>]) -> ChunkTotals {
+        let mut sums = ChunkTotals::default();
         for (number, chunk) in chunks.iter().enumerate() {
             let holds = |account: usize| self.uses.get(&(account, number)).is_some_and(|&uses| uses > 0);
             if !holds(account) {
@@ -192,7 +192,7 @@ fn concurrent_holders_keep_exact_counts() {
     chunks.iter().for_each(|chunk| assert!(chunk.evict_frame()));
     let bytes: u64 = chunks.iter().map(Chunk::size_bytes).sum();
     for account in &accounts {
-        let expected = AccountSnapshot {
+        let expected = ChunkTotals {
             chunks: 3,
             encoded_bytes: bytes,
             raw_bytes: bytes,
@@ -203,7 +203,7 @@ fn concurrent_holders_keep_exact_counts() {
     }
     for account in &accounts {
         (0..1_000).for_each(|_| chunks.iter().for_each(|chunk| chunk.release(account)));
-        assert_eq!(account.snapshot(), AccountSnapshot::default());
+        assert_eq!(account.snapshot(), ChunkTotals::default());
     }
 }
 

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use relive_tensor::codec::BlockFault;
 use relive_tensor::limits::{MAX_CHUNK_BYTES, MAX_CHUNK_COLUMNS, MAX_RANK};
 use relive_tensor::{
-    Chunk, ChunkError, ChunkFault, ChunkParts, Codec, CodecError, CodecSet, ColumnHeader, DType, Ledger,
-    LedgerSnapshot, SequenceRange, Shape, Tensor, TensorError, encode_chunk,
+    Chunk, ChunkError, ChunkFault, ChunkParts, ChunkTotals, Codec, CodecError, CodecSet, ColumnHeader, DType,
+    Ledger, SequenceRange, Shape, Tensor, TensorError, encode_chunk,
 };
 use smallvec::{SmallVec, smallvec};
 
@@ -241,7 +241,7 @@ fn the_ledger_counts_live_chunks() {
         Chunk::new(parts).unwrap().with_ledger(Arc::clone(&ledger))
     };
     let (one, two) = (make(1000), Arc::new(make(500)));
-    let both = LedgerSnapshot {
+    let both = ChunkTotals {
         chunks: 2,
         encoded_bytes: one.size_bytes() + two.size_bytes(),
         raw_bytes: 1500,
@@ -256,9 +256,9 @@ fn the_ledger_counts_live_chunks() {
     assert_eq!((ledger.snapshot().chunks, ledger.snapshot().raw_bytes), (1, 1000));
     let other = Arc::new(Ledger::default());
     let moved = one.with_ledger(Arc::clone(&other));
-    assert_eq!((ledger.snapshot(), other.snapshot().chunks), (LedgerSnapshot::default(), 1));
+    assert_eq!((ledger.snapshot(), other.snapshot().chunks), (ChunkTotals::default(), 1));
     drop(moved);
-    assert_eq!(other.snapshot(), LedgerSnapshot::default());
+    assert_eq!(other.snapshot(), ChunkTotals::default());
 }
 
 #[test]

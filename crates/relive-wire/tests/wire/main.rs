@@ -8,6 +8,7 @@ mod codecs;
 mod common;
 mod corpus;
 mod fixtures;
+mod framing;
 mod hostile;
 mod item_runs;
 mod samples;

@@ -34,7 +34,7 @@ pub(crate) struct StepShape {
 impl StepShape {
     /// Creates the structure from `step`. The leaves in `sources` are stored.
     pub(crate) fn new(step: &Nest<Tensor>, sources: impl Iterator<Item = u32>) -> Result<StepShape> {
-        // A gap is also a leaf, because the first step may be a partial one.
+        // Gaps are also leaves, because the first step may be a partial one.
         let nest = fill_gaps(step);
         let paths: Vec<Arc<str>> =
             nest.flatten_with_paths().into_iter().map(|(path, ())| Arc::from(path.to_string())).collect();
@@ -83,7 +83,8 @@ impl StepShape {
     }
 }
 
-fn fill_gaps(step: &Nest<Tensor>) -> Nest<()> {
+/// Returns the structure of `step`, in which a gap is also a leaf.
+pub(super) fn fill_gaps<T>(step: &Nest<T>) -> Nest<()> {
     match step {
         Nest::Leaf(_) | Nest::None => Nest::Leaf(()),
         Nest::List(items) => Nest::List(items.iter().map(fill_gaps).collect()),

@@ -3,6 +3,7 @@
 use relive_connection::{Error, ErrorKind, Result};
 use relive_tensor::Nest;
 
+use super::flat_step::fill_gaps;
 use super::node::SourceColumn;
 
 /// The columns of steps with a given structure, from which patterns are built. It is created by [`reference_step`].
@@ -34,8 +35,9 @@ pub struct ReferenceStep {
 /// # Ok::<(), relive_client::Error>(())
 /// ```
 pub fn reference_step<T>(step: &Nest<T>) -> ReferenceStep {
-    let mut next = 0;
-    ReferenceStep { columns: number(step, &mut next) }
+    let mut numbers = 0..;
+    let columns = fill_gaps(step).map(|()| SourceColumn::at(numbers.next().unwrap_or(u32::MAX)));
+    ReferenceStep { columns }
 }
 
 impl ReferenceStep {
@@ -102,24 +104,6 @@ fn find<'a>(nest: &'a Nest<SourceColumn>, path: &str) -> Option<&'a Nest<SourceC
         }
         Nest::Dict(items) => items.iter().find_map(|(key, item)| enter(key, item)),
         Nest::NamedTuple { fields, .. } => fields.iter().find_map(|(key, item)| enter(key, item)),
-    }
-}
-
-fn number<T>(step: &Nest<T>, next: &mut u32) -> Nest<SourceColumn> {
-    match step {
-        Nest::Leaf(_) | Nest::None => {
-            *next += 1;
-            Nest::Leaf(SourceColumn::at(*next - 1))
-        }
-        Nest::List(items) => Nest::List(items.iter().map(|item| number(item, next)).collect()),
-        Nest::Tuple(items) => Nest::Tuple(items.iter().map(|item| number(item, next)).collect()),
-        Nest::Dict(items) => {
-            Nest::Dict(items.iter().map(|(key, item)| (key.clone(), number(item, next))).collect())
-        }
-        Nest::NamedTuple { name, fields } => Nest::NamedTuple {
-            name: name.clone(),
-            fields: fields.iter().map(|(key, item)| (key.clone(), number(item, next))).collect(),
-        },
     }
 }
 

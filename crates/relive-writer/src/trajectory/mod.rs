@@ -7,9 +7,10 @@ mod names;
 mod options;
 mod structure;
 mod tuning;
+mod windows;
 mod writer;
 
-pub use create::Windows;
 pub use insert::insert;
 pub use options::TrajectoryWriterOptions;
+pub use windows::Windows;
 pub use writer::TrajectoryWriter;

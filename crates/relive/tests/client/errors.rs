@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{LONG, TestServer, client, leaf};
-use relive::{Client, ErrorKind, SamplerOptions, SelectorKind, TableConfig, TrajectoryWriterOptions};
+use relive::{
+    BatchOptions, Client, ErrorKind, SamplerOptions, SelectorKind, TableConfig, TrajectoryWriterOptions,
+};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -52,14 +54,22 @@ fn free_address() -> std::net::SocketAddr {
 }
 
 #[tokio::test]
-async fn a_batch_that_is_late_because_of_an_outage_names_the_reason() {
+async fn a_sample_that_is_late_because_of_an_outage_names_the_reason() {
     let two = [free_address(), free_address()].map(|address| address.to_string());
     for client in [client(free_address(), LONG), Client::connect_many(&two).unwrap()] {
         let options = SamplerOptions::default().unavailable_timeout(LONG);
         let mut sampler = client.sampler("t", options).unwrap();
-        let error = sampler.next_batch_with_timeout(1, SHORT).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(error.to_string().contains("connect error"), "{error}");
+        let mut errors = vec![sampler.next_batch_with_timeout(1, SHORT).await.unwrap_err()];
+        errors.push(sampler.next_with_timeout(SHORT).await.unwrap().unwrap_err());
+        for prefetch in [0, 1] {
+            let options = BatchOptions::new(2).prefetch(prefetch);
+            let mut batches = client.batches("t", options).unwrap();
+            errors.push(batches.next_within(Some(SHORT)).await.unwrap().unwrap_err());
+        }
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+            assert!(error.to_string().contains("connect error"), "{error}");
+        }
     }
 }
 
