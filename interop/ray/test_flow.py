@@ -132,7 +132,7 @@ def test_actors_end_with_their_stream(cluster):
 
 def test_shards_wait_to_be_scheduled_and_report_it(cluster, caplog, monkeypatch):
     cluster, _ = cluster
-    monkeypatch.setattr("relive.ray._PLACE_SECONDS", 0.5)
+    monkeypatch.setattr("relive._ray_cluster._PLACE_SECONDS", 0.5)
     stream = flow.from_actors([Node()], on=relive.ray.Workers(resources={"simulator": 1})).gather_sync()
     with pytest.raises(TimeoutError):
         stream.next(timeout=3)

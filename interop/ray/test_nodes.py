@@ -18,7 +18,7 @@ from conftest import STORE
 from test_runs import DQN
 
 import relive.ray
-from relive import rl
+from relive import _ray_nodes, rl
 
 
 def test_nodes_are_placed_by_a_group_and_have_their_own_workers(cluster, tmp_path):
@@ -86,7 +86,7 @@ def test_a_node_does_not_block_python_and_is_listed_by_the_run(cluster, relive_p
     command = [relive_program, "rl", "train", "impala", "--env", "catch/0", "--steps", "60000", "--on", "processes", "--actors", "1"]
     run = subprocess.Popen([*command, "--listen", address, "--no-spawn"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     failed = []
-    node = threading.Thread(target=lambda: failed.append(relive.ray._Node().work((None, None), address, 1, None)))
+    node = threading.Thread(target=lambda: failed.append(_ray_nodes.Node().work((None, None), address, 1, None)))
     node.start()
     longest, last, seen = 0.0, time.monotonic(), None
     while node.is_alive():

@@ -18,7 +18,7 @@ from agents import Beating, Catch, Failing, nodes_of
 from conftest import STORE
 
 import relive.ray
-from relive import rl
+from relive import _ray_cluster, rl
 
 DQN = functools.partial(rl.DQN, batch_size=16, min_replay_size=50)
 
@@ -77,7 +77,7 @@ def test_an_exception_in_a_worker_is_raised_with_its_traceback(cluster, tmp_path
 
 
 def test_workers_that_cannot_be_scheduled_report_it(cluster, caplog, monkeypatch):
-    monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
+    monkeypatch.setattr(_ray_cluster, "_PLACE_SECONDS", 0.5)
     result = rl.run(DQN(), "catch/0", steps=300, on=relive.ray.Workers(num_cpus=3), actors=1, timeout=4)
     assert not result.is_complete
     assert "worker 0 is waiting for Ray to schedule {'num_cpus': 3}; free in the cluster: {'CPU': 2.0}" in caplog.text
@@ -85,7 +85,7 @@ def test_workers_that_cannot_be_scheduled_report_it(cluster, caplog, monkeypatch
 
 def test_a_waiting_worker_starts_on_an_added_node(cluster, caplog, monkeypatch):
     cluster, _ = cluster
-    monkeypatch.setattr(relive.ray, "_PLACE_SECONDS", 0.5)
+    monkeypatch.setattr(_ray_cluster, "_PLACE_SECONDS", 0.5)
     results = []
     on = relive.ray.Workers(num_cpus=3)
     # Nodes are added by the main thread, as Ray requires.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from relive import errors, nest, specs
 from relive.client import Client
 from relive.replay_sample import ReplaySample, SampleInfo
+from relive.reverb_types import TableInfo
 from relive.servers import joined
 from relive.specs import ArraySpec
 
@@ -121,7 +122,8 @@ class SampleDataset:
           DeadlineExceededError: the server did not respond in time.
         """
         client = _client(server_address)
-        signature = _required_signature(client, table, signature_timeout(get_signature_timeout_secs, get_signature_timeout_ms))
+        timeout = signature_timeout(get_signature_timeout_secs, get_signature_timeout_ms)
+        signature = signed_table(client, table, timeout).structure
         return cls(
             server_address,
             table,
@@ -252,20 +254,25 @@ def _info(info: tuple[Any, ...]) -> SampleInfo:
     return SampleInfo(*(dtype(value) for dtype, value in zip(_INFO_DTYPES, info, strict=True)))
 
 
-def _required_signature(client: Client, table: str, timeout: float | None) -> Any:
+def signed_table(client: Client, table: str, timeout: float | None) -> TableInfo:
+    """Returns the information about a table with a signature.
+
+    Raises:
+      ValueError: the table does not exist, or has no signature.
+      DeadlineExceededError: the server did not respond in time.
+    """
     tables = client.server_info(timeout)
     if table not in tables:
         raise ValueError(
             f"Server at {client.server_address} does not contain any table named {table}. "
             f"Found: {', '.join(sorted(tables))}."
         )
-    signature = tables[table].structure
-    if signature is None:
+    if tables[table].structure is None:
         raise ValueError(
             f"Table {table} at {client.server_address} does not have a signature. "
             f"Tables that have one: {', '.join(sorted(name for name in tables if tables[name].structure is not None))}"
         )
-    return signature
+    return tables[table]
 
 
 def _signature(client: Client, table: str) -> list[ArraySpec] | None:

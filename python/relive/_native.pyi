@@ -148,6 +148,7 @@ class GpuStore:
         writers: int,
         shard: tuple[int, int],
         huge_pages: bool,
+        files: dict[str, str],
     ) -> GpuStore: ...
     @staticmethod
     def load(
@@ -159,6 +160,7 @@ class GpuStore:
         writers: int,
         shard: tuple[int, int],
         huge_pages: bool,
+        files: dict[str, str],
     ) -> GpuStore: ...
     def save(self, folder: str) -> tuple[int, int, int, int, int]: ...
     def schema(self) -> tuple[list[_GpuColumn], int, int]: ...

@@ -7,6 +7,8 @@ import dataclasses
 import datetime
 import os
 
+from relive._numbers import whole
+
 _FORMATS = ("relive", "reverb")
 _CONFIGS = ("checkpoint", "code")
 
@@ -159,11 +161,10 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 def _keep(keep: int) -> int:
-    if isinstance(keep, bool) or not hasattr(keep, "__index__"):
-        raise TypeError(f"keep must be an int, not {keep!r}")
-    if keep < 1:
-        raise ValueError(f"keep ({keep}) must be at least 1: the newest checkpoint is always kept")
-    return keep.__index__()
+    number = whole("keep", keep)
+    if number < 1:
+        raise ValueError(f"keep ({number}) must be at least 1: the newest checkpoint is always kept")
+    return number
 
 
 def _seconds(every: float | datetime.timedelta | None) -> float | None:

@@ -14,11 +14,10 @@ from __future__ import annotations
 import logging
 import math
 import numbers
-import operator
 import sys
 from typing import Any
 
-from relive._numbers import any_number
+from relive._numbers import any_number, whole
 
 _log = logging.getLogger("relive")
 
@@ -37,7 +36,7 @@ class RateLimiter:
 
     Raises:
       ValueError: a number that is out of range, or NaN.
-      TypeError: a value that is not a number, or a fraction for ``min_size_to_sample``.
+      TypeError: a value that is not a number, or a fraction or a bool for ``min_size_to_sample``.
 
     >>> SampleToInsertRatio(samples_per_insert=4, min_size_to_sample=100, error_buffer=400).samples_per_insert
     4.0
@@ -54,7 +53,7 @@ class RateLimiter:
         self, samples_per_insert: float, min_size_to_sample: int, min_diff: float, max_diff: float
     ) -> None:
         self.samples_per_insert = _number("samples_per_insert", samples_per_insert)
-        self.min_size_to_sample = _whole("min_size_to_sample", min_size_to_sample)
+        self.min_size_to_sample = whole("min_size_to_sample", min_size_to_sample)
         self.min_diff = _number("min_diff", min_diff)
         self.max_diff = _number("max_diff", max_diff)
         if not self.samples_per_insert > 0:
@@ -111,7 +110,7 @@ class SampleToInsertRatio(RateLimiter):
         self, samples_per_insert: float, min_size_to_sample: int, error_buffer: float | tuple[float, float]
     ) -> None:
         _number("samples_per_insert", samples_per_insert)
-        min_size_to_sample = _whole("min_size_to_sample", min_size_to_sample)
+        min_size_to_sample = whole("min_size_to_sample", min_size_to_sample)
         if samples_per_insert <= 0:
             raise ValueError(f"samples_per_insert ({samples_per_insert}) must be > 0")
         centre = samples_per_insert * min_size_to_sample
@@ -188,10 +187,3 @@ def _number(name: str, value: float) -> float:
     if math.isnan(found):
         raise ValueError(f"{name} must not be NaN")
     return found
-
-
-def _whole(name: str, value: int) -> int:
-    try:
-        return operator.index(value)
-    except TypeError as error:
-        raise TypeError(f"{name} must be an int, not {value!r}") from error

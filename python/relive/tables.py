@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relive import _native, item_selectors, rate_limiters, specs
+from relive._numbers import whole
 from relive.reverb_types import TableInfo
 
 # The largest size of a table: dm-reverb's clients store it as a signed 32-bit integer.
@@ -269,41 +270,31 @@ def _check_arguments(
 
 
 def _check_max_size(max_size: int) -> None:
-    if isinstance(max_size, bool) or not hasattr(max_size, "__index__"):
-        raise TypeError(f"max_size must be an int, not {max_size!r}")
-    if max_size <= 0:
+    if whole("max_size", max_size) <= 0:
         raise ValueError(f"max_size ({max_size}) must be a positive integer")
     if max_size > _MAX_TABLE_SIZE:
         raise TypeError(f"max_size ({max_size}) must be at most {_MAX_TABLE_SIZE}")
 
 
 def _check_max_times_sampled(max_times_sampled: int) -> None:
-    if not hasattr(max_times_sampled, "__index__"):
-        raise TypeError(f"max_times_sampled must be an int, not {max_times_sampled!r}")
-    if not -(2**31) <= max_times_sampled < 2**31:
+    if not -(2**31) <= whole("max_times_sampled", max_times_sampled) < 2**31:
         raise TypeError(f"max_times_sampled ({max_times_sampled}) must be from -2**31 to 2**31 - 1; below 1 means no limit")
 
 
 def _check_shards(shards: int) -> None:
-    if isinstance(shards, bool) or not hasattr(shards, "__index__"):
-        raise TypeError(f"shards must be an int, not {shards!r}")
-    if not 1 <= shards <= _MAX_SHARDS:
+    if not 1 <= whole("shards", shards) <= _MAX_SHARDS:
         raise ValueError(f"shards ({shards}) must be from 1 to {_MAX_SHARDS}")
 
 
 def check_seed(seed: int | None) -> None:
     if seed is None:
         return
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise TypeError(f"seed must be an int or None, not {seed!r}")
-    if not 0 <= seed < 2**64:
+    if not 0 <= whole("seed", seed) < 2**64:
         raise ValueError(f"seed ({seed}) must be from 0 to 2**64 - 1")
 
 
 def check_max_bytes(max_bytes: int | None) -> None:
     if max_bytes is None:
         return
-    if isinstance(max_bytes, bool) or not hasattr(max_bytes, "__index__"):
-        raise TypeError(f"max_bytes must be an int or None, not {max_bytes!r}")
-    if max_bytes <= 0:
+    if whole("max_bytes", max_bytes) <= 0:
         raise ValueError(f"max_bytes ({max_bytes}) must be a positive integer, or None for no bound")

@@ -6,7 +6,7 @@ from typing import Any
 
 import attr
 import numpy as np
-from test_trajectory_writer import Connect, data_of, fifo_table
+from trajectories import Connect, data_of, fifo_table
 
 
 @attr.s(auto_attribs=True)

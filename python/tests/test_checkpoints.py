@@ -259,8 +259,13 @@ def test_invalid_checkpoint_options_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=told):
             DefaultCheckpointer(tmp_path, **options)  # type: ignore[arg-type]
-    for wrong in ({"keep": 1.5}, {"keep": True}, {"every": "10m"}, {"every": True}):
-        with pytest.raises(TypeError):
+    for wrong, told in (
+        ({"keep": 1.5}, "keep is 1.5, but it must be a whole number"),
+        ({"keep": True}, "keep is True, but it must be a whole number"),
+        ({"every": "10m"}, "every must be seconds or a datetime.timedelta, not '10m'"),
+        ({"every": True}, "every must be seconds or a datetime.timedelta, not True"),
+    ):
+        with pytest.raises(TypeError, match=told):
             DefaultCheckpointer(tmp_path, **wrong)  # type: ignore[arg-type]
 
 

@@ -100,9 +100,6 @@ class TestArguments:
         assert spec.data == {"a": (ArraySpec(None, "int8"), ArraySpec((None, 2), "float32"))}
         assert [leaf.dtype for leaf in spec.info] == INFO_DTYPES
 
-    def test_datasets_connect_lazily(self) -> None:
-        relive.TrajectoryDataset("localhost:1", "t", np.int8, (), 1)
-
 
 class TestFromTableSignature:
     @pytest.mark.parametrize("kind", KINDS)

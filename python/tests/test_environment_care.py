@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from test_own_agents import TRANSITIONS, Agent
+from own_agents import TRANSITIONS, Agent
 
 from relive import rl
 
@@ -103,7 +103,7 @@ def test_evaluations_close_what_they_made() -> None:
 ENDLESS_EVALUATION = """
 import sys
 from test_environment_care import Episodes
-from test_own_agents import TRANSITIONS, Agent
+from own_agents import TRANSITIONS, Agent
 from relive import rl
 
 class Endless(Episodes):

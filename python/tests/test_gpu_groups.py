@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_ranks import WINDOWS, filled, together, whole
 from relive import errors, gpu
 from relive.gpu import _ranks, _saves
 from relive.gpu._group import exchange
 from test_gpu_network import interrupt_once_in
-from test_gpu_ranks import WINDOWS, filled, together, whole
 
 # Longer than any test: nothing waits for the end of a timeout.
 PATIENCE_S = 60.0

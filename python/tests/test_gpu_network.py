@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_ranks import TRAJECTORIES, WINDOWS, batches, filled, together, whole
 from relive import ClientTls, ServerTls, errors, gpu
-from test_gpu_ranks import TRAJECTORIES, WINDOWS, batches, filled, together, whole
 
 NETWORK = gpu.Network(host="127.0.0.1", shared_memory=False)
 

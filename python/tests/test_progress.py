@@ -83,12 +83,6 @@ def test_a_notebook_shows_a_live_curve_updated_in_place() -> None:
     assert "stderr" not in [output.get("name") for output in outputs], "there is no line beside the curve"
 
 
-def test_a_live_curve_without_episodes_draws_nothing() -> None:
-    curve = LiveCurve(None)
-    curve.write("learner", {"loss": 1.0, "env_steps": 1, "learner_steps": 1, "seconds": 0.1})
-    curve.close()
-
-
 class Display:
     """Stands for the module IPython.display."""
 
@@ -100,6 +94,14 @@ class Display:
         return self
 
     update = display
+
+
+def test_a_live_curve_without_episodes_draws_nothing() -> None:
+    display = Display()
+    curve = LiveCurve(display)
+    curve.write("learner", {"loss": 1.0, "env_steps": 1, "learner_steps": 1, "seconds": 0.1})
+    curve.close()
+    assert display.shown == []
 
 
 def test_a_live_curve_shows_all_episodes() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import relive.ray
+from relive._ray_launcher import Launcher, _Worker
 from relive.flow import _ray, _remote_shards
-from relive.ray import _Launcher, _Worker
 from relive.rl._workers import Supervisor
 
 
@@ -38,7 +38,7 @@ def worker(ray: Any, number: int) -> _Worker:
 
 def test_all_workers_and_the_placement_group_end_although_the_cluster_is_gone() -> None:
     ray = Gone()
-    launcher = _Launcher.__new__(_Launcher)
+    launcher = Launcher.__new__(Launcher)
     launcher._ray, launcher._group, launcher._workers = ray, object(), relive.ray.Workers()
     supervisor = Supervisor(launcher)
     supervisor._workers = {number: worker(ray, number) for number in range(2)}

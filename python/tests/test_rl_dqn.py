@@ -146,6 +146,22 @@ def test_settings_are_named() -> None:
     assert rl.DQNConfig.for_environment("catch/0") == rl.DQNConfig()
 
 
+@pytest.mark.parametrize("agent", [rl.A2C, rl.A3C, rl.DQN, rl.PPO, rl.SAC])
+@pytest.mark.parametrize("environment", ["CartPole-v1", "Pendulum-v1", "pixels/catch", "none of ours"])
+def test_all_agents_have_tuned_settings(agent: Any, environment: str) -> None:
+    tuned = type(agent().config).for_environment(environment)
+    assert agent.for_environment(environment).config == tuned
+    changed = agent.for_environment(environment, discount=0.5)
+    assert type(changed) is agent and changed.config == dataclasses.replace(tuned, discount=0.5)
+    with pytest.raises(TypeError, match="discaunt"):
+        agent.for_environment(environment, discaunt=0.5)
+
+
+def test_groups_of_tuned_settings_are_changed_by_name() -> None:
+    agent = rl.DQN.for_environment("CartPole-v1", demonstrations={"episodes": 3})
+    assert agent.config.demonstrations == {"ratio": 0.0, "folder": None, "episodes": 3}
+
+
 def test_saved_runs_resume_only_with_the_same_environment_and_settings(tmp_path: pathlib.Path) -> None:
     rl.DQN(SMALL).train("catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
     with pytest.raises(ValueError, match="environment: the checkpoint has catch/0, this run has catch/1"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_own_agents import Agent
+from own_agents import Agent
 
 from relive import rl
 

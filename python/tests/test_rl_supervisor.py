@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from test_own_agents import TRANSITIONS, Agent, SummingLearner
+from own_agents import TRANSITIONS, Agent, SummingLearner
 from test_worker_processes import FailingAgent
 
 import relive.rl._workers

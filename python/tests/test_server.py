@@ -89,8 +89,10 @@ def test_a_table_refuses_invalid_arguments() -> None:
         uniform_table(max_size=-1)
     with pytest.raises(TypeError, match="2147483647"):
         uniform_table(max_size=2**31)
-    with pytest.raises(TypeError, match="max_size"):
-        uniform_table(max_size=1.5)
+    for name in ("max_size", "max_times_sampled", "shards", "seed", "max_bytes"):
+        for wrong in (True, 1.5, "1"):
+            with pytest.raises(TypeError, match=f"{name} is {wrong!r}, but it must be a whole number"):
+                uniform_table(**{name: wrong})
     with pytest.raises(TypeError, match="sampler"):
         uniform_table(sampler="uniform")
     with pytest.raises(TypeError, match="remover"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_own_agents import TRANSITIONS, Agent
+from own_agents import TRANSITIONS, Agent
 
 from relive import rl
 

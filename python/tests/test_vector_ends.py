@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from test_vector import Bad, Parts
+from vector_environments import Bad, Parts
 
 import relive.rl.vector
 from relive.rl.vector import ProcessVectorEnv

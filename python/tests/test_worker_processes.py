@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_own_agents import TRANSITIONS, Agent, RandomPolicy
+from own_agents import TRANSITIONS, Agent, RandomPolicy
 
 import relive.flow
 import relive.ray

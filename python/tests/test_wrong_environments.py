@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
-from test_own_agents import TRANSITIONS, Agent, RandomPolicy
+from own_agents import TRANSITIONS, Agent, RandomPolicy
 
 import relive.rl._workers
 from relive import rl

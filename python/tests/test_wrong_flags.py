@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
-from test_own_agents import Agent
+from own_agents import Agent
 from test_wrong_environments import SEEN, Changes, Make, Odd
 
 from relive import rl

@@ -1,12 +1,10 @@
 //! Advantage actor-critic.
 
-use relive_flow::Flow;
 use relive_nn::RmsProp;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
-use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
+use crate::actor_critic::{Optimization, Settings};
+use crate::shared_agent::shared_agent;
 
 /// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults are
 /// taken from Stable-Baselines3, with 8 environments.
@@ -91,28 +89,4 @@ impl A2cConfig {
     }
 }
 
-impl Agent for A2cConfig {
-    fn name(&self) -> &'static str {
-        "a2c"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn environments(&self, _workers: usize) -> usize {
-        self.num_envs
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(ActorCriticPolicy::new(&self.shared(), context)?))
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        plan(&self.shared(), crew)
-    }
-}
+shared_agent!(A2cConfig, "a2c", without_tables);

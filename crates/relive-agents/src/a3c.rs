@@ -6,7 +6,6 @@ use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
 use crate::A2cConfig;
-use crate::actor_critic::{ActorCriticPolicy, asynchronous};
 use crate::settings::check;
 
 /// The settings of A3C (Mnih et al. 2016). Each worker computes the gradient of its own rollout, and the learner
@@ -51,10 +50,10 @@ impl Agent for A3cConfig {
     }
 
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(ActorCriticPolicy::new(&self.0.shared(), context)?))
+        self.0.shared().policy(context)
     }
 
     fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        asynchronous(&self.0.shared(), crew)
+        self.0.shared().asynchronous_plan(crew)
     }
 }

@@ -24,6 +24,7 @@ mod sac;
 mod saved;
 mod setting_value;
 mod settings;
+mod shared_agent;
 mod streams;
 mod together;
 mod torso;

@@ -6,7 +6,7 @@ use relive_env::ArraySpec;
 use relive_flow::{Flow, Order, Weight};
 use relive_rl::adders::{Adder, TransitionAdder};
 use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch, unlimited};
-use relive_rl::{Result, Saveable};
+use relive_rl::{Learnt, Result, Saveable};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,19 @@ pub struct OffPolicy {
     pub max_replay_size: u64,
     /// The number of tables that share the items evenly; each contributes its part of a batch.
     pub shards: usize,
+}
+
+/// Returns the report on one gradient step. `priorities` are the new priorities of the items with these `keys`. With a
+/// priority exponent of 0, priorities are not used and need no update.
+pub(crate) fn learnt(
+    (keys, priorities): (&[u64], impl Iterator<Item = f32>),
+    priority_exponent: f64,
+    samples: u64,
+    loss: f32,
+) -> Learnt {
+    let pairs = keys.iter().copied().zip(priorities.map(f64::from));
+    let priorities = if priority_exponent > 0.0 { pairs.collect() } else { Vec::new() };
+    Learnt { steps: 1, samples, metrics: vec![("loss", f64::from(loss))], priorities }
 }
 
 /// The table of demonstrations.

@@ -1,12 +1,10 @@
 //! Proximal policy optimization.
 
-use relive_flow::Flow;
 use relive_nn::Adam;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
-use crate::actor_critic::{ActorCriticPolicy, Optimization, Settings, plan};
+use crate::actor_critic::{Optimization, Settings};
+use crate::shared_agent::shared_agent;
 
 /// The settings of PPO (Schulman et al. 2017). The defaults are taken from Stable-Baselines3, with the 2,048 steps of a
 /// rollout spread over 8 environments.
@@ -133,28 +131,4 @@ impl PpoConfig {
     }
 }
 
-impl Agent for PpoConfig {
-    fn name(&self) -> &'static str {
-        "ppo"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn environments(&self, _workers: usize) -> usize {
-        self.num_envs
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(ActorCriticPolicy::new(&self.shared(), context)?))
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        plan(&self.shared(), crew)
-    }
-}
+shared_agent!(PpoConfig, "ppo", without_tables);

@@ -14,15 +14,19 @@ pub(crate) enum Saved<'a> {
     Optimizer(&'a mut Optimizer),
     Stream(&'a mut Stream),
     Streams(&'a mut Streams),
-    /// A part with its own fields.
-    Part(&'a mut dyn Visited),
-    /// Any other fields.
-    Fields(&'a mut dyn FnMut(&mut State<'_>)),
+    /// A part with its own fields, or a closure that visits any other fields.
+    Fields(&'a mut dyn Visited),
 }
 
 /// Visits the part's fields, in the same order for saving and restoring.
 pub(crate) trait Visited {
     fn visit(&mut self, state: &mut State<'_>);
+}
+
+impl<F: FnMut(&mut State<'_>)> Visited for F {
+    fn visit(&mut self, state: &mut State<'_>) {
+        self(state);
+    }
 }
 
 /// Returns the states of all parts.
@@ -52,14 +56,9 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
                 **stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
             }
             Saved::Streams(streams) => streams.restore(bytes)?,
-            Saved::Part(part) => {
+            Saved::Fields(fields) => {
                 let mut state = State::reader(bytes);
-                part.visit(&mut state);
-                state.finish().map_err(|error| refused(&error))?;
-            }
-            Saved::Fields(visit) => {
-                let mut state = State::reader(bytes);
-                visit(&mut state);
+                fields.visit(&mut state);
                 state.finish().map_err(|error| refused(&error))?;
             }
         }
@@ -90,8 +89,7 @@ impl Saved<'_> {
             Saved::Optimizer(optimizer) => bytes = optimizer.to_bytes(),
             Saved::Stream(stream) => bytes = stream.to_bytes(),
             Saved::Streams(streams) => bytes = streams.save(),
-            Saved::Part(part) => part.visit(&mut State::writer(&mut bytes)),
-            Saved::Fields(visit) => visit(&mut State::writer(&mut bytes)),
+            Saved::Fields(fields) => fields.visit(&mut State::writer(&mut bytes)),
         }
         Section { version, bytes }
     }

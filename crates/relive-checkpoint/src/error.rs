@@ -50,14 +50,11 @@ impl Error {
         self.file.as_deref()
     }
 
-    /// Returns the place of the damage, if it is known.
-    pub(crate) fn place(&self) -> Option<Place> {
-        self.place
-    }
-
-    /// Returns the reason, without the file and the place.
-    pub(crate) fn reason(&self) -> String {
-        self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string)
+    /// Returns the damage that the error describes, if any, as a loss without lost items.
+    pub(crate) fn loss(&self) -> Option<Loss> {
+        let offset = self.place.map_or(0, |place| place.offset);
+        let reason = self.source.as_ref().map_or_else(|| self.text.clone(), ToString::to_string);
+        self.file.as_ref().map(|file| Loss::of(file, offset, reason))
     }
 
     /// Returns the error for an operation on `path`, described by `what`, that the operating system refused.

@@ -1,8 +1,8 @@
 //! Checkpoints: snapshots of tables on disk and in buckets. Only this crate reads and writes data files.
 //!
 //! [`Store`] manages a server's checkpoints in Relive's format (`docs/checkpoint-format.md`), in which successive
-//! checkpoints share data; [`Catalog`] inspects them. [`reverb`] is dm-reverb's format: Relive and dm-reverb can load
-//! each other's checkpoints.
+//! checkpoints share data; [`Catalog`] inspects them. [`Root`] also reads and writes dm-reverb's format: Relive and
+//! dm-reverb can load each other's checkpoints.
 //!
 //! In both formats, a checkpoint appears atomically: it is written under another name, made durable, and then renamed.
 //! Until then, and after any failure, the previous checkpoint is the newest one and remains valid.
@@ -25,7 +25,7 @@ mod manifest;
 mod names;
 mod native;
 mod record;
-pub mod reverb;
+mod reverb;
 mod segment;
 #[cfg(test)]
 mod simulated_disk;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use relive_client::ErrorKind;
@@ -51,6 +52,11 @@ impl Failure {
 
     pub(crate) fn usage(text: impl fmt::Display) -> Self {
         Self::text(Kind::Usage, text)
+    }
+
+    /// Returns the failure to use a file or folder.
+    pub(crate) fn at(path: &Path, error: impl fmt::Display) -> Self {
+        Self::text(Kind::Runtime, format!("{}: {error}", path.display()))
     }
 
     /// Adds the option that caused the failure to its message.

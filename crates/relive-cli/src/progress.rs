@@ -1,4 +1,4 @@
-//! Progress bars for checkpoints, on stderr if that is a terminal.
+//! Progress bars on stderr, if that is a terminal.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,16 +13,22 @@ use crate::units::{bytes, count};
 /// Interval between redraws.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
+/// The template of a bar with a message.
+pub(crate) const PLAIN: &str = "{bar:30} {percent:>3} %  {msg}";
+
+/// Creates a bar with a template that is known to be valid.
+pub(crate) fn bar(length: u64, template: &str) -> ProgressBar {
+    let style = ProgressStyle::with_template(template).expect("the template is well-formed");
+    ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr()).with_style(style)
+}
+
 /// The progress of work on items and bytes.
 pub(crate) struct Bar(ProgressBar);
 
 impl Bar {
     /// Creates a bar that begins with a description of the work.
     pub(crate) fn new(what: &'static str) -> Self {
-        let style = ProgressStyle::with_template("{prefix} {bar:30} {percent:>3} %  {msg}")
-            .expect("the template is well-formed");
-        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-        Self(bar.with_style(style).with_prefix(what))
+        Self(bar(0, "{prefix} {bar:30} {percent:>3} %  {msg}").with_prefix(what))
     }
 
     /// Draws it.

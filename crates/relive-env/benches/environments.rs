@@ -10,7 +10,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use relive_env::bsuite::{self, Catch};
 use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use relive_env::random::Generator;
-use relive_env::{Action, BatchEnvironment, Buffer, Environment, ThreadedEnvironments, TimeStep, Vectorized};
+use relive_env::{Action, BatchEnvironment, Buffer, Environment, TimeStep, Vectorized};
 
 /// The number of steps of one measurement.
 const STEPS: u64 = 10_000;
@@ -90,8 +90,6 @@ fn batches(criterion: &mut Criterion) {
         together(&mut group, &format!("CartPole, {count} rows"), Vectorized::new(count, cartpole).unwrap());
         let acrobot = |row| Acrobot::new(row as u64);
         together(&mut group, &format!("Acrobot, {count} rows"), Vectorized::new(count, acrobot).unwrap());
-        let threads = ThreadedEnvironments::new(count, 2, acrobot).unwrap();
-        together(&mut group, &format!("Acrobot, {count} rows, two threads"), threads);
     }
     group.finish();
 }

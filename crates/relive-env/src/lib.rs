@@ -35,4 +35,4 @@ pub use spec::{ArraySpec, Domain, EnvironmentSpec};
 pub use state::{Field, State};
 pub use task::{FromAction, Native, Task};
 pub use timestep::{StepType, TimeStep};
-pub use vector::{BatchEnvironment, ThreadedEnvironments, Vectorized};
+pub use vector::{BatchEnvironment, Vectorized};

@@ -7,9 +7,6 @@ pub const MAX_BUFFER_BYTES: usize = 1 << 34;
 /// this many environments already takes a second.
 pub const MAX_ENVIRONMENTS: usize = 1 << 24;
 
-/// The limit on the threads that step environments together.
-pub const MAX_THREADS: usize = 256;
-
 /// The limit on stacked frames, and on repeats of an action.
 pub const MAX_REPEATS: usize = 1 << 16;
 

@@ -1,4 +1,4 @@
-//! Reads numbers from bytes that may be truncated.
+//! Writes numbers as bytes, and reads them from bytes that may be truncated or damaged.
 
 use crate::error::{Error, Result};
 
@@ -31,6 +31,16 @@ impl<'a> Cursor<'a> {
         Ok(found)
     }
 
+    /// Reads the first bytes of a record, which must be `magic`.
+    pub(crate) fn expect_magic(&mut self, magic: [u8; 8]) -> Result<()> {
+        let found = self.take(magic.len())?;
+        if found == magic {
+            return Ok(());
+        }
+        let [found, expected] = [found, &magic].map(|bytes| bytes.escape_ascii().to_string());
+        Err(Error::corrupt(format!("{} starts with {found}, not with {expected}", self.what)))
+    }
+
     /// Reads the next `N` bytes.
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.take(N)?;
@@ -49,6 +59,29 @@ impl<'a> Cursor<'a> {
         self.array().map(f32::from_le_bytes)
     }
 
+    /// Reads the next `N` numbers.
+    pub(crate) fn words<const N: usize>(&mut self) -> Result<[u64; N]> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = self.u64()?;
+        }
+        Ok(words)
+    }
+
+    /// Reads the number of records of `bytes_each` bytes that follow. Checks that there are bytes for them, before
+    /// memory is allocated for the records.
+    pub(crate) fn count(&mut self, bytes_each: usize) -> Result<usize> {
+        let count = self.u64()?;
+        let available = self.left() / bytes_each;
+        match usize::try_from(count) {
+            Ok(count) if count <= available => Ok(count),
+            _ => Err(Error::corrupt(format!(
+                "{} announces {count} records, but has bytes for {available}",
+                self.what
+            ))),
+        }
+    }
+
     /// Reads `count` consecutive numbers. A count that exceeds the remaining bytes allocates nothing.
     pub(crate) fn u64s(&mut self, count: u64) -> Result<Vec<u64>> {
         let bytes = usize::try_from(count).ok().and_then(|count| count.checked_mul(8)).unwrap_or(usize::MAX);
@@ -65,6 +98,19 @@ impl<'a> Cursor<'a> {
     pub(crate) fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
+
+    /// Checks that no bytes are left after the last part of the record, which is `last`.
+    pub(crate) fn finish(&self, last: &str) -> Result<()> {
+        match self.left() {
+            0 => Ok(()),
+            extra => Err(Error::corrupt(format!("{} has {extra} extra bytes after {last}", self.what))),
+        }
+    }
+}
+
+/// Appends numbers.
+pub(crate) fn put(out: &mut Vec<u8>, numbers: impl IntoIterator<Item = u64>) {
+    numbers.into_iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
 }
 
 /// Converts a `usize` to 64 bits.

@@ -29,7 +29,7 @@ pub use relive_transport::tls;
 pub use schema::{Column, MAX_COLUMNS, MAX_NAME_BYTES, MAX_RANK, MAX_STEPS, Schema};
 pub use serve::RowServer;
 pub use store::{
-    Candidate, Change, Changed, Choose, Inserted, MAX_READERS, MAX_WRITERS, Pinned, PinnedRow, Reader,
-    Removal, Reweigh, Shard, State, Status, Store, StoreOptions, Writing,
+    Change, Changed, Choose, Inserted, MAX_READERS, MAX_WRITERS, Pinned, Reader, Removal, Reweigh, Shard,
+    State, Status, Store, StoreOptions, Trajectory, Writing,
 };
 pub use writers::{Request, Scan, Writer};

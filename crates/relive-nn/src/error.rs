@@ -18,8 +18,6 @@ pub enum ErrorKind {
     Damaged,
     /// The data is intact but belongs to another network or optimizer.
     Mismatch,
-    /// A limit of [`limits`](crate::limits) is exceeded.
-    TooLarge,
 }
 
 impl Error {
@@ -29,10 +27,6 @@ impl Error {
 
     pub(crate) fn mismatch(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Mismatch, message: message.into() }
-    }
-
-    pub(crate) fn too_large(message: impl Into<String>) -> Self {
-        Self { kind: ErrorKind::TooLarge, message: message.into() }
     }
 
     /// Returns the kind of the error.

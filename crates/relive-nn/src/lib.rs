@@ -1,10 +1,10 @@
 //! Networks, losses and optimizers for Relive's agents.
 //!
 //! * [`Layout`] and [`Params`]: the parameters of networks in one flat array, with names. They are initialized from a
-//!   [`Key`], sent as bytes, and saved as safetensors.
+//!   [`Key`], and sent as bytes.
 //! * [`Network`]: layers over rows of numbers. [`Network::infer`] is for acting; [`Network::gradient`] and [`tape`] are
 //!   for learning.
-//! * [`Lstm`]: an LSTM over whole sequences, with resets. [`heads`]: action bounds and normal distributions.
+//! * [`Lstm`]: an LSTM over whole sequences, with resets. [`heads`]: normal distributions.
 //! * [`losses`]: losses, targets and returns as pure functions.
 //! * [`Optimizer`]: Adam, RMSProp and gradient descent over flat parameters, with a bound on the gradient's global
 //!   norm.
@@ -54,9 +54,9 @@ pub mod tape;
 
 pub use error::{Error, ErrorKind};
 pub use kernels::activation::Activation;
-pub use kernels::inputs::{Inputs, scale_bytes};
+pub use kernels::inputs::Inputs;
 pub use lstm::{Lstm, LstmState, RecurrentNetwork, RecurrentScratch, Steps};
 pub use network::{LinearInit, Network, NetworkBuilder, Scratch};
-pub use optim::{Adam, Optimizer, RmsProp, Sgd, clip_by_global_norm, global_norm};
-pub use params::{Distribution, Init, Layout, Leaf, Params, safetensors_metadata};
+pub use optim::{Adam, Optimizer, RmsProp, Sgd, global_norm};
+pub use params::{Distribution, Init, Layout, Leaf, Params};
 pub use relive_random::{Key, Stream};

@@ -7,6 +7,3 @@ pub const MAX_PARAMETERS: usize = 1 << 28;
 /// The limit on the number of leaves in one layout. A ResNet has a few hundred leaves; a file with more than the limit
 /// is damaged.
 pub const MAX_LEAVES: usize = 65_536;
-
-/// The limit on the text saved with parameters, 1 MiB: the text is for a configuration, not for data.
-pub const MAX_METADATA_BYTES: usize = 1 << 20;

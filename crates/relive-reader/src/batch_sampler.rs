@@ -157,8 +157,8 @@ impl BatchSampler {
     ///
     /// # Errors
     /// `Timeout` if the batch was not complete in time, or `Unavailable` if the server is unreachable at that moment;
-    /// `Unavailable` also if the server remains unreachable. After either error, the call can be repeated. Any other error is permanent, such as `Cancelled` if a table in this process
-    /// was closed.
+    /// `Unavailable` also if the server remains unreachable. After either error, the call can be repeated. Any other
+    /// error is permanent, such as `Cancelled` if a table in this process was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
     }

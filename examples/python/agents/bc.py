@@ -87,7 +87,7 @@ def record_expert(environment: str, seed: int, folder: str, *, steps: int = 100_
     """Records episodes of a policy that was trained by Relive's PPO."""
     from command import made
 
-    expert = rl.PPO(rl.PPOConfig.for_environment(environment)).train(environment, steps=steps, seed=seed).policy
+    expert = rl.PPO.for_environment(environment).train(environment, steps=steps, seed=seed).policy
     played = made(environment, seed)
     recorded.save(folder, [recorded.play(played, expert) for _ in range(episodes)])
 

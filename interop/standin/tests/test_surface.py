@@ -88,9 +88,14 @@ def test_checkpointers_are_checkpointers(tmp_path):
     assert isinstance(reverb.checkpointers.default_checkpointer(), reverb.checkpointers.TempDirCheckpointer)
 
 
-def test_an_empty_fallback_is_none(tmp_path):
+def test_an_empty_fallback_is_none(tmp_path, is_standin):
     checkpointer = reverb.checkpointers.DefaultCheckpointer(str(tmp_path), fallback_checkpoint_path="")
-    reverb.Server([reverb.Table.queue("queue", 7)], checkpointer=checkpointer).stop()
+    if is_standin:
+        # dm-reverb's compiled object does not show its options.
+        assert checkpointer.internal_checkpointer().fallback_checkpoint_path is None
+    server = reverb.Server([reverb.Table.queue("queue", 7)], checkpointer=checkpointer)
+    assert reverb.Client(f"localhost:{server.port}").server_info()["queue"].current_size == 0
+    server.stop()
 
 
 @pytest.mark.parametrize("kind", [reverb.rate_limiters.Queue, reverb.rate_limiters.Stack])
@@ -108,6 +113,13 @@ def test_bools_are_numbers(serve):
     client = serve(table)
     assert (table.info.max_size, table.info.max_times_sampled) == (1, 1)
     client.insert([1], {"table": 1.0})
+    for other in (reverb.Table.queue("queue", True), reverb.Table.stack("stack", np.True_)):
+        assert (other.info.max_size, other.info.max_times_sampled) == (1, 1)
+    for limiter in (
+        reverb.rate_limiters.SampleToInsertRatio(1.0, True, 5.0),
+        reverb.pybind.RateLimiter(1.0, np.True_, -4.0, 6.0),
+    ):
+        assert "min_size_to_sample=1" in repr(limiter)
     assert len(list(client.sample("table", True))) == 1
 
 

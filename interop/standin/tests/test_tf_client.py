@@ -105,7 +105,13 @@ def test_update_priorities(client, tf_client, in_graph):
 
 
 def test_unknown_keys_are_skipped(client, tf_client):
-    tf_client.update_priorities("first", tf.constant([1, 2], tf.uint64), tf.constant([1, 2], tf.float64))
+    for number in range(2):
+        client.insert(np.int32(number), {"first": 1.0})
+    keys = sorted({sample.info.key for sample in client.sample("first", 100, emit_timesteps=False)})
+    unknown = next(key for key in range(3) if key not in keys)
+    tf_client.update_priorities("first", tf.constant([unknown, keys[0]], tf.uint64), tf.constant([2, 3], tf.float64))
+    seen = {sample.info.key: sample.info.priority for sample in client.sample("first", 100, emit_timesteps=False)}
+    assert seen == {keys[0]: 3.0, keys[1]: 1.0}
 
 
 @pytest.mark.parametrize(

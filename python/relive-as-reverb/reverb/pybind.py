@@ -20,7 +20,6 @@ from relive.pybind import HeapSelector as HeapSelector
 from relive.pybind import ItemSelector as ItemSelector
 from relive.pybind import LifoSelector as LifoSelector
 from relive.pybind import PrioritizedSelector as PrioritizedSelector
-from relive.pybind import RateLimiter as RateLimiter
 from relive.pybind import TableExtension as TableExtension
 from relive.pybind import UniformSelector as UniformSelector
 from relive.pybind import WeakCellRef as WeakCellRef
@@ -30,6 +29,7 @@ from reverb import client as _clients
 from reverb import structured_writer as _structured
 from reverb import trajectory_writer as _trajectories
 from reverb.platform.default import checkpointers as _checkpointers
+from reverb.rate_limiters import RateLimiter as RateLimiter
 from reverb.server import Server as _Server
 from reverb.server import Table as _Table
 

@@ -37,6 +37,16 @@ class Table(_relive.Table):
         super().__init__(_texts.name(name), *map(_texts.number, arguments), **numbers)
 
     @classmethod
+    @functools.wraps(_relive.Table.queue.__func__)  # type: ignore[attr-defined]
+    def queue(cls, name: str | bytes, max_size: int, *arguments: Any, **named: Any) -> _relive.Table:
+        return super().queue(_texts.name(name), _texts.number(max_size), *arguments, **named)
+
+    @classmethod
+    @functools.wraps(_relive.Table.stack.__func__)  # type: ignore[attr-defined]
+    def stack(cls, name: str | bytes, max_size: int, *arguments: Any, **named: Any) -> _relive.Table:
+        return super().stack(_texts.name(name), _texts.number(max_size), *arguments, **named)
+
+    @classmethod
     def _plain_class(cls) -> type["Table"]:
         return Table
 

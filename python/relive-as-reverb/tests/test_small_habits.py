@@ -28,6 +28,23 @@ def test_names_can_be_bytes(client: reverb.Client) -> None:
     assert client.server_info()["table"].current_size == 0
 
 
+def test_numbers_can_be_bools() -> None:
+    limiters, fifo = reverb.rate_limiters, reverb.selectors.Fifo()
+    for table in (
+        reverb.Table("table", fifo, fifo, True, limiters.MinSize(True), max_times_sampled=True),
+        reverb.Table.queue("table", True),
+        reverb.Table.stack("table", True),
+    ):
+        assert (table.info.max_size, table.info.max_times_sampled) == (1, 1)
+    for limiter in (
+        limiters.MinSize(True),
+        limiters.SampleToInsertRatio(1.0, True, 5.0),
+        limiters.RateLimiter(1.0, True, 0.0, 5.0),
+        pybind.RateLimiter(1.0, True, 0.0, 5.0),
+    ):
+        assert limiter.min_size_to_sample == 1
+
+
 @pytest.mark.parametrize("table", ["table", "unknown"])
 def test_minus_one_samples_are_none(client: reverb.Client, table: str) -> None:
     assert list(client.sample(table, -1)) == []

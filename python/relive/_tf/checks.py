@@ -15,30 +15,6 @@ from relive import errors
 from relive._tf.specs import Column
 
 
-def positive_or_default(name: str, value: int) -> None:
-    if value != -1 and value < 1:
-        raise ValueError(f"{name} ({value}) must be a positive integer or -1")
-
-
-def sampler_options(
-    max_in_flight_samples_per_worker: int,
-    num_workers_per_iterator: int,
-    max_samples_per_stream: int,
-    rate_limiter_timeout_ms: int,
-    max_samples: int,
-) -> None:
-    """Rejects options that no sampler supports, before any graph is built."""
-    if max_in_flight_samples_per_worker < 1:
-        raise ValueError(
-            f"max_in_flight_samples_per_worker ({max_in_flight_samples_per_worker}) must be a positive integer"
-        )
-    positive_or_default("num_workers_per_iterator", num_workers_per_iterator)
-    positive_or_default("max_samples_per_stream", max_samples_per_stream)
-    positive_or_default("max_samples", max_samples)
-    if rate_limiter_timeout_ms < -1:
-        raise ValueError(f"rate_limiter_timeout_ms ({rate_limiter_timeout_ms}) must be an integer >= -1")
-
-
 def requested_columns(table: str, requested: Sequence[Column], signature: Sequence[Column]) -> None:
     """Compares a dataset's columns with the table's signature."""
     if len(requested) != len(signature):

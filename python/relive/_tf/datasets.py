@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from relive import client as clients
 from relive import errors, replay_sample
-from relive._datasets import signature_timeout
-from relive._tf import checks, operations, shutdown, source, specs
+from relive._datasets import SamplerOptions, signature_timeout, signed_table
+from relive._tf import operations, shutdown, source, specs
 
 
 class _SampleDataset(tf.compat.v1.data.Dataset):
@@ -52,22 +52,16 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
         Raises:
           ValueError: A number is out of range, or ``dtypes`` and ``shapes`` have different structures.
         """
-        checks.sampler_options(
+        self._sampler_options = SamplerOptions(
             max_in_flight_samples_per_worker,
             num_workers_per_iterator,
             max_samples_per_stream,
             rate_limiter_timeout_ms,
             max_samples,
         )
+        self._sampler_options.check()
         tf.nest.assert_same_structure(dtypes, shapes)
         self._spec = specs.element_spec(specs.lists_to_tuples(dtypes), specs.lists_to_tuples(shapes))
-        self._sampler_options = {
-            "max_in_flight_samples_per_worker": max_in_flight_samples_per_worker,
-            "num_workers": num_workers_per_iterator,
-            "max_samples_per_stream": max_samples_per_stream,
-            "rate_limiter_timeout_ms": rate_limiter_timeout_ms,
-            "max_samples": max_samples,
-        }
         self._elements = _elements(self._spec, self._groups, (server_address, table))
         super().__init__()
 
@@ -180,20 +174,12 @@ def _missing_table(server_address: bytes, table: bytes) -> bytes:
 
 def _signature(server_address: str, table: str, timeout: float | None) -> Any:
     # It may be bytes, as in dm-reverb.
-    server_address = tf.compat.as_str(server_address)
+    client = clients.Client(tf.compat.as_str(server_address))
     try:
-        tables = clients.Client(server_address).server_info(timeout)
+        return signed_table(client, table, timeout).signature
     except errors.DeadlineExceededError as error:
         text = f"ServerInfo call did not complete within provided timeout of {timeout}s ({error})"
         raise errors.DeadlineExceededError(text) from error
-    if table not in tables:
-        raise ValueError(
-            f"Server at {server_address} does not contain any table named {table}. Found: {', '.join(sorted(tables))}."
-        )
-    if tables[table].signature is None:
-        signed = ", ".join(sorted(name for name in tables if tables[name].signature is not None))
-        raise ValueError(f"Table {table} at {server_address} does not have a signature. Tables that have one: {signed}")
-    return tables[table].signature
 
 
 class TrajectoryDataset(_SampleDataset):

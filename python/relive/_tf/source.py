@@ -11,6 +11,7 @@ import numpy as np
 
 from relive import client as clients
 from relive import errors
+from relive._datasets import SamplerOptions
 from relive._tf import checks, groups, shutdown, specs
 from relive._tf.specs import Column
 
@@ -32,7 +33,7 @@ class Request(NamedTuple):
     table: str
     columns: Sequence[Column]
     timesteps: bool
-    sampler_options: dict[str, int]
+    sampler_options: SamplerOptions
 
 
 def read(request: Request) -> Iterator[groups.Group]:
@@ -45,8 +46,8 @@ def read(request: Request) -> Iterator[groups.Group]:
     check = _check_of_items(client, request)
     nothing = _no_samples(request.columns)
     options = request.sampler_options
-    most = options["max_in_flight_samples_per_worker"] * max(1, options["num_workers"])
-    sampler = client._sampler(request.table, keep_rows=request.timesteps, **options)
+    most = options.max_in_flight_samples_per_worker * max(1, options.num_workers)
+    sampler = client._sampler(request.table, keep_rows=request.timesteps, **options._asdict())
     with contextlib.closing(sampler):
         while not shutdown.calls.are_ending:
             try:
@@ -54,7 +55,7 @@ def read(request: Request) -> Iterator[groups.Group]:
             except StopIteration:
                 return
             except errors.DeadlineExceededError:
-                if options["rate_limiter_timeout_ms"] < 0:
+                if options.rate_limiter_timeout_ms < 0:
                     raise
                 return
             if not samples:

@@ -13,11 +13,12 @@ from concurrent.futures import Future
 from typing import Any, cast
 
 from relive import _native
+from relive._ray_cluster import Placed, Placement, connected, first_line, imported
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._remote_shards import LOOK_SECONDS, Ahead, RemoteShards
 from relive.flow._shard_process import TOGETHER, Message, serve
-from relive.ray import Placed, Placement, Workers, connected, first_line, imported
+from relive.ray import Workers
 
 # The number of messages, of up to TOGETHER items each, that a shard may be ahead of its consumer.
 _MESSAGES_AHEAD = 8

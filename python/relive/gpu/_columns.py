@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -26,6 +27,20 @@ def columns_of(columns: Mapping[str, Any]) -> dict[str, ArraySpec]:
     if not isinstance(columns, Mapping):
         raise InvalidArgumentError(f"columns is a {type(columns).__name__}; give a mapping from names to data types")
     return {text("the name of a column", name): _column(name, column) for name, column in columns.items()}
+
+
+def paths_of(files: Mapping[str, str | os.PathLike[str]] | None) -> dict[str, str]:
+    """Returns the absolute paths of columns that are kept in files."""
+    if files is None:
+        return {}
+    if not isinstance(files, Mapping):
+        raise InvalidArgumentError(f"files is a {type(files).__name__}; give a mapping from names of columns to paths")
+    paths = {}
+    for name, path in files.items():
+        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+            raise InvalidArgumentError(f"files[{name!r}] is {path!r}; give the path of a file")
+        paths[text("the name of a column in files", name)] = os.path.abspath(os.fspath(path))
+    return paths
 
 
 def _column(name: str, column: Any) -> ArraySpec:

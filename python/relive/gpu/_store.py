@@ -62,6 +62,9 @@ class Store(Readable):
         communicator, or a :class:`Group`.
       network: the connections between ranks on several machines; not needed if all ranks are on one machine.
       huge_pages: whether to request huge pages from the system, which make copies faster.
+      files: columns that are kept in files instead of in memory, by name, with the path of each file. This is for
+        columns that are larger than the memory: the system keeps the parts in memory that were used last. The store
+        creates the files, and removes them when it is closed. Each rank needs files of its own.
 
     Raises:
       InvalidArgumentError: invalid columns or options.
@@ -87,6 +90,7 @@ class Store(Readable):
         readers: int = 16,
         writers: int = 64,
         huge_pages: bool = True,
+        files: Mapping[str, str | os.PathLike[str]] | None = None,
         rank: int | None = None,
         ranks: int | None = None,
         group: Any = None,
@@ -100,12 +104,13 @@ class Store(Readable):
         columns = _columns.columns_of(columns)
         self._removal = _removal.given(removal)
         removal_ = _removal.as_native(self._removal)
+        paths = _columns.paths_of(files)
         self._start(
             _ranks.group_for(name, group, rank, ranks),
             name,
             lambda name, shard: _native.GpuStore(
                 _columns.as_native(columns), max_steps, capacity, removal_, name=name, max_selectable=max_selectable, seed=seed,
-                readers=readers, writers=writers, shard=shard, huge_pages=huge_pages,
+                readers=readers, writers=writers, shard=shard, huge_pages=huge_pages, files=paths,
             ),
             network,
         )
@@ -142,6 +147,7 @@ class Store(Readable):
         readers: int = 16,
         writers: int = 64,
         huge_pages: bool = True,
+        files: Mapping[str, str | os.PathLike[str]] | None = None,
         rank: int | None = None,
         ranks: int | None = None,
         group: Any = None,
@@ -152,10 +158,10 @@ class Store(Readable):
 
         Args:
           folder: as in :meth:`save`.
-          name, readers, writers, huge_pages, rank, ranks, group, network: as in the class; they are not part of the
-            files. The number of ranks must be the same as when the store was saved.
+          name, readers, writers, huge_pages, files, rank, ranks, group, network: as in the class; they are not part of
+            the checkpoint. The number of ranks must be the same as when the store was saved.
           removal, capacity, max_selectable: required if the store's removal was a function, which is not part of the
-            files; omit them for other stores.
+            checkpoint; omit them for other stores.
 
         Raises:
           NotFoundError: the folder has no checkpoint.
@@ -168,6 +174,7 @@ class Store(Readable):
             raise InvalidArgumentError(f"removal is {removal!r}; give the function that the store had, or nothing if it was not a function")
         name = None if name is None else store_name(name)
         readers, writers = whole("readers", readers, 1, _MAX_READERS + 1), whole("writers", writers, 0, _MAX_WRITERS + 1)
+        paths = _columns.paths_of(files)
         store = cls.__new__(cls)
         store._removal = _removal.given(removal)
         given = None if removal is None else (_removal.as_native(store._removal)[1], capacity, max_selectable)
@@ -177,7 +184,8 @@ class Store(Readable):
             among,
             name,
             lambda name, shard: _native.GpuStore.load(
-                _saves.rank_folder(folder, shard), given, name=name, readers=readers, writers=writers, shard=shard, huge_pages=huge_pages
+                _saves.rank_folder(folder, shard), given, name=name, readers=readers, writers=writers, shard=shard, huge_pages=huge_pages,
+                files=paths,
             ),
             network,
         )

@@ -6,14 +6,15 @@ import dataclasses
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from relive.rl._run import run
-from relive.rl._settings import Settings
+from relive.rl._settings import Settings, merged
 from relive.rl._training import TrainingResult
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from relive.rl._run import RunOptions
+    from relive.rl._run_options import RunOptions
 
+A = TypeVar("A", bound="Agent[Any]")
 C = TypeVar("C", bound=Settings)
 
 
@@ -21,8 +22,7 @@ class Agent(Generic[C]):
     """An agent with its settings.
 
     Args:
-      config: the settings; by default the agent's defaults. The method ``for_environment`` of its class returns tuned
-          settings.
+      config: the settings; by default the agent's defaults.
       overrides: settings by name, which override those of ``config``.
 
     Raises:
@@ -34,6 +34,13 @@ class Agent(Generic[C]):
 
     def __init__(self, config: C | None = None, **overrides: Any) -> None:
         self.config: C = dataclasses.replace(self._config_type() if config is None else config, **overrides)
+
+    @classmethod
+    def for_environment(cls: type[A], name: str, **settings: Any) -> A:
+        """Returns the agent with tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise with the
+        defaults. The given settings, and the given entries of groups, take precedence."""
+        tuned = cls._config_type.for_environment(name)
+        return cls(**merged(dataclasses.asdict(tuned), settings))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"

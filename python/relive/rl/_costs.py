@@ -10,7 +10,7 @@ from typing import Any
 
 from relive import _native
 from relive._numbers import count
-from relive.rl._run import _for_extension
+from relive.rl._run_parts import for_extension
 from relive.rl._sources import name_of, source_of
 from relive.rl._torch_threads import TorchThreads
 
@@ -83,7 +83,7 @@ class Costs:
         """
         if not seconds > 0.0:
             raise ValueError(f"seconds must be above 0, got {seconds!r}")
-        native, _ = _for_extension(agent, 1, is_saved=False, torch_threads=TorchThreads(has_actors=True))
+        native, _ = for_extension(agent, 1, is_saved=False, torch_threads=TorchThreads(has_actors=True))
         return cls(_native.measure_costs(native, source_of(env), name_of(env), float(seconds)))
 
     @classmethod

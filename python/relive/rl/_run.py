@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import numbers
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from relive import _native
-from relive._numbers import count
-from relive.rl._given import SourceBridge, is_source
+from relive.rl._given import is_source
 from relive.rl._hooks import OnBatch, OnStep, hooks_of
-from relive.rl._own import in_extension_form
 from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
-from relive.rl._sources import COUNTS, Source, expect_enough, name_of, source_of
-from relive.rl._torch_threads import TorchThreads, release_pool
+from relive.rl._run_options import Checked, On, checked_loggers, supports
+from relive.rl._run_parts import Parts
+from relive.rl._sources import name_of
+from relive.rl._torch_threads import release_pool
 from relive.rl._training import Progress, TrainingResult
 from relive.rl.datasets import path_of
 from relive.rl.loggers import Logger
@@ -25,32 +24,7 @@ from relive.rl.policy import Policy
 
 if TYPE_CHECKING:
     from relive.ray import Workers
-    from relive.rl._workers import Launcher
     from relive.rl.contracts import Agent
-
-
-On = Literal["serial", "threads", "processes", "ray"]
-
-
-class RunOptions(TypedDict, total=False):
-    """The keyword arguments of :func:`run`."""
-
-    steps: int | None
-    on: On | Workers | None
-    actors: int | None
-    learners: int
-    seed: int
-    learner_steps: int | None
-    data: Any
-    timeout: float | None
-    evaluate_every: int | None
-    evaluation_episodes: int
-    checkpoint_dir: str | os.PathLike[str] | None
-    checkpoint_every: int
-    loggers: Iterable[Logger]
-    progress: bool | Display | Progress | None
-    on_step: OnStep | None
-    on_batch: OnBatch | None
 
 
 def run(
@@ -146,196 +120,64 @@ def run(
       ImportError: the package of a display, or of the data, is not installed.
       Exception: the environment, the agent, a logger, ``progress`` or a hook raised an exception.
     """
-    options = {name: value for name, value in locals().items() if name not in ("agent", "env", "steps", "loggers")}
-    loggers = _loggers(loggers)
+    options = {name: value for name, value in locals().items() if name not in ("agent", "env", "loggers")}
+    loggers = checked_loggers(loggers)
     with contextlib.ExitStack() as closing:
         for logger in loggers:
             closing.callback(logger.close)
-        steps = _steps(steps, learner_steps, data)
-        learners = _learners(learners, on, data)
-        seed, actors = count("seed", seed), _actors(on, 2 if actors is None and learners > 1 else actors)
-        if learners > 1 and not actors:
-            raise ValueError(f"learners is {learners}, but it must be 1 without actors: a single thread that acts and learns cannot wait for "
-                             "other learners")
-        if learner_steps is not None:
-            learner_steps = count("learner_steps", learner_steps, 1)
-        _expect_seconds(timeout)
-        folder, checkpoint_every = _folder(checkpoint_dir), count("checkpoint_every", checkpoint_every, 1)
-        evaluation_episodes = count("evaluation_episodes", evaluation_episodes, 1)
-        if evaluate_every is not None:
-            evaluate_every = count("evaluate_every", evaluate_every, 1)
-        data, batches = (None, SourceBridge(data, is_saved=checkpoint_dir is not None)) if is_source(data) else (data, None)
-        if batches is not None and on_batch is not None:
+        checked = Checked.of(options)
+        if is_source(data) and on_batch is not None:
             raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
-        torch_threads = TorchThreads(has_actors=actors > 0, learners=learners)
-        native, environments = _for_extension(
-            agent, actors, is_saved=checkpoint_dir is not None or learners > 1, source=batches, torch_threads=torch_threads
-        )
-        source = source_of(env, acts_here=on in (None, "serial", "threads") or evaluate_every is not None)
-        expect_enough(env, environments, is_shared=actors <= 1 and evaluate_every is None and on in (None, "serial", "threads"))
-        if isinstance(source, Source):
-            closing.callback(source.close)
-        supervisor = _supervisor(agent, env, on, actors, learners)
-        if supervisor is not None:
-            closing.callback(supervisor.close)
-        display = display_of(progress, steps, learner_steps)
+        parts = Parts.of(agent, env, data, checked, closing)
+        display = display_of(progress, checked.steps, checked.learner_steps)
         if display is not None:
             closing.callback(display.close)
             loggers.append(display)
-        try:
-            release_pool()
-            with path_of(data) as path:
-                result = _native.train_agent(
-                    native,
-                    source,
-                    name=name_of(env),
-                    steps=steps,
-                    seed=seed,
-                    actors=actors,
-                    learners=learners,
-                    learner_steps=learner_steps,
-                    data=path,
-                    timeout=timeout,
-                    evaluation=None if evaluate_every is None else (evaluate_every, evaluation_episodes),
-                    checkpoints=None if folder is None else (folder, checkpoint_every),
-                    progress=progress if callable(progress) else None,
-                    reports=Reports(loggers) if loggers else None,
-                    supervisor=supervisor,
-                    **hooks_of(agent, on_step, on_batch),
-                )
-            if isinstance(display, Shown):
-                display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
-        except Exception as error:
-            if supervisor is not None:
-                supervisor.raise_failure(after=error)
-            raise
+        result = _train(agent, env, checked, parts, loggers, options)
+        if isinstance(display, Shown):
+            display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
     own = None if hasattr(agent, "_for_extension") else agent
     again = functools.partial(_resumed, agent, env, options) if checkpoint_dir is not None else None
     return TrainingResult.of(Policy(result["policy"], own), result, again)
+
+
+def _train(
+    agent: Any, env: Any, checked: Checked, parts: Parts, loggers: list[Logger], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Trains the agent, and returns the extension's result. An error that a worker has caused is the worker's error."""
+    progress = options["progress"]
+    try:
+        release_pool()
+        with path_of(parts.data) as path:
+            return _native.train_agent(
+                parts.agent,
+                parts.environments,
+                name=name_of(env),
+                steps=checked.steps,
+                seed=checked.seed,
+                actors=checked.actors,
+                learners=checked.learners,
+                learner_steps=checked.learner_steps,
+                data=path,
+                timeout=checked.timeout,
+                evaluation=checked.evaluation,
+                checkpoints=checked.checkpoints,
+                progress=progress if callable(progress) else None,
+                reports=Reports(loggers) if loggers else None,
+                supervisor=parts.supervisor,
+                **hooks_of(agent, options["on_step"], options["on_batch"]),
+            )
+    except Exception as error:
+        # Caught here, since a further frame would make the extension's errors look like those of Python code.
+        if parts.supervisor is not None:
+            parts.supervisor.raise_failure(after=error)
+        raise
 
 
 def _resumed(agent: Any, env: Any, options: dict[str, Any], **changed: Any) -> TrainingResult:
     """Continues a run with these options, some of which have changed."""
     options = {**options, **changed}
     # If the new kind of workers does not support the previous number of actors, its default is used.
-    if "actors" not in changed and not _supports(options["on"], options["actors"]):
+    if "actors" not in changed and not supports(options["on"], options["actors"]):
         options["actors"] = None
     return run(agent, env, **options)
-
-
-def _loggers(given: Any) -> list[Logger]:
-    """Returns the loggers, after a check of their methods."""
-    found: list[Any] = list(given) if isinstance(given, Iterable) else [None]
-    if not all(callable(getattr(logger, name, None)) for logger in found for name in ("write", "close")):
-        raise TypeError(f"loggers must be a list of loggers, such as [loggers.JSONL(path)], but got {given!r}")
-    for logger in found:
-        if hasattr(logger, "mark") and not hasattr(logger, "truncate"):
-            raise TypeError(f"{type(logger).__qualname__} has the method mark, but lacks truncate, with which a resumed run removes the "
-                            "entries after its last checkpoint")
-    return found
-
-
-def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
-    if data is None:
-        if steps is None:
-            raise TypeError("give steps, or data and learner_steps")
-        return count("steps", steps, 1)
-    if steps is not None or learner_steps is None:
-        raise ValueError("a run that learns from data does not act; give learner_steps instead of steps")
-    return 0
-
-
-def _expect_seconds(timeout: Any) -> None:
-    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, numbers.Real)):
-        raise TypeError(f"timeout is {timeout!r}, but it must be a number of seconds, or None")
-
-
-def _folder(checkpoint_dir: Any) -> str | None:
-    if checkpoint_dir is None:
-        return None
-    folder = os.fspath(checkpoint_dir) if isinstance(checkpoint_dir, (str, os.PathLike)) else None
-    if not isinstance(folder, str):
-        raise TypeError(f"checkpoint_dir is {checkpoint_dir!r}, but it must be the path of a folder, or None")
-    if not folder:
-        raise ValueError("checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder")
-    return folder
-
-
-def _actors(on: Any, actors: int | None) -> int:
-    if on not in (None, *get_args(On)) and not hasattr(on, "_launcher"):
-        raise ValueError(f"on is {on!r}, but it must be 'serial', 'threads', 'processes', 'ray' or a relive.ray.Workers")
-    number = count("actors", actors if actors is not None else 0 if on in (None, "serial") else 2)
-    if not _supports(on, number):
-        raise ValueError(
-            f"actors is {number}, but on='serial' does not support actors: one thread acts and learns; omit actors, or give on='threads'"
-            if number
-            else f"actors is 0, but on={on!r} needs at least 1; omit actors for the default, or give on='serial' to act in the learner's thread"
-        )
-    return number
-
-
-def _supports(on: Any, actors: int | None) -> bool:
-    """Returns whether workers of this kind support this number of actors; without a kind, any number is supported."""
-    return on is None or actors is None or (on == "serial") == (actors == 0)
-
-
-def _learners(learners: int, on: Any, data: Any) -> int:
-    learners = count("learners", learners, 1)
-    if learners == 1:
-        return learners
-    if data is not None:
-        raise ValueError(f"learners is {learners}, but it must be 1 for a run that learns from data, because only one process reads the "
-                         "data")
-    if on == "serial":
-        raise ValueError(f"learners is {learners}, but it must be 1 with on='serial': a single thread that acts and learns cannot wait "
-                         "for other learners")
-    return learners
-
-
-def _for_extension(
-    agent: Any, actors: int, *, is_saved: bool, torch_threads: TorchThreads, source: SourceBridge | None = None
-) -> tuple[Any, int]:
-    """Returns the agent in the extension's form, and the number of environments of a run."""
-    is_native = hasattr(agent, "_for_extension")
-    if is_native and source is not None:
-        raise TypeError(
-            f"{type(agent).__name__} learns from transitions, but data is an iterator of batches; give a data set, such as a "
-            "relive.gpu.Store"
-        )
-    native, environments = in_extension_form(agent, actors, is_saved=is_saved, source=source, torch_threads=torch_threads)
-    if is_native:
-        return native, environments
-    if actors > environments > 1:
-        raise ValueError(f"actors is {actors}, but {type(agent).__name__}.experience has {environments} environments, which the actors "
-                         f"share; {COUNTS}")
-    return native, max(environments, actors)
-
-
-def _supervisor(agent: Any, env: Any, on: On | Workers | None, actors: int, learners: int) -> Any:
-    """Returns the object that starts the run's other processes, if there are any."""
-    workers = _workers(agent, env, on, actors)
-    if learners == 1:
-        return workers
-    from relive.rl._learners import Learners
-
-    return Learners(workers, agent, env, learners)
-
-
-def _workers(agent: Any, env: Any, on: On | Workers | None, actors: int) -> Any:
-    """Returns the object that starts the workers, if they are processes."""
-    if on in (None, "serial", "threads"):
-        return None
-    # Imported here, since few programs need these modules.
-    from relive.rl._workers import Supervisor
-
-    launcher: Launcher
-    if on == "processes":
-        from relive.rl._local_workers import Processes
-
-        launcher = Processes(agent, env)
-    else:
-        from relive.ray import Workers
-
-        workers = on if isinstance(on, Workers) else Workers()
-        return workers._supervisor(workers._launcher(agent, env), actors)
-    return Supervisor(launcher, actors)

@@ -56,6 +56,15 @@ class Settings:
         return as_json({self._rust_names.get(name, name): value for name, value in self._values().items()})
 
 
+def merged(tuned: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the tuned settings with the given ones in their place. A given group changes only its entries."""
+    settings = dict(tuned)
+    for name, value in given.items():
+        is_group = isinstance(value, Mapping) and isinstance(settings.get(name), Mapping)
+        settings[name] = {**settings[name], **value} if is_group else value
+    return settings
+
+
 def as_json(settings: Mapping[str, Any]) -> str:
     """Returns settings, which may contain numpy's numbers and arrays and paths, as JSON.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from relive import _native
 from relive.rl._agent import Agent
-from relive.rl._settings import UNCLIPPED, as_json
+from relive.rl._settings import UNCLIPPED, as_json, merged
 
 A = TypeVar("A", bound="NamedAgent")
 
@@ -57,13 +57,8 @@ class NamedAgent(Agent[Any]):
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:
-        """Returns the agent with tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise with the
-        defaults. The given settings, and the given entries of groups, take precedence."""
-        tuned = json.loads(_native.agent_for_environment(cls._name, name))
-        for setting, value in settings.items():
-            is_group = isinstance(value, Mapping) and isinstance(tuned.get(setting), dict)
-            tuned[setting] = {**tuned[setting], **value} if is_group else value
-        return cls(**tuned)
+        """Returns the agent with tuned settings; see :meth:`Agent.for_environment`."""
+        return cls(**merged(json.loads(_native.agent_for_environment(cls._name, name)), settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The read-only mapping cannot be pickled.

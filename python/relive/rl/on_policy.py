@@ -121,7 +121,7 @@ class _OnPolicy(Agent[C]):
 class PPO(_OnPolicy[PPOConfig]):
     """Proximal policy optimization (Schulman et al. 2017), for discrete and continuous actions.
 
-    >>> result = PPO(PPOConfig.for_environment("CartPole-v1")).train("CartPole-v1", steps=100_000)  # doctest: +SKIP
+    >>> result = PPO.for_environment("CartPole-v1").train("CartPole-v1", steps=100_000)  # doctest: +SKIP
     """
 
     _config_type = PPOConfig

@@ -61,7 +61,7 @@ class SACConfig(Settings):
 class SAC(Agent[SACConfig]):
     """Soft actor-critic (Haarnoja et al. 2018), for continuous actions that are one bounded float32 array.
 
-    >>> result = SAC(SACConfig.for_environment("Pendulum-v1")).train("Pendulum-v1", steps=6_000)  # doctest: +SKIP
+    >>> result = SAC.for_environment("Pendulum-v1").train("Pendulum-v1", steps=6_000)  # doctest: +SKIP
     """
 
     _config_type = SACConfig

@@ -33,11 +33,7 @@ const RESERVED: &[(&[&str], &[&str], &str)] = &[
         "loops for the widest vectors are those of networks, and of selection from millions of indices",
     ),
     (&["relive-gpu"], &["cudarc", "libloading"], "only relive-gpu knows CUDA"),
-    (
-        &["relive-nn", "relive-rl"],
-        &["safetensors"],
-        "only relive-nn knows the files of networks, and relive-rl those of policies",
-    ),
+    (&["relive-rl"], &["safetensors"], "only relive-rl knows the files of policies"),
 ];
 
 /// (crate, dependencies by prefix that it must not use, reason)

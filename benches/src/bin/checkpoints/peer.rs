@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
-use relive_checkpoint::{Store, reverb};
+use relive_checkpoint::{LoadOptions, Store, load};
 use relive_engine::Rules;
 
 use crate::arguments::Arguments;
@@ -62,7 +62,7 @@ fn peer(python: &Path, folder: &Path, items: u64) -> Outcome<Peer> {
 /// Measures the seconds that Relive takes to write the content of dm-reverb's checkpoint, and to load it again.
 fn ours(arguments: &Arguments, theirs: &Path, items: u64) -> Outcome<(f64, f64)> {
     let root = Folder::new(arguments.folder.join("peer"))?;
-    let snapshot = reverb::Store::new(theirs).load_latest()?.ok_or("dm-reverb has left no checkpoint")?;
+    let snapshot = load(&theirs.to_string_lossy(), &LoadOptions::new())?.snapshot;
     let store = Arc::new(Store::open(&root.path().to_string_lossy())?);
     let builder = saving_to(rules(items), Arc::clone(&store));
     let engine = builder.build_from(snapshot, Rules::Stored)?.engine;

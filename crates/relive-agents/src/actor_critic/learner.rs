@@ -15,9 +15,9 @@ use super::loss::{PolicyLoss, PolicyMetrics, value_loss};
 use super::minibatch::{MetricSums, Minibatch, standardize};
 use super::moments::Moments;
 use super::network::ActorCritic;
-use super::{Optimization, Settings};
+use super::settings::{Optimization, Settings, share_left};
 use crate::saved::{self, Saved};
-use crate::{together, weights};
+use crate::weights;
 
 /// Scaled rewards are clipped to ± this value.
 const MAX_REWARD: f32 = 10.0;
@@ -95,14 +95,8 @@ impl ActorCriticLearner {
         plain.map(|reward| (reward * scale).clamp(-MAX_REWARD, MAX_REWARD)).collect()
     }
 
-    /// Returns the remaining share of the run, from 1 to 0; always 1 without annealing.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
     fn left(&self) -> f32 {
-        if !self.settings.anneal {
-            return 1.0;
-        }
-        let done = self.env_steps as f64 / self.budget.max(1) as f64;
-        (1.0 - done).max(0.0) as f32
+        share_left(self.settings.anneal, self.env_steps, self.budget)
     }
 
     /// Writes the gradient for these cells to the gradient buffer. Returns the policy's metrics and the value loss.
@@ -114,12 +108,7 @@ impl ActorCriticLearner {
             true => self.of_nothing(),
             false => self.of_part(cells, part, left),
         };
-        let PolicyMetrics { loss, entropy, divergence, clipped } = policy;
-        let found = [loss, entropy, divergence, clipped, of_values];
-        let gradient = (&mut self.minibatch.gradient, found);
-        let [loss, entropy, divergence, clipped, of_values] =
-            together::mean_over_cells(gradient, own, &self.peers)?;
-        Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
+        policy.mean_over_cells(of_values, &mut self.minibatch.gradient, own, &self.peers)
     }
 
     /// Returns the result of a learner whose part of the minibatch is empty, because there are more learners than

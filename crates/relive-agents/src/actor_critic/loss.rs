@@ -1,5 +1,10 @@
 //! The losses of the policy and the value, with closed-form gradients with respect to the networks' outputs.
 
+use relive_rl::Result;
+use relive_rl::learners::Peers;
+
+use crate::together;
+
 /// ln √(2π).
 pub(crate) const HALF_LOG_TWO_PI: f32 = 0.918_938_5;
 
@@ -117,6 +122,25 @@ impl PolicyMetrics {
             divergence: share * self.divergence,
             clipped: share * self.clipped,
         }
+    }
+
+    /// Converts these metrics, the value loss and the gradient from means over this learner's cells to means over the
+    /// cells of all learners. Returns the metrics and the value loss.
+    ///
+    /// # Errors
+    /// Another learner has been lost.
+    pub(crate) fn mean_over_cells(
+        self,
+        of_values: f32,
+        gradient: &mut Vec<f32>,
+        (own, all): (usize, usize),
+        peers: &Peers,
+    ) -> Result<(PolicyMetrics, f32)> {
+        let PolicyMetrics { loss, entropy, divergence, clipped } = self;
+        let found = (gradient, [loss, entropy, divergence, clipped, of_values]);
+        let [loss, entropy, divergence, clipped, of_values] =
+            together::mean_over_cells(found, (own, all), peers)?;
+        Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
     }
 }
 

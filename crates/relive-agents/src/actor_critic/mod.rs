@@ -22,4 +22,4 @@ pub(crate) use head::{Head, WIDEST};
 pub(crate) use loss::{HALF_LOG_TWO_PI, PolicyLoss, PolicyMetrics, value_loss};
 pub(crate) use minibatch::{MetricSums, standardize};
 pub(crate) use moments::Moments;
-pub(crate) use plan::{asynchronous, plan};
+pub(crate) use settings::share_left;

@@ -66,6 +66,13 @@ impl Optimization {
     }
 }
 
+/// Returns the remaining share of a run, from 1 to 0; always 1 without annealing.
+#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
+pub(crate) fn share_left(anneal: bool, env_steps: u64, budget: u64) -> f32 {
+    let done = env_steps as f64 / budget.max(1) as f64;
+    if anneal { (1.0 - done).max(0.0) as f32 } else { 1.0 }
+}
+
 /// The maximum number of environments, each of which uses memory before the first step.
 const MAX_ENVIRONMENTS: usize = 1 << 16;
 

@@ -57,7 +57,7 @@ impl<I: Improve> TransitionLearner<I> {
 
     fn parts(&mut self) -> Vec<Saved<'_>> {
         let mut parts = self.improve.parts();
-        parts.extend(self.normalizer.as_mut().map(|normalizer| Saved::Part(normalizer)));
+        parts.extend(self.normalizer.as_mut().map(|normalizer| Saved::Fields(normalizer)));
         parts
     }
 }

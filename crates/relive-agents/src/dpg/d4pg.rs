@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::settings::{PolicyRule, Settings};
-use crate::continuous::{TargetUpdate, categorical, shared_agent};
+use crate::continuous::{TargetUpdate, categorical};
 use crate::off_policy::OffPolicy;
 use crate::settings::distribution;
+use crate::shared_agent::shared_agent;
 
 /// The settings of D4PG (Barth-Maron et al. 2018), for actions that are one bounded float32 array. The defaults are
 /// taken from Acme's agent.

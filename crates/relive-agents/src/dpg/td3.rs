@@ -3,8 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::settings::{PolicyRule, Settings};
-use crate::continuous::{Returns, TargetUpdate, shared_agent};
+use crate::continuous::{Returns, TargetUpdate};
 use crate::off_policy::OffPolicy;
+use crate::shared_agent::shared_agent;
 
 /// The settings of TD3 (Fujimoto et al. 2018), for actions that are one bounded float32 array. The defaults are taken
 /// from Acme's agent.

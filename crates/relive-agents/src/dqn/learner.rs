@@ -11,6 +11,7 @@ use super::implicit::{self, Fractions};
 use super::loss::{TargetInputs, Targets};
 use super::network::{QNetwork, QScratch};
 use super::noise::Drawn;
+use crate::off_policy::learnt;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
 
@@ -144,15 +145,8 @@ impl Learner for DqnLearner {
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
         let BatchLoss { loss, rows } = self.improve()?;
-        // Priorities that are not used need no update.
-        let num_priorities = if self.config.priority_exponent > 0.0 { rows.len() } else { 0 };
-        let priorities = rows.iter().take(num_priorities).map(|row| f64::from(row.abs()));
-        Ok(Learnt {
-            steps: 1,
-            samples,
-            metrics: vec![("loss", f64::from(loss))],
-            priorities: self.batch.keys.iter().copied().zip(priorities).collect(),
-        })
+        let priorities = (&self.batch.keys[..], rows.iter().map(|row| row.abs()));
+        Ok(learnt(priorities, self.config.priority_exponent, samples, loss))
     }
 
     fn weights(&self) -> Result<Weights> {

@@ -1,14 +1,10 @@
 //! Asynchronous proximal policy optimization.
 
-use relive_flow::Flow;
 use relive_nn::Adam;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
-use super::plan::plan;
-use super::policy::VTracePolicy;
 use super::settings::Settings;
+use crate::shared_agent::shared_agent;
 
 /// The settings of APPO, as in RLlib: PPO's clipped loss (Schulman et al. 2017) over fragments from workers that run
 /// ahead of the learner, with V-trace's advantages (Espeholt et al. 2018).
@@ -113,28 +109,4 @@ impl AppoConfig {
     }
 }
 
-impl Agent for AppoConfig {
-    fn name(&self) -> &'static str {
-        "appo"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn environments(&self, workers: usize) -> usize {
-        workers.max(self.num_envs)
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(VTracePolicy::new(&self.shared(), context)?))
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        plan(&self.shared(), crew)
-    }
-}
+shared_agent!(AppoConfig, "appo", without_tables);

@@ -1,15 +1,11 @@
 //! IMPALA.
 
-use relive_flow::Flow;
 use relive_nn::Adam;
-use relive_rl::plan::{Crew, Progress};
-use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use serde::{Deserialize, Serialize};
 
-use super::plan::plan;
-use super::policy::VTracePolicy;
 use super::settings::Settings;
 use crate::settings::bsuite_family;
+use crate::shared_agent::shared_agent;
 
 /// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the lag.
 ///
@@ -125,28 +121,4 @@ impl ImpalaConfig {
     }
 }
 
-impl Agent for ImpalaConfig {
-    fn name(&self) -> &'static str {
-        "impala"
-    }
-
-    fn settings(&self) -> Vec<(String, String)> {
-        settings_of(self)
-    }
-
-    fn validate(&self) -> Result<()> {
-        self.shared().validate()
-    }
-
-    fn environments(&self, workers: usize) -> usize {
-        workers.max(self.num_envs)
-    }
-
-    fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
-        Ok(Box::new(VTracePolicy::new(&self.shared(), context)?))
-    }
-
-    fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
-        plan(&self.shared(), crew)
-    }
-}
+shared_agent!(ImpalaConfig, "impala", without_tables);

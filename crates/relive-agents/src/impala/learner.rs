@@ -9,9 +9,9 @@ use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
 use super::corrected::{Corrected, Fragments};
 use super::network::VTraceNetwork;
 use super::settings::Settings;
-use crate::actor_critic::{Head, MetricSums, PolicyLoss, PolicyMetrics, standardize, value_loss};
+use crate::actor_critic::{Head, MetricSums, PolicyLoss, PolicyMetrics, share_left, standardize, value_loss};
 use crate::saved::{self, Saved};
-use crate::{together, weights};
+use crate::weights;
 
 /// Learns a policy and a value function from fragments that were produced with older weights.
 #[derive(Debug)]
@@ -70,18 +70,7 @@ impl VTraceLearner {
             }
             _ => self.differentiate(),
         };
-        let PolicyMetrics { loss, entropy, divergence, clipped } = policy;
-        let found = (&mut self.gradient, [loss, entropy, divergence, clipped, of_values]);
-        let [loss, entropy, divergence, clipped, of_values] =
-            together::mean_over_cells(found, (own, cells), &self.peers)?;
-        Ok((PolicyMetrics { loss, entropy, divergence, clipped }, of_values))
-    }
-
-    /// Returns the remaining share of the run, from 1 to 0; always 1 without annealing.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "a share")]
-    fn left(&self) -> f32 {
-        let done = self.env_steps as f64 / self.budget.max(1) as f64;
-        if self.settings.anneal { (1.0 - done).max(0.0) as f32 } else { 1.0 }
+        policy.mean_over_cells(of_values, &mut self.gradient, (own, cells), &self.peers)
     }
 }
 
@@ -156,7 +145,7 @@ impl Learner for VTraceLearner {
         };
         self.fragments.fill(&self.network, &rollout, &self.settings)?;
         drop(rollout);
-        let left = self.left();
+        let left = share_left(self.settings.anneal, self.env_steps, self.budget);
         let mut sums = MetricSums::default();
         for _ in 0..self.settings.epochs {
             let (found, of_values) = self.shared(cells)?;

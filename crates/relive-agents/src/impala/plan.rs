@@ -1,24 +1,37 @@
-//! The plan of agents that learn from fragments as they arrive.
+//! The policy and the plan of agents that learn from fragments as they arrive.
 
 use relive_flow::{Async, Flow, Resubmit};
 use relive_rl::plan::{Crew, Learn, Progress};
-use relive_rl::{Result, RlError, Rollout};
+use relive_rl::{Policy, PolicyContext, Result, RlError, Rollout};
 
 use super::learner::VTraceLearner;
+use super::policy::VTracePolicy;
 use super::settings::Settings;
 
-/// Returns the plan, which batches the fragments of all workers as they arrive and learns from each batch.
-pub(super) fn plan(settings: &Settings, crew: &Crew) -> Result<Flow<Progress>> {
-    let rows = (crew.environments() / crew.workers().max(1)).max(1);
-    let fragments = settings.batch_size.div_ceil(rows);
-    expect_steps(settings, crew, fragments.saturating_mul(rows))?;
-    let learner = crew.learner(VTraceLearner::new(settings, crew)?)?;
-    // A single thread that alternates between acting and learning acts with the newest weights; workers in other
-    // threads do not wait for newer weights.
-    let resubmit = if crew.acts_in_turn() { Resubmit::After } else { Resubmit::Before };
-    let made = crew.rollouts(settings.sequence_length)?.gather_async(Async { depth: 1, resubmit })?;
-    let batches = made.batch(fragments);
-    Ok(batches.try_for_each(Rollout::side_by_side).named("side by side").learn(learner))
+impl Settings {
+    /// Returns the number of environments of all workers together, at least one for each worker.
+    pub(super) fn environments(&self, workers: usize) -> usize {
+        workers.max(self.num_envs)
+    }
+
+    /// Returns the policy of a worker.
+    pub(super) fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
+        Ok(Box::new(VTracePolicy::new(self, context)?))
+    }
+
+    /// Returns the plan, which batches the fragments of all workers as they arrive and learns from each batch.
+    pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
+        let rows = (crew.environments() / crew.workers().max(1)).max(1);
+        let fragments = self.batch_size.div_ceil(rows);
+        expect_steps(self, crew, fragments.saturating_mul(rows))?;
+        let learner = crew.learner(VTraceLearner::new(self, crew)?)?;
+        // A single thread that alternates between acting and learning acts with the newest weights; workers in other
+        // threads do not wait for newer weights.
+        let resubmit = if crew.acts_in_turn() { Resubmit::After } else { Resubmit::Before };
+        let made = crew.rollouts(self.sequence_length)?.gather_async(Async { depth: 1, resubmit })?;
+        let batches = made.batch(fragments);
+        Ok(batches.try_for_each(Rollout::side_by_side).named("side by side").learn(learner))
+    }
 }
 
 /// Checks that the run is long enough for one batch of fragments in the given number of environments, and for one

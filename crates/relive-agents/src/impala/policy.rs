@@ -110,7 +110,7 @@ impl Policy for VTracePolicy {
 impl VTracePolicy {
     fn parts(&mut self) -> Vec<Saved<'_>> {
         let mut parts = vec![Saved::Streams(&mut self.streams)];
-        parts.extend(self.memory.as_mut().map(|memory| Saved::Part(memory)));
+        parts.extend(self.memory.as_mut().map(|memory| Saved::Fields(memory)));
         parts
     }
 }

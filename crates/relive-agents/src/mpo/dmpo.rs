@@ -1,12 +1,12 @@
 //! DMPO.
 
-use relive_nn::losses::Mpo;
 use serde::{Deserialize, Serialize};
 
+use super::MpoConfig;
 use super::settings::Settings;
-use crate::continuous::{categorical, shared_agent};
-use crate::off_policy::OffPolicy;
+use crate::continuous::categorical;
 use crate::settings::distribution;
+use crate::shared_agent::shared_agent;
 
 /// The settings of DMPO (Hoffman et al. 2020, section 4), for actions that are one bounded float32 array. The defaults
 /// are taken from Acme's agent.
@@ -143,36 +143,31 @@ impl DmpoConfig {
     }
 
     fn shared(&self) -> Settings {
-        Settings {
-            off_policy: OffPolicy {
-                batch_size: self.batch_size,
-                samples_per_insert: self.samples_per_insert,
-                n_step: self.n_step,
-                discount: self.discount,
-                min_replay_size: self.min_replay_size,
-                max_replay_size: self.max_replay_size,
-                shards: 1,
-            },
+        let config = MpoConfig {
+            batch_size: self.batch_size,
+            samples_per_insert: self.samples_per_insert,
+            n_step: self.n_step,
+            discount: self.discount,
+            min_replay_size: self.min_replay_size,
+            max_replay_size: self.max_replay_size,
             policy_learning_rate: self.policy_learning_rate,
             critic_learning_rate: self.critic_learning_rate,
             dual_learning_rate: self.dual_learning_rate,
             target_policy_period: self.target_policy_period,
             target_critic_period: self.target_critic_period,
-            returns: categorical(self.value_range, self.atoms),
             samples: self.samples,
-            bounds: Mpo {
-                epsilon: self.epsilon,
-                epsilon_penalty: self.epsilon_penalty,
-                epsilon_mean: self.epsilon_mean,
-                epsilon_stddev: self.epsilon_stddev,
-            },
+            epsilon: self.epsilon,
+            epsilon_penalty: self.epsilon_penalty,
+            epsilon_mean: self.epsilon_mean,
+            epsilon_stddev: self.epsilon_stddev,
             initial_stddev: self.initial_stddev,
             max_gradient_norm: self.max_gradient_norm,
             noise_correlation: self.noise_correlation,
             normalize_observations: self.normalize_observations,
             hidden: self.hidden.clone(),
             critic_hidden: self.critic_hidden.clone(),
-        }
+        };
+        Settings::new(config, categorical(self.value_range, self.atoms))
     }
 }
 

@@ -25,7 +25,7 @@ impl Settings {
     pub(super) fn plan(&self, crew: &Crew) -> Result<Flow<Progress>> {
         let (step, discount) =
             (MpoStep::new(self, crew.spec(), crew.learner_key())?, self.off_policy.discount);
-        let learner = TransitionLearner::new(crew, discount, self.normalize_observations, step)?;
+        let learner = TransitionLearner::new(crew, discount, self.config.normalize_observations, step)?;
         let learning = self.off_policy.batches(crew)?.learn(crew.learner(learner)?);
         self.off_policy.plan(crew, learning)
     }
@@ -78,9 +78,9 @@ impl MpoStep {
         let critics = Critics::new(&spaces, settings.critic_layers(), shape, key)?;
         let mut layout = Layout::new();
         MpoDuals::new(&mut layout, "duals", dimensions);
-        let bound = Some(settings.max_gradient_norm);
-        let policy = Trained::new(policy, settings.policy_learning_rate).bounded(bound);
-        let critics = Trained::new(critics, settings.critic_learning_rate).bounded(bound);
+        let bound = Some(settings.config.max_gradient_norm);
+        let policy = Trained::new(policy, settings.config.policy_learning_rate).bounded(bound);
+        let critics = Trained::new(critics, settings.config.critic_learning_rate).bounded(bound);
         Ok(MpoStep {
             settings: settings.clone(),
             head: settings.head(dimensions),
@@ -88,7 +88,7 @@ impl MpoStep {
             target_critics: critics.params.clone(),
             policy,
             critics,
-            duals: Trained::new(((), layout.init(key)), settings.dual_learning_rate),
+            duals: Trained::new(((), layout.init(key)), settings.config.dual_learning_rate),
             stream: key.child("actions").stream(),
             sampled: SampledActions::default(),
             memory: Buffers::default(),
@@ -102,7 +102,7 @@ impl MpoStep {
         let Buffers { scratch, valuing, clipped, rows, targets, .. } = &mut self.memory;
         let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
         self.head.distributions(outputs, means, stddevs);
-        let samples = self.settings.samples;
+        let samples = self.settings.config.samples;
         actions.clear();
         for _ in 0..samples {
             let numbers = means.iter().zip(stddevs.iter());
@@ -121,9 +121,10 @@ impl MpoStep {
     fn improve_policy(&mut self, batch: &Transitions) -> MpoMetrics {
         let SampledActions { means, stddevs, actions, outputs_of_samples } = &self.sampled;
         let target = Normals { means, stddevs };
-        let sampled = MpoBatch { actions, q: &outputs_of_samples.values, samples: self.settings.samples };
+        let sampled =
+            MpoBatch { actions, q: &outputs_of_samples.values, samples: self.settings.config.samples };
         let Buffers { means, stddevs, by_means, by_stddevs, .. } = &mut self.memory;
-        let (head, bounds, duals) = (self.head, self.settings.bounds, &mut self.duals);
+        let (head, bounds, duals) = (self.head, self.settings.bounds(), &mut self.duals);
         let Trained { networks: policy, params, gradient, .. } = &mut self.policy;
         policy.gradient_into(params, &batch.next_observations, gradient, |outputs, by_outputs| {
             head.distributions(outputs, means, stddevs);

@@ -1,12 +1,10 @@
 //! Behavioral cloning as an agent.
 
-use relive_env::ArraySpec;
 use relive_flow::Flow;
 use relive_nn::{Key, Network, Params, Scratch};
 use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{ActStep, Agent, Features, Policy, PolicyContext, Result, Saveable, Weights, settings_of};
 use relive_table::TableConfig;
-use relive_tensor::Nest;
 
 use super::bc::BcConfig;
 use super::imitation::{ChoiceLearner, NumbersStep, logits};
@@ -83,10 +81,6 @@ impl Policy for ChoicePolicy {
 
     fn load(&mut self, newer: &Weights) -> Result<()> {
         weights::load(&mut self.params, newer)
-    }
-
-    fn extras(&self) -> Nest<ArraySpec> {
-        Nest::None
     }
 }
 

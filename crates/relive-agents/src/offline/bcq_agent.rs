@@ -1,12 +1,10 @@
 //! BCQ as an agent, and its policy.
 
-use relive_env::ArraySpec;
 use relive_flow::Flow;
 use relive_nn::{Key, Params, Scratch};
 use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{ActStep, Agent, Policy, PolicyContext, Result, Saveable, Weights, settings_of};
 use relive_table::TableConfig;
-use relive_tensor::Nest;
 
 use super::bcq::{BcqConfig, Networks, constrain};
 use super::bcq_learner::BcqLearner;
@@ -79,10 +77,6 @@ impl Policy for BcqPolicy {
 
     fn load(&mut self, newer: &Weights) -> Result<()> {
         weights::load(&mut self.params, newer)
-    }
-
-    fn extras(&self) -> Nest<ArraySpec> {
-        Nest::None
     }
 }
 

@@ -9,6 +9,7 @@ use relive_tensor::Nest;
 
 use super::R2d2Config;
 use super::network::QMemory;
+use crate::off_policy::learnt;
 use crate::recurrent_states::{RecurrentStates, states_of};
 use crate::saved::{self, Saved};
 use crate::{together, weights};
@@ -147,15 +148,8 @@ impl Learner for R2d2Learner {
         self.network.actions.numbers(&self.batch.actions, &mut self.actions)?;
         drop(batches);
         let BatchResult { loss, priorities } = self.improve()?;
-        // Priorities that are not used need no update.
-        let num_priorities = if self.config.priority_exponent > 0.0 { priorities.len() } else { 0 };
-        let priorities = priorities.into_iter().take(num_priorities).map(f64::from);
-        Ok(Learnt {
-            steps: 1,
-            samples,
-            metrics: vec![("loss", f64::from(loss))],
-            priorities: self.batch.keys.iter().copied().zip(priorities).collect(),
-        })
+        let priorities = (&self.batch.keys[..], priorities.into_iter());
+        Ok(learnt(priorities, self.config.priority_exponent, samples, loss))
     }
 
     fn weights(&self) -> Result<Weights> {

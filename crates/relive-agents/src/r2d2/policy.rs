@@ -66,7 +66,7 @@ impl Policy for R2d2Policy {
 
 impl R2d2Policy {
     fn parts(&mut self) -> [Saved<'_>; 2] {
-        [Saved::Streams(self.choice.streams()), Saved::Part(&mut self.memory)]
+        [Saved::Streams(self.choice.streams()), Saved::Fields(&mut self.memory)]
     }
 }
 

@@ -55,7 +55,7 @@ pub(super) fn named(location: &str) -> Result<Option<(Format, String)>, Error> {
 
 pub(super) fn load_one(format: Format, checkpoint: &str, options: &LoadOptions) -> Result<Loaded, Error> {
     match format {
-        Format::Reverb => reverb::Store::load_with(&path_of(checkpoint), options),
+        Format::Reverb => reverb::Store::load(&path_of(checkpoint), options),
         Format::Relive => Catalog::open(checkpoint)?.load(options)?.ok_or_else(|| none_there(checkpoint)),
     }
 }

@@ -10,6 +10,7 @@ use super::list::newest;
 use super::load::{load_one, named, none_there, path_of, with_chosen};
 use super::location::{is_same_root, local_path, locate, location_of, trimmed};
 use crate::names::split_root;
+use crate::native::DEFAULT_KEEP;
 use crate::reverb;
 use crate::storage::disk::lock_folder;
 use crate::storage::own_lock::OwnLock;
@@ -69,9 +70,6 @@ impl Writer {
     }
 }
 
-/// The default number of checkpoints to keep.
-const DEFAULT_KEEP: usize = 3;
-
 impl Root {
     /// Returns the checkpoints at `location`, a path or URL.
     pub fn new(location: impl Into<String>) -> Self {
@@ -111,8 +109,9 @@ impl Root {
         self
     }
 
-    /// Sets the server's disk tier. Its files become part of checkpoints in Relive's format; see [`Store::tier`]. For
-    /// dm-reverb's format, see [`reverb::Store::tier`].
+    /// Sets the server's disk tier. Its files become part of checkpoints in Relive's format; see [`Store::tier`]. In
+    /// dm-reverb's format, chunks in the tier are checked before they are written, so that data that the disk has
+    /// corrupted becomes an error and not part of a checkpoint.
     #[must_use]
     pub fn tier(mut self, tier: Arc<Tier>) -> Self {
         self.tier = Some(tier);
@@ -171,7 +170,7 @@ impl Root {
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         match &self.writer_of(&mut self.guard())?.store {
             AnyStore::Relive(store) => store.save_after(self.latest_of_reverb()?, snapshot, progress),
-            AnyStore::Reverb(store) => store.checkpoint_after(self.latest_of_ours()?, &snapshot, progress),
+            AnyStore::Reverb(store) => store.save(self.latest_of_ours()?, &snapshot, progress),
         }
     }
 
@@ -270,11 +269,7 @@ impl Root {
         };
         let made = std::fs::create_dir_all(&path);
         made.map_err(|source| Error::io("create the folder", &path, source))?;
-        let store = reverb::Store::new(path).keep(self.keep);
-        Ok(match &self.tier {
-            Some(tier) => store.tier(Arc::clone(tier)),
-            None => store,
-        })
+        Ok(reverb::Store::new(path, self.keep).tier(self.tier.clone()))
     }
 }
 

@@ -22,4 +22,5 @@ pub(crate) use load::load;
 pub(crate) use parallel::parallel;
 pub(crate) use read_chunks::{Cause, ChunkLoss, ReadChunks, by_segment as segments_of, read_chunks};
 pub(crate) use read_items::check_items;
+pub(crate) use store::DEFAULT_KEEP;
 pub use store::Store;

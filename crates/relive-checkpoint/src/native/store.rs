@@ -214,7 +214,7 @@ impl Store {
 }
 
 /// The default number of checkpoints to keep.
-const DEFAULT_KEEP: usize = 3;
+pub(crate) const DEFAULT_KEEP: usize = 3;
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

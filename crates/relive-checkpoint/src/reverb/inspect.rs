@@ -19,7 +19,7 @@ impl Store {
     /// # Errors
     /// `Damaged` if the rules of its tables are damaged, because the rest cannot be interpreted without them; `Io` if
     /// the storage refuses an operation.
-    pub fn verify(folder: &Path, progress: &Arc<CheckpointProgress>) -> Result<Report, Error> {
+    pub(crate) fn verify(folder: &Path, progress: &Arc<CheckpointProgress>) -> Result<Report, Error> {
         let options = LoadOptions::new().salvage(true).progress(Arc::clone(progress));
         let loaded = load::read(folder, &options)?;
         let tables = &loaded.snapshot.tables;
@@ -37,7 +37,7 @@ impl Store {
     ///
     /// # Errors
     /// `Damaged` if it is damaged; `Io` if the storage refuses an operation.
-    pub fn inspect(folder: &Path, sample: usize) -> Result<Inspection, Error> {
+    pub(crate) fn inspect(folder: &Path, sample: usize) -> Result<Inspection, Error> {
         let summary = summary(Time::of_folder(folder), folder)?;
         let loaded = load::read(folder, &LoadOptions::new())?;
         let tables = loaded.snapshot.tables;

@@ -17,7 +17,7 @@ impl Store {
     ///
     /// # Errors
     /// The folder cannot be read. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
-    pub fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
+    pub(crate) fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
         let found = Folders::list(root)?;
         Ok(found.whole.iter().map(|(time, folder)| info(*time, folder)).collect())
     }

@@ -10,9 +10,9 @@ use relive_wire::checkpoint;
 use relive_wire::reverb::PrioritizedItem;
 
 use super::files::{CHUNKS, DONE, ITEMS, TABLES};
-use super::losses::Losses;
 use crate::error::Reason;
 use crate::limits::MAX_ITEM_RECORD_BYTES;
+use crate::losses::Losses;
 use crate::record::RecordReader;
 use crate::{Error, LoadOptions, Loaded};
 
@@ -22,7 +22,7 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     let mut loading = Loading { losses, ledger, ..Loading::default() };
     if !folder.join(DONE).exists() {
         let error = Error::damaged(folder, None, "the checkpoint is incomplete: it has no file DONE");
-        loading.losses.tolerate(folder, error)?;
+        loading.losses.note_error(error)?;
     }
     let progress = options.counter();
     loading.read_chunks(&folder.join(CHUNKS), options, &progress)?;
@@ -32,12 +32,12 @@ pub(super) fn read(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error
     // Checkpoints that have items in the records of their tables have no file of items.
     if items.exists() {
         let read = loading.read_items(&items, &progress);
-        read.or_else(|error| loading.losses.tolerate(&items, error))?;
+        read.or_else(|error| loading.losses.note_error(error).map(drop))?;
     }
     loading.check_counts(folder)?;
     let Loading { tables, ledger, losses, .. } = loading;
     let snapshot = Snapshot { tables, ledger, lacks_own_rules: true };
-    Ok(Loaded { snapshot, location: folder.to_string_lossy().into_owned(), losses: losses.into_list() })
+    Ok(Loaded { snapshot, location: folder.to_string_lossy().into_owned(), losses: losses.into_found() })
 }
 
 type Chunks = HashMap<u64, Arc<Chunk>>;
@@ -70,7 +70,7 @@ impl Loading {
     ) -> Result<(), Error> {
         progress.expect(0, path.metadata().map_or(0, |meta| meta.len()));
         let read = RecordReader::open(path).and_then(|records| self.add_chunks(records, options, progress));
-        read.or_else(|error| self.losses.tolerate(path, error))
+        read.or_else(|error| self.losses.note_error(error).map(drop))
     }
 
     /// The same chunk may occur twice, because dm-reverb identifies chunks by their addresses.
@@ -115,7 +115,7 @@ impl Loading {
             for item in &message.deprecated_items {
                 self.has_old_items = true;
                 let added = self.add(&name, item);
-                added.or_else(|reason| self.losses.tolerate_item(path, &name, records.damaged(reason)))?;
+                added.or_else(|reason| self.losses.note_item(&name, records.damaged(reason)))?;
             }
         }
         match self.tables.is_empty() {
@@ -132,8 +132,7 @@ impl Loading {
                 return Err(records.damaged(format!("{TABLES} also contains items")));
             }
             let added = self.add(&message.table, &message);
-            added
-                .or_else(|reason| self.losses.tolerate_item(path, &message.table, records.damaged(reason)))?;
+            added.or_else(|reason| self.losses.note_item(&message.table, records.damaged(reason)))?;
             progress.advance(1, 0);
         }
         Ok(())
@@ -166,7 +165,7 @@ impl Loading {
                 let name = &table.config.name;
                 let reason = format!("the count of table `{name}` is {counted} items, but there are {items}");
                 let missing = u64::try_from(counted.saturating_sub(items)).unwrap_or(0);
-                self.losses.tolerate_missing(folder, name, missing, Error::damaged(folder, None, reason))?;
+                self.losses.note_missing(name, missing, Error::damaged(folder, None, reason))?;
                 // Lost items are counted as deleted from the table.
                 counters.inserts = counters.inserts.max(items);
                 counters.deletes = counters.inserts - items;

@@ -30,7 +30,6 @@ mod folders;
 mod inspect;
 mod list;
 mod load;
-mod losses;
 mod name;
 mod save;
 mod shared_chunks;
@@ -39,4 +38,4 @@ mod store;
 mod tests;
 
 pub(crate) use folders::{is_checkpoint, is_whole};
-pub use store::Store;
+pub(crate) use store::Store;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use relive_table::{Snapshot, TableConfig, TableCounters, TableSnapshot};
+use relive_table::{CheckpointProgress, Snapshot, TableConfig, TableCounters, TableSnapshot};
 
 use super::Store;
 use super::name::Time;
 use crate::storage::disk::{Disk, DurableFile, RealDisk};
+use crate::{Error, Format, LoadOptions, Root};
 
 /// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
@@ -51,117 +52,129 @@ fn snapshot(samples: i64) -> Snapshot {
     Snapshot { tables: vec![table], ..Snapshot::default() }
 }
 
-fn samples(store: &Store) -> Option<i64> {
-    store.load_latest().unwrap().map(|snapshot| snapshot.tables[0].counters.samples)
+fn root_at(folder: impl AsRef<Path>) -> Root {
+    Root::new(folder.as_ref().to_str().unwrap()).format(Format::Reverb).keep(1)
+}
+
+fn save(root: &Root, samples: i64) -> PathBuf {
+    root.save(snapshot(samples), &CheckpointProgress::default()).unwrap().location.into()
+}
+
+fn save_on(disk: impl Disk + 'static, root: &Path, samples: i64) -> Result<(), Error> {
+    let store = Store::on(Box::new(disk), root.to_owned());
+    store.save(None, &snapshot(samples), &CheckpointProgress::default()).map(drop)
+}
+
+fn samples(root: &Root) -> Option<i64> {
+    let loaded = root.load_latest(&LoadOptions::new()).unwrap();
+    loaded.map(|loaded| loaded.snapshot.tables[0].counters.samples)
 }
 
 #[test]
 fn the_newest_checkpoint_is_loaded_and_others_are_removed() {
-    let root = Folder::new();
-    let store = Store::new(&root.0);
-    assert_eq!(samples(&store), None);
+    let folder = Folder::new();
+    let root = root_at(&folder.0);
+    assert_eq!(samples(&root), None);
     for number in 1..4 {
-        let path = store.save(&snapshot(number)).unwrap();
-        assert_eq!((samples(&store), store.latest().unwrap()), (Some(number), Some(path)));
-        assert_eq!(root.names().len(), 1);
+        let path = save(&root, number);
+        let loaded = root.load_latest(&LoadOptions::new()).unwrap().unwrap();
+        assert_eq!((samples(&root), Path::new(&loaded.location)), (Some(number), path.as_path()));
+        assert_eq!(folder.names().len(), 1);
     }
-    let store = Store::new(&root.0).keep(3);
+    let root = root.keep(3);
+    root.release();
     for number in 4..9 {
-        store.save(&snapshot(number)).unwrap();
+        save(&root, number);
     }
-    assert_eq!((samples(&store), root.names().len()), (Some(8), 3));
+    assert_eq!((samples(&root), folder.names().len()), (Some(8), 3));
 }
 
 #[test]
 fn a_missing_folder_is_created() {
-    let root = Folder::new();
-    let store = Store::new(root.0.join("a/b"));
-    assert_eq!(samples(&store), None);
-    store.save(&snapshot(1)).unwrap();
-    assert_eq!(samples(&store), Some(1));
+    let folder = Folder::new();
+    let root = root_at(folder.0.join("a/b"));
+    assert_eq!(samples(&root), None);
+    save(&root, 1);
+    assert_eq!(samples(&root), Some(1));
 }
 
 #[test]
 fn foreign_files_and_folders_are_never_touched() {
-    let root = Folder::new();
+    let folder = Folder::new();
     let foreign =
         ["zzz", "0", "2026-11-20", ".hidden.tmp", ".2026-11-20T11:16:35+00:00", "2026-11-20T11:16:35+00:00x"];
     for name in foreign {
-        fs::create_dir(root.0.join(name)).unwrap();
-        fs::write(root.0.join(name).join("DONE"), "").unwrap();
+        fs::create_dir(folder.0.join(name)).unwrap();
+        fs::write(folder.0.join(name).join("DONE"), "").unwrap();
     }
-    fs::write(root.0.join("2020-01-01T00:00:00+00:00"), "a file").unwrap();
-    let store = Store::new(&root.0);
-    assert_eq!(samples(&store), None, "none of them is a checkpoint");
+    fs::write(folder.0.join("2020-01-01T00:00:00+00:00"), "a file").unwrap();
+    let root = root_at(&folder.0);
+    assert_eq!(samples(&root), None, "none of them is a checkpoint");
     for number in 1..3 {
-        store.save(&snapshot(number)).unwrap();
-        assert_eq!((samples(&store), root.names().len()), (Some(number), foreign.len() + 2));
+        save(&root, number);
+        assert_eq!((samples(&root), folder.names().len()), (Some(number), foreign.len() + 2));
     }
-    let noted = store.save(&snapshot(3)).unwrap();
+    let noted = save(&root, 3);
     fs::write(noted.join("notes.txt"), "the good one").unwrap();
-    store.save(&snapshot(4)).unwrap();
+    save(&root, 4);
     assert_eq!(fs::read_dir(&noted).unwrap().count(), 5, "a checkpoint with a file of others stays whole");
-    assert_eq!(samples(&store), Some(4));
+    assert_eq!(samples(&root), Some(4));
 }
 
 #[test]
 fn checkpoints_are_ordered_by_time_not_by_text_or_clock() {
-    let root = Folder::new();
-    let store = Store::new(&root.0).keep(9);
-    let named = |store: &Store, number, name: &str| {
-        fs::rename(store.save(&snapshot(number)).unwrap(), root.0.join(name)).unwrap();
-    };
+    let folder = Folder::new();
+    let root = root_at(&folder.0).keep(9);
+    let named = |number, name: &str| fs::rename(save(&root, number), folder.0.join(name)).unwrap();
     // 23:30 in Auckland is earlier than 11:00 in London.
-    named(&store, 2, "2100-06-01T11:00:00+00:00");
-    fs::rename(root.0.join("2100-06-01T11:00:00+00:00"), root.0.join("aside")).unwrap();
-    named(&store, 1, "2100-06-01T22:30:00+12:00");
-    fs::rename(root.0.join("aside"), root.0.join("2100-06-01T11:00:00+00:00")).unwrap();
-    assert_eq!(samples(&store), Some(2));
+    named(2, "2100-06-01T11:00:00+00:00");
+    fs::rename(folder.0.join("2100-06-01T11:00:00+00:00"), folder.0.join("aside")).unwrap();
+    named(1, "2100-06-01T22:30:00+12:00");
+    fs::rename(folder.0.join("aside"), folder.0.join("2100-06-01T11:00:00+00:00")).unwrap();
+    assert_eq!(samples(&root), Some(2));
     // The machine's clock is far behind these names, but the next checkpoint is still the newest.
-    let path = store.save(&snapshot(3)).unwrap();
+    let path = save(&root, 3);
     assert_eq!(Time::of_folder(&path), Time::from_name("2100-06-01T11:00:00.000000001+00:00").unwrap());
-    assert_eq!(samples(&store), Some(3));
+    assert_eq!(samples(&root), Some(3));
 }
 
 #[test]
 fn folders_without_their_last_file_are_skipped() {
-    let root = Folder::new();
-    let store = Store::new(&root.0).keep(2);
-    store.save(&snapshot(1)).unwrap();
-    let second = store.save(&snapshot(2)).unwrap();
+    let folder = Folder::new();
+    let root = root_at(&folder.0).keep(2);
+    save(&root, 1);
+    let second = save(&root, 2);
     fs::remove_file(second.join("DONE")).unwrap();
-    assert_eq!(samples(&store), Some(1));
-    store.save(&snapshot(3)).unwrap();
+    assert_eq!(samples(&root), Some(1));
+    save(&root, 3);
     assert!(second.exists(), "who writes there is not known");
 }
 
 #[test]
 fn the_fallback_is_loaded_while_there_is_no_checkpoint() {
-    let (root, other) = (Folder::new(), Folder::new());
-    let fallback = Store::new(&other.0).save(&snapshot(5)).unwrap();
-    let store = Store::new(&root.0).fallback(&fallback);
-    assert_eq!(samples(&store), Some(5));
-    store.save(&snapshot(6)).unwrap();
-    assert_eq!(samples(&store), Some(6));
+    let (folder, other) = (Folder::new(), Folder::new());
+    let fallback = save(&root_at(&other.0), 5);
+    let root = root_at(&folder.0).fallback(fallback.to_str().unwrap());
+    assert_eq!(samples(&root), Some(5));
+    save(&root, 6);
+    assert_eq!(samples(&root), Some(6));
     assert!(fallback.exists());
-    let nowhere = Store::new(other.0.join("none")).fallback(&root.0);
-    assert_eq!(samples(&nowhere), None, "a folder of checkpoints is no checkpoint");
 }
 
 #[test]
 fn leftovers_of_dead_writers_are_removed() {
-    let root = Folder::new();
-    let leftover = root.0.join(".2026-11-20T11:16:35.000000000+00:00.tmp");
+    let folder = Folder::new();
+    let leftover = folder.0.join(".2026-11-20T11:16:35.000000000+00:00.tmp");
     fs::create_dir(&leftover).unwrap();
     fs::write(leftover.join("tables.tfrecord"), "half").unwrap();
-    let in_use = root.0.join(".2026-11-20T11:16:36.000000000+00:00.tmp");
+    let in_use = folder.0.join(".2026-11-20T11:16:36.000000000+00:00.tmp");
     fs::create_dir(&in_use).unwrap();
     let writer = RealDisk.create_file(&in_use.join("tables.tfrecord")).unwrap();
-    let store = Store::new(&root.0);
-    store.save(&snapshot(1)).unwrap();
+    let root = root_at(&folder.0);
+    save(&root, 1);
     assert_eq!((leftover.exists(), in_use.exists()), (false, true));
     drop(writer);
-    store.save(&snapshot(2)).unwrap();
+    save(&root, 2);
     assert!(!in_use.exists());
 }
 
@@ -268,11 +281,11 @@ impl DurableFile for VolatileFile {
 fn a_complete_checkpoint_survives_any_disk_failure() {
     let mut failures = 0;
     for operations in 0.. {
-        let root = Folder::new();
-        Store::new(&root.0).save(&snapshot(1)).unwrap();
-        let saved = Store::on(Box::new(BreakingDisk::after(operations)), root.0.clone()).save(&snapshot(2));
-        let store = Store::new(&root.0);
-        let found = samples(&store);
+        let folder = Folder::new();
+        let root = root_at(&folder.0);
+        save(&root, 1);
+        let saved = save_on(BreakingDisk::after(operations), &folder.0, 2);
+        let found = samples(&root);
         match &saved {
             Ok(_) => assert_eq!(found, Some(2), "broken after {operations} operations"),
             Err(error) => {
@@ -282,8 +295,8 @@ fn a_complete_checkpoint_survives_any_disk_failure() {
             }
         }
         // The next server removes the leftovers.
-        store.save(&snapshot(3)).unwrap();
-        assert_eq!((samples(&store), root.names().len()), (Some(3), 1));
+        save(&root, 3);
+        assert_eq!((samples(&root), folder.names().len()), (Some(3), 1));
         if saved.is_ok() && operations > 2 * failures {
             break;
         }
@@ -324,14 +337,13 @@ fn a_failure_leaves_nothing_behind() {
         }
     }
     for operations in 0..8 {
-        let root = Folder::new();
-        Store::new(&root.0).save(&snapshot(1)).unwrap();
-        let before = root.names();
-        let error = Store::on(Box::new(Flaky(Mutex::new(operations))), root.0.clone())
-            .save(&snapshot(2))
-            .unwrap_err();
+        let folder = Folder::new();
+        let root = root_at(&folder.0);
+        save(&root, 1);
+        let before = folder.names();
+        let error = save_on(Flaky(Mutex::new(operations)), &folder.0, 2).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Io);
-        assert_eq!(root.names(), before, "after {operations} operations");
-        assert_eq!(samples(&Store::new(&root.0)), Some(1), "after {operations} operations");
+        assert_eq!(folder.names(), before, "after {operations} operations");
+        assert_eq!(samples(&root), Some(1), "after {operations} operations");
     }
 }

@@ -6,13 +6,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use relive_checkpoint::{
-    Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, Target, list, locate, reverb,
-};
+use relive_checkpoint::{Catalog, ErrorKind, Format, LoadOptions, Older, Root, Store, Target, list, locate};
 use relive_table::{CheckpointProgress, ItemStructure, Snapshot, TableConfig};
 use relive_tensor::Nest;
 
-use crate::support::{Folder, chunk, contents, fixtures, small, snapshot, table, trajectory};
+use crate::support::{Folder, chunk, contents, fixtures, save_as_reverb, small, snapshot, table, trajectory};
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -161,7 +159,7 @@ fn formats_are_detected() {
     assert!(locate(text(&root.join("nowhere"))).is_err());
     let location = save(&Store::open(text(&root)).unwrap(), &small());
     assert_eq!((format(text(&root)), format(&location)), (None, Some(Format::Relive)));
-    let folder = reverb::Store::new(&*other).save(&small()).unwrap();
+    let folder = save_as_reverb(&other, &small());
     assert_eq!((format(text(&other)), format(text(&folder))), (None, Some(Format::Reverb)));
     assert_eq!(format(text(&fixtures().join("current"))), Some(Format::Reverb));
     assert_eq!(Format::Reverb.to_string(), "reverb");
@@ -313,8 +311,8 @@ fn a_conversion_reports_what_the_format_of_dm_reverb_lacks() {
     };
     assert_eq!(convert(Format::Relive), [""; 0]);
     let expected = [
-        "table a: the limiter's number of samples, -300, is saved as 0, because dm-reverb's format has no negative \
-         number of samples",
+        "table a: the limiter's number of samples, -300, is saved as 0, because dm-reverb's format cannot store a \
+         negative number of samples",
         "table b: the structure of the items, such as the names of columns, is omitted, because dm-reverb's format \
          does not have it",
     ];

@@ -3,11 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use relive_checkpoint::reverb::Store;
-use relive_checkpoint::{Error, ErrorKind, LoadOptions};
+use relive_checkpoint::{Error, ErrorKind, LoadOptions, Loaded};
 use relive_table::Snapshot;
 
-use crate::support::{Folder, TableContents, contents, fixtures, small};
+use crate::support::{Folder, TableContents, contents, fixtures, save_as_reverb, small};
 
 const FILES: [&str; 3] = ["tables.tfrecord", "items.tfrecord", "chunks.tfrecord"];
 
@@ -17,13 +16,16 @@ fn victims() -> (Folder, Vec<PathBuf>) {
     let mut victims: Vec<_> = ["current", "legacy", "uncompressed", "old_forms"]
         .map(|name| root.copy(&fixtures().join(name), name))
         .into();
-    let own = Store::new(root.join("own")).save(&small()).expect("the folder can be written");
-    victims.push(own);
+    victims.push(save_as_reverb(&root.join("own"), &small()));
     (root, victims)
 }
 
 fn load(folder: &Path) -> Result<Vec<TableContents>, Error> {
-    Store::load(folder).map(|snapshot| contents(&snapshot))
+    load_with(folder, &LoadOptions::new()).map(|loaded| contents(&loaded.snapshot))
+}
+
+fn load_with(folder: &Path, options: &LoadOptions) -> Result<Loaded, Error> {
+    relive_checkpoint::load(folder.to_str().expect("our folders have plain names"), options)
 }
 
 /// Loads the checkpoint with each of the given contents in place of a file's own contents.
@@ -130,7 +132,7 @@ fn intact_items_are_salvaged_and_losses_are_counted() {
     let (_root, victims) = victims();
     let options = LoadOptions::new().salvage(true);
     for folder in victims {
-        let whole = Store::load(&folder).expect("the checkpoint is whole");
+        let whole = load_with(&folder, &LoadOptions::new()).expect("the checkpoint is whole").snapshot;
         let items =
             |snapshot: &Snapshot| snapshot.tables.iter().map(|table| table.items.len() as u64).sum::<u64>();
         for file in ["items.tfrecord", "chunks.tfrecord"] {
@@ -138,7 +140,7 @@ fn intact_items_are_salvaged_and_losses_are_counted() {
             let Ok(content) = fs::read(&path) else { continue };
             for end in (0..content.len()).step_by(7) {
                 fs::write(&path, &content[..end]).expect("the folder can be written");
-                let loaded = Store::load_with(&folder, &options).expect("the tables are whole");
+                let loaded = load_with(&folder, &options).expect("the tables are whole");
                 let lost: u64 = loaded.losses.iter().map(|loss| loss.items).sum();
                 assert_eq!(
                     items(&loaded.snapshot) + lost,
@@ -150,7 +152,7 @@ fn intact_items_are_salvaged_and_losses_are_counted() {
                     let counted = table.counters.inserts - table.counters.deletes;
                     assert_eq!(u64::try_from(counted).ok(), Some(table.items.len() as u64));
                 }
-                assert!(Store::load(&folder).is_err() || loaded.losses.is_empty());
+                assert!(load(&folder).is_err() || loaded.losses.is_empty());
             }
             fs::write(&path, content).expect("the folder can be written");
         }

@@ -1,15 +1,22 @@
 //! Tests that checkpoints written by dm-reverb are read in the same way as by dm-reverb. `fixtures/record.py` creates
 //! them.
 
-use relive_checkpoint::reverb::Store;
+use std::path::Path;
+
+use relive_checkpoint::LoadOptions;
 use relive_table::{RateLimiterConfig, Snapshot, StoredItem, TableCounters, TableSnapshot};
 use relive_tensor::{DType, Tensor};
 use serde_json::{Value, json};
 
-use crate::support::{Folder, contents, fixtures};
+use crate::support::{Folder, contents, fixtures, save_as_reverb};
+
+fn load_from(folder: &Path) -> Snapshot {
+    let loaded = relive_checkpoint::load(&folder.to_string_lossy(), &LoadOptions::new());
+    loaded.unwrap_or_else(|error| panic!("{}: {error}", folder.display())).snapshot
+}
 
 fn load(name: &str) -> Snapshot {
-    Store::load(&fixtures().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    load_from(&fixtures().join(name))
 }
 
 /// Returns the snapshot in the form of the JSON file next to the fixture.
@@ -106,10 +113,9 @@ fn a_signature_keeps_names_and_unknown_sizes() {
 fn dm_reverb_checkpoints_are_rewritten_without_loss() {
     for name in ["current", "legacy", "empty", "old_forms"] {
         let root = Folder::new();
-        let store = Store::new(&*root);
         let first = load(name);
-        store.save(&first).unwrap();
-        assert_eq!(contents(&store.load_latest().unwrap().unwrap()), contents(&first), "{name}");
+        let again = load_from(&save_as_reverb(&root, &first));
+        assert_eq!(contents(&again), contents(&first), "{name}");
     }
 }
 

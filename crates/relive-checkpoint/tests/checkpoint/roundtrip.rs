@@ -7,20 +7,20 @@
     reason = "a test all over, with small numbers"
 )]
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use relive_checkpoint::reverb::Store;
-use relive_checkpoint::{self as checkpoint, LoadOptions};
+use relive_checkpoint::{LoadOptions, Store, load};
 use relive_table::{
     CheckpointProgress, ItemData, RateLimiterConfig, SelectorKind, Snapshot, StoredItem, TableConfig,
     TableCounters, TableSnapshot, Timestamp,
 };
 use relive_tensor::{Chunk, Codec, DType, Nest, Slice, Tensor, TensorSpec, TrajectoryBuilder};
 
-use crate::support::{Folder, chunk, chunk_of, contents, snapshot, table, trajectory};
+use crate::support::{Folder, chunk, chunk_of, contents, save_as_reverb, snapshot, table, trajectory};
 
 fn selectors() -> impl Strategy<Value = SelectorKind> {
     prop_oneof![
@@ -131,11 +131,9 @@ proptest! {
         });
         let saved = snapshot(tables.collect());
         let root = Folder::new();
-        let store = Store::new(&*root);
-        store.save(&saved).unwrap();
-        prop_assert_eq!(contents(&store.load_latest().unwrap().unwrap()), contents(&saved));
+        prop_assert_eq!(contents(&written_as_reverb(&root, &saved)), contents(&saved));
         let root = Folder::new();
-        let store = checkpoint::Store::open(root.to_str().unwrap()).unwrap();
+        let store = Store::open(root.to_str().unwrap()).unwrap();
         store.save(saved.clone(), &CheckpointProgress::default()).unwrap();
         let loaded = store.load_latest(&LoadOptions::new().threads(2)).unwrap().unwrap();
         prop_assert_eq!(loaded.losses, vec![]);
@@ -151,6 +149,12 @@ proptest! {
     }
 }
 
+/// Saves the snapshot in dm-reverb's format, and returns what was loaded from the checkpoint.
+fn written_as_reverb(root: &Path, snapshot: &Snapshot) -> Snapshot {
+    let folder = save_as_reverb(root, snapshot);
+    load(folder.to_str().unwrap(), &LoadOptions::new()).unwrap().snapshot
+}
+
 fn sequences(snapshot: &Snapshot) -> Vec<u64> {
     snapshot.tables.iter().flat_map(|table| &table.items).map(|item| item.data.sequence).collect()
 }
@@ -161,7 +165,7 @@ fn a_chunk_is_written_once_however_many_items_share_it() {
     let shared =
         chunk_of(7, &[Tensor::new(DType::UInt8, [1, 9_999], noise(9_999)).unwrap()], false, Codec::Snappy);
     let items = (0..100).map(|_| trajectory(&[Arc::clone(&shared)]));
-    let path = Store::new(&*root).save(&snapshot(vec![table(TableConfig::new("t"), items)])).unwrap();
+    let path = save_as_reverb(&root, &snapshot(vec![table(TableConfig::new("t"), items)]));
     let size = std::fs::metadata(path.join("chunks.tfrecord")).unwrap().len();
     assert!((9_999..11_000).contains(&size), "{size} bytes");
 }
@@ -183,9 +187,7 @@ fn chunks_with_equal_keys_and_different_content_stay_separate() {
     let items = [vec![one], vec![other], vec![next], vec![again]].map(|chunks| trajectory(&chunks));
     let saved = snapshot(vec![table(TableConfig::new("t"), items)]);
     let root = Folder::new();
-    let store = Store::new(&*root);
-    store.save(&saved).unwrap();
-    let loaded = store.load_latest().unwrap().unwrap();
+    let loaded = written_as_reverb(&root, &saved);
     let first: Vec<Tensor> =
         loaded.tables[0].items.iter().flat_map(|item| item.data.trajectory.decode().unwrap()).collect();
     let expected: [&[f32]; 4] = [&[1.0, 2.0], &[9.0, 10.0], &[4.0], &[1.0, 2.0]];
@@ -202,8 +204,6 @@ fn small_snapshots_with_every_record_size_round_trip() {
         let items = [trajectory(&[chunk_of(1, &[column], false, Codec::Snappy)])];
         let saved = snapshot(vec![table(TableConfig::new("t"), items)]);
         let root = Folder::new();
-        let store = Store::new(&*root);
-        store.save(&saved).unwrap();
-        assert_eq!(contents(&store.load_latest().unwrap().unwrap()), contents(&saved), "{size}");
+        assert_eq!(contents(&written_as_reverb(&root, &saved)), contents(&saved), "{size}");
     }
 }

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::support::{Folder, chunk_of, contents, snapshot, table, trajectory};
-use relive_checkpoint::{ErrorKind, Format, LoadOptions, Root, Store, Tier, reverb};
+use crate::support::{Folder, chunk_of, contents, save_as_reverb, snapshot, table, trajectory};
+use relive_checkpoint::{ErrorKind, Format, LoadOptions, Root, Store, Tier, load};
 use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, TableConfig};
 use relive_tensor::{Chunk, Codec, ColdStore, Ledger, SequenceRange, Tensor, encode_chunk};
 
@@ -249,11 +249,10 @@ fn large_chunks_in_the_format_of_dm_reverb_are_loaded_into_several_files_of_the_
         chunk_of(key, &[rows], false, Codec::Raw)
     };
     let items = [1, 2, 3].map(|key| trajectory(&[large(key)]));
-    let store = reverb::Store::new(&root);
-    store.save(&snapshot(vec![table(TableConfig::new("a"), items)])).unwrap();
+    let saved = save_as_reverb(&root, &snapshot(vec![table(TableConfig::new("a"), items)]));
     let tier = Arc::new(Tier::open(&*folder).unwrap());
     let options = LoadOptions::new().tier(tier, 0);
-    let loaded = reverb::Store::load_with(&store.latest().unwrap().unwrap(), &options).unwrap();
+    let loaded = load(saved.to_str().unwrap(), &options).unwrap();
     assert_eq!(loaded.snapshot.ledger.snapshot().resident_bytes(), 0);
     assert_eq!(std::fs::read_dir(folder.join("spilled/segments")).unwrap().count(), 2);
 }

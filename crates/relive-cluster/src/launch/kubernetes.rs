@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
-use super::launcher::{File, Launched, Launcher, Written};
+use super::launcher::{File, Launcher, Written};
 
 /// Writes manifests: an Indexed Job per task, a headless Service that gives the processes host names, and a Secret with
 /// the token.
@@ -20,7 +20,7 @@ pub struct Kubernetes {
 const USER: u32 = 65_532;
 
 impl Launcher for Kubernetes {
-    fn start(&self, job: &Job) -> Result<Launched> {
+    fn write(&self, job: &Job) -> Result<Written> {
         job.validate()?;
         if self.image.trim().is_empty() || self.image.contains(char::is_whitespace) {
             let actual = format_args!("{:?}", self.image);
@@ -32,7 +32,7 @@ impl Launcher for Kubernetes {
         let resize = format!(
             "kubectl patch job {name}-{last} -p '{{\"spec\":{{\"completions\":COUNT,\"parallelism\":COUNT}}}}'"
         );
-        let written = Written {
+        Ok(Written {
             files: vec![File {
                 name: file.clone(),
                 content: self.manifests(job),
@@ -42,8 +42,7 @@ impl Launcher for Kubernetes {
             watch: Some(format!("kubectl get pods -l app.kubernetes.io/instance={name} --watch")),
             stop: Some(format!("kubectl delete -f {file}")),
             resize: Some(resize),
-        };
-        Ok(Launched::Written(written))
+        })
     }
 }
 

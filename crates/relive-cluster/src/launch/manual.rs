@@ -2,7 +2,7 @@
 
 use super::error::{LaunchError, Result};
 use super::job::{Job, TOKEN_VARIABLE, Word};
-use super::launcher::{Launched, Launcher, Written};
+use super::launcher::{Launcher, Written};
 use super::shell::{assignments, command_line, quoted};
 
 /// Returns the command line of each process, including the job's token. A person can run it on any machine.
@@ -10,7 +10,7 @@ use super::shell::{assignments, command_line, quoted};
 pub struct Manual;
 
 impl Launcher for Manual {
-    fn start(&self, job: &Job) -> Result<Launched> {
+    fn write(&self, job: &Job) -> Result<Written> {
         job.validate()?;
         let mut begin = assignments(job);
         begin.extend(job.token.as_ref().map(|token| format!("{TOKEN_VARIABLE}={}", quoted(token))));
@@ -28,6 +28,6 @@ impl Launcher for Manual {
                 start.push(begin.iter().chain([&line]).map(String::as_str).collect::<Vec<_>>().join(" "));
             }
         }
-        Ok(Launched::Written(Written { start, ..Written::default() }))
+        Ok(Written { start, ..Written::default() })
     }
 }

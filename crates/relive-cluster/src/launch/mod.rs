@@ -1,12 +1,11 @@
 //! Starts the processes of a job: on this machine, manually, with Slurm, or with Kubernetes.
 //!
-//! A [`Job`] describes which programs to run, and in how many processes. A [`Launcher`] starts it. There are two kinds
-//! of launchers, which differ in the result of [`Launcher::start`]:
+//! A [`Job`] describes which programs to run, and in how many processes. There are two ways to start it:
 //!
-//! | Launcher | [`Launched`] | Started, watched, stopped and resized by |
+//! | | Returns | Started, watched, stopped and resized by |
 //! |---|---|---|
-//! | [`Processes`] | [`Running`](Launched::Running) | the program, with [`Members`] |
-//! | [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`](Launched::Written) | a person or a cluster manager, with the commands in [`Written`] |
+//! | [`Processes::run`] | [`Members`] | the program, with [`Members`] |
+//! | [`Launcher::write`] of [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`] | a person or a cluster manager, with the commands in [`Written`] |
 //!
 //! Use [`Word::HostOf`] for the addresses of other tasks in a command line. The launcher fills them in.
 
@@ -25,7 +24,7 @@ pub use error::{LaunchError, Result};
 pub use events::{Ended, Event, EventKind, Member, Next};
 pub use job::{Job, Resources, Restart, Task, Word};
 pub use kubernetes::Kubernetes;
-pub use launcher::{File, Launched, Launcher, Members, Written};
+pub use launcher::{File, Launcher, Written};
 pub use manual::Manual;
-pub use processes::Processes;
+pub use processes::{Members, Processes};
 pub use slurm::Slurm;

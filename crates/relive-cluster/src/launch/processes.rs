@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use super::error::{LaunchError, Result};
 use super::events::{Event, Member};
 use super::job::{Job, TOKEN_VARIABLE, Task, Word, expect_count};
-use super::launcher::{Launched, Launcher, Members};
 use super::supervisor::Supervisor;
 
 /// The host of all processes.
@@ -23,29 +22,25 @@ const HOST: &str = "127.0.0.1";
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Processes;
 
-impl Launcher for Processes {
-    fn start(&self, job: &Job) -> Result<Launched> {
-        self.run(job).map(Launched::Running)
-    }
-}
-
 impl Processes {
-    /// Starts a job, as [`start`](Launcher::start) does.
+    /// Starts a job. Each process of each task gets its command line, with its number in place of [`Word::Number`], the
+    /// job's environment variables, and its token.
     ///
     /// # Errors
-    /// The errors of [`start`](Launcher::start).
-    pub fn run(self, job: &Job) -> Result<Box<dyn Members>> {
+    /// A part of the job is invalid, or a thread cannot be started. In that case, no process runs.
+    pub fn run(self, job: &Job) -> Result<Members> {
         job.validate()?;
         let (event_sender, events) = channel();
-        let mut running = RunningJob { job: job.clone(), event_sender, events, places: BTreeMap::new() };
+        let mut members = Members { job: job.clone(), event_sender, events, places: BTreeMap::new() };
         for task in &job.tasks {
-            running.resize(&task.name, task.count)?;
+            members.resize(&task.name, task.count)?;
         }
-        Ok(Box::new(running))
+        Ok(members)
     }
 }
 
-struct RunningJob {
+/// The processes of a running job. Dropping this value stops the processes.
+pub struct Members {
     job: Job,
     event_sender: Sender<Event>,
     events: Receiver<Event>,
@@ -53,24 +48,33 @@ struct RunningJob {
     places: BTreeMap<(Arc<str>, u32), Supervisor>,
 }
 
-impl Members for RunningJob {
-    fn addresses(&self) -> Vec<(Member, String)> {
-        let members = self.places.keys().map(|(task, number)| RunningJob::member(task, *number));
+impl Members {
+    /// Returns the host of each process.
+    pub fn addresses(&self) -> Vec<(Member, String)> {
+        let members = self.places.keys().map(|(task, number)| Self::member(task, *number));
         members.map(|member| (member, HOST.to_owned())).collect()
     }
 
-    fn watch(&mut self, timeout: Duration) -> Option<Event> {
+    /// Returns the next event, or `None` if none arrives in time. Events of one process keep their order.
+    pub fn watch(&mut self, timeout: Duration) -> Option<Event> {
         self.events.recv_timeout(timeout).ok()
     }
 
-    fn stop(&mut self, grace: Duration) {
+    /// Stops all processes, and kills those that do not end by themselves within `grace`. Returns when all processes
+    /// have ended; [`watch`](Self::watch) reports their ends.
+    pub fn stop(&mut self, grace: Duration) {
         self.places.values().for_each(Supervisor::stop);
         let kill_at = Instant::now() + grace;
         self.places.values_mut().for_each(|place| place.end(kill_at));
         self.places.clear();
     }
 
-    fn resize(&mut self, task: &str, count: u32) -> Result<()> {
+    /// Changes the number of processes in a task: starts missing processes, or kills the processes with the highest
+    /// numbers.
+    ///
+    /// # Errors
+    /// There is no such task, or the number is out of range.
+    pub fn resize(&mut self, task: &str, count: u32) -> Result<()> {
         let Some(at) = self.job.tasks.iter().position(|known| known.name == task) else {
             return Err(LaunchError::job("the task", format_args!("{task:?}"), "one of the job's"));
         };
@@ -89,15 +93,13 @@ impl Members for RunningJob {
         }
         Ok(())
     }
-}
 
-impl RunningJob {
     fn member(task: &Arc<str>, number: u32) -> Member {
         Member { task: Arc::clone(task), number }
     }
 
     fn place(&self, task: &Arc<str>, number: u32) -> Result<Supervisor> {
-        let member = RunningJob::member(task, number);
+        let member = Self::member(task, number);
         let command = self.job.task(task).map(|task| self.command(task, number));
         let missing = || LaunchError::job("the task", format_args!("{task:?}"), "one of the job's");
         let (command, member_name) = (command.ok_or_else(missing)?, member.clone());
@@ -120,7 +122,7 @@ impl RunningJob {
     }
 }
 
-impl Drop for RunningJob {
+impl Drop for Members {
     fn drop(&mut self) {
         self.stop(Duration::ZERO);
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::error::Result;
 use super::job::{Job, TOKEN_VARIABLE, Task, Word};
-use super::launcher::{File, Launched, Launcher, Written};
+use super::launcher::{File, Launcher, Written};
 use super::shell::{assignments, command_line};
 
 /// Writes a script for `sbatch`: a heterogeneous job with one component per task. The job ends when its first task
@@ -27,7 +27,7 @@ const AGAIN: &str = r#"again() {
 "#;
 
 impl Launcher for Slurm {
-    fn start(&self, job: &Job) -> Result<Launched> {
+    fn write(&self, job: &Job) -> Result<Written> {
         job.validate()?;
         let name = &job.name;
         let mut files = vec![File { name: format!("{name}.sbatch"), content: script(job), is_secret: false }];
@@ -36,13 +36,13 @@ impl Launcher for Slurm {
             content: format!("{token}\n"),
             is_secret: true,
         }));
-        Ok(Launched::Written(Written {
+        Ok(Written {
             files,
             start: vec![format!("sbatch {name}.sbatch")],
             watch: Some(format!("squeue --me --name={name} --steps")),
             stop: Some(format!("scancel --me --name={name}")),
             resize: None,
-        }))
+        })
     }
 }
 

@@ -149,6 +149,11 @@ impl Watch {
 }
 
 impl MemberStates {
+    /// Returns whether a member has left or is lost. Only the listening thread changes this.
+    fn is_over(&self) -> bool {
+        self.lost.is_some() || self.left.is_some()
+    }
+
     fn error_for(&self, call: Option<u64>) -> Option<RingError> {
         if let Some(lost) = &self.lost {
             return Some(lost.clone());
@@ -243,15 +248,19 @@ impl WatchState {
         if let Some(known) = state.calls.get_mut(rank as usize).filter(|_| rank != self.rank) {
             *known = calls;
         }
-        let is_first = state.lost.is_none() && state.left.is_none();
-        match kind {
-            HAS_LEFT if is_first => state.left = Some((rank, calls)),
-            IS_LOST if is_first => state.lost = Some(self.loss(rank, &text)),
-            _ => return Ok(()),
+        if state.is_over() || !matches!(kind, HAS_LEFT | IS_LOST) {
+            return Ok(());
         }
         drop(state);
-        self.changed.notify_all();
+        // Forwarded first: a call that fails because of this message may end this member, and the others must not learn of
+        // that end before they learn its cause.
         self.forward(kind, rank, calls, &text, from);
+        let mut state = self.state.lock();
+        match kind {
+            HAS_LEFT => state.left = Some((rank, calls)),
+            _ => state.lost = Some(self.loss(rank, &text)),
+        }
+        self.changed.notify_all();
         Ok(())
     }
 
@@ -264,14 +273,12 @@ impl WatchState {
 
     fn record_loss(&self, peer: &mut Peer, reason: &str) {
         peer.is_open = false;
-        let mut state = self.state.lock();
-        if state.lost.is_some() || state.left.is_some() || self.is_done.load(Ordering::Relaxed) {
+        if self.state.lock().is_over() || self.is_done.load(Ordering::Relaxed) {
             return;
         }
-        state.lost = Some(self.loss(peer.rank, reason));
-        drop(state);
-        self.changed.notify_all();
         self.forward(IS_LOST, peer.rank, 0, reason, peer.rank);
+        self.state.lock().lost = Some(self.loss(peer.rank, reason));
+        self.changed.notify_all();
     }
 }
 

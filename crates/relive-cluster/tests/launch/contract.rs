@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use relive_cluster::launch::{
-    Job, Kubernetes, Launched, Launcher, Manual, Processes, Slurm, Task, Word, Written,
+    Job, Kubernetes, Launcher, Manual, Members, Processes, Result, Slurm, Task, Word, Written,
 };
 
 use crate::engines;
@@ -32,19 +32,12 @@ fn job(folder: &Path) -> Job {
     job
 }
 
-/// Starts the job with a launcher, and runs the written commands. Checks that each process ran once, with its own
-/// arguments and variables.
-fn assert_keeps(launcher: &dyn Launcher, run: impl Fn(&Path, &Written)) {
+/// Starts the job by `start`, which gets the folder of the processes and returns the processes if they are still
+/// running. Checks that each process ran once, with its own arguments and variables.
+fn assert_keeps(start: impl Fn(&Path, &Job) -> Result<Option<Members>>) {
     let folder = tempfile::tempdir().unwrap();
     let job = job(folder.path());
-    let mut running = match launcher.start(&job).unwrap() {
-        Launched::Running(members) => Some(members),
-        Launched::Written(written) => {
-            assert!(!written.start.is_empty());
-            run(folder.path(), &written);
-            None
-        }
-    };
+    let members = start(folder.path(), &job).unwrap();
     let until = Instant::now() + PATIENCE;
     for number in 0..3 {
         let path = folder.path().join(number.to_string());
@@ -57,21 +50,21 @@ fn assert_keeps(launcher: &dyn Launcher, run: impl Fn(&Path, &Written)) {
         };
         assert_eq!(found, format!("{number}|{ODD}|{ODD}|open-sesame"));
     }
-    if let Some(members) = &mut running {
+    if let Some(mut members) = members {
         members.stop(PATIENCE);
     }
     let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let numbers: BTreeSet<_> = names.filter(|name| name.to_string_lossy().parse::<u32>().is_ok()).collect();
     assert_eq!(numbers.len(), 3, "{numbers:?}");
-    assert_refuses(launcher, &job);
+    assert_refuses(|job| start(folder.path(), job).map(drop), &job);
 }
 
 /// Checks that the launcher rejects invalid jobs with errors that name the invalid part.
-fn assert_refuses(launcher: &dyn Launcher, job: &Job) {
+fn assert_refuses(start: impl Fn(&Job) -> Result<()>, job: &Job) {
     let refused = |change: &dyn Fn(&mut Job), expected: &str| {
         let mut changed = job.clone();
         change(&mut changed);
-        let error = launcher.start(&changed).err().map(|error| error.to_string()).unwrap_or_default();
+        let error = start(&changed).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(error.contains(expected), "{error:?} says nothing of {expected:?}");
     };
     refused(&|job| job.name = "Try it".to_owned(), "the name of the job is \"Try it\"");
@@ -89,22 +82,32 @@ fn assert_refuses(launcher: &dyn Launcher, job: &Job) {
     );
 }
 
+/// Checks a launcher, whose written commands `run` executes.
+fn assert_writes(launcher: &dyn Launcher, run: impl Fn(&Path, &Written)) {
+    assert_keeps(|folder, job| {
+        let written = launcher.write(job)?;
+        assert!(!written.start.is_empty());
+        run(folder, &written);
+        Ok(None)
+    });
+}
+
 #[test]
 fn local_processes_meet_the_launch_contract() {
-    assert_keeps(&Processes, |_, _| unreachable!("they run"));
+    assert_keeps(|_, job| Processes.run(job).map(Some));
 }
 
 #[test]
 fn manual_commands_meet_the_launch_contract() {
-    assert_keeps(&Manual, engines::run_by_hand);
+    assert_writes(&Manual, engines::run_by_hand);
 }
 
 #[test]
 fn slurm_scripts_meet_the_launch_contract() {
-    assert_keeps(&Slurm, engines::run_as_slurm);
+    assert_writes(&Slurm, engines::run_as_slurm);
 }
 
 #[test]
 fn kubernetes_manifests_meet_the_launch_contract() {
-    assert_keeps(&Kubernetes { image: "relive:0.1.0".to_owned() }, engines::run_as_kubernetes);
+    assert_writes(&Kubernetes { image: "relive:0.1.0".to_owned() }, engines::run_as_kubernetes);
 }

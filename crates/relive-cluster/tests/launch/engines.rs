@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use relive_cluster::launch::{
-    Job, Kubernetes, Launched, Launcher, Manual, Resources, Slurm, Task, Word, Written,
-};
+use relive_cluster::launch::{Job, Kubernetes, Launcher, Manual, Resources, Slurm, Task, Word, Written};
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// Replacements for Slurm's commands on this machine.
@@ -86,23 +84,16 @@ fn run() -> Job {
     job
 }
 
-fn written(launcher: &dyn Launcher) -> Written {
-    match launcher.start(&run()).unwrap() {
-        Launched::Written(written) => written,
-        Launched::Running(_) => panic!("it runs"),
-    }
-}
-
 #[test]
 fn the_slurm_script_matches_the_reviewed_file() {
-    let files = written(&Slurm).files;
+    let files = Slurm.write(&run()).unwrap().files;
     assert_eq!(files[0].content, include_str!("golden/impala.sbatch"));
     assert_eq!((files[1].name.as_str(), files[1].content.as_str()), ("impala.token", "open-sesame\n"));
 }
 
 #[test]
 fn kubernetes_manifests_match_the_reviewed_file() {
-    let written = written(&Kubernetes { image: "relive:0.1.0".to_owned() });
+    let written = Kubernetes { image: "relive:0.1.0".to_owned() }.write(&run()).unwrap();
     assert_eq!(written.files[0].content, include_str!("golden/impala.yaml"));
     let objects = YamlLoader::load_from_str(&written.files[0].content).unwrap();
     let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
@@ -112,12 +103,12 @@ fn kubernetes_manifests_match_the_reviewed_file() {
 
 #[test]
 fn an_unassigned_host_is_refused() {
-    let error = Manual.start(&run()).err().unwrap().to_string();
+    let error = Manual.write(&run()).err().unwrap().to_string();
     assert!(error.starts_with("the address in workers's command is that of another task"), "{error}");
 }
 
 #[test]
 fn a_manifest_needs_an_image() {
-    let error = Kubernetes { image: String::new() }.start(&run()).err().unwrap().to_string();
+    let error = Kubernetes { image: String::new() }.write(&run()).err().unwrap().to_string();
     assert_eq!(error, "the container image is \"\", but it must be a name without spaces");
 }

@@ -10,12 +10,12 @@ fn job(script: &str, count: u32) -> Job {
     Job::new("try", [Task::one("worker", ["bash", "-c", script]).times(count)])
 }
 
-fn next(members: &mut Box<dyn Members>) -> Event {
+fn next(members: &mut Members) -> Event {
     members.watch(PATIENCE).expect("something happens in time")
 }
 
 /// Returns the process id of the next process that is started.
-fn started(members: &mut Box<dyn Members>) -> u32 {
+fn started(members: &mut Members) -> u32 {
     match next(members).what {
         EventKind::Started(process) => process,
         EventKind::Ended(..) => panic!("one has ended"),

@@ -30,7 +30,6 @@ impl MemoryStatus {
             reason: reason.clone(),
             missing: 0,
             wanted: 0,
-            taken: 0,
         };
         MemoryStatus {
             max_bytes: status.max_bytes,

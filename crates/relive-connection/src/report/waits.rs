@@ -52,8 +52,6 @@ pub struct Waiter {
     pub missing: u64,
     /// The number of requested items.
     pub wanted: u64,
-    /// The number of items taken so far.
-    pub taken: u64,
 }
 
 impl Waiter {
@@ -68,7 +66,6 @@ impl Waiter {
             reason: waiter.reason(),
             missing: waiter.shortfall.map_or(0, |missing| missing.missing()),
             wanted: waiter.wanted,
-            taken: 0,
         }
     }
 
@@ -85,7 +82,6 @@ impl Waiter {
             reason: message.reason,
             missing: message.missing,
             wanted: message.wanted,
-            taken: message.taken,
         }
     }
 }

@@ -31,7 +31,7 @@ pub use log::{LogRow, Logged, is_logged_episode, read_csv, write_csv};
 pub use memory_chain::{MemoryChain, MemoryChainTask};
 pub use mnist::{Mnist, MnistTask};
 pub use mountain_car::{MountainCar, MountainCarTask};
-pub use reward::{RewardNoise, RewardScale};
+pub use reward::Reward;
 pub use score::{Run, Summary, score, summarize};
 pub use sweep::{BsuiteId, Experiment, Tag, load};
 pub use totals::{BsuiteEnvironment, Totals};

@@ -9,37 +9,35 @@ use crate::random::RandomState;
 use crate::spec::EnvironmentSpec;
 use crate::state::State;
 use crate::timestep::TimeStep;
+use crate::wrappers::memory::{self, Memory};
 
-/// An environment that adds normal noise to rewards.
+/// An environment whose rewards are changed.
 #[derive(Clone, Debug)]
-pub struct RewardNoise<E> {
+pub struct Reward<E> {
     environment: E,
-    noise_scale: f64,
-    stream: RandomState,
+    change: Change,
 }
 
-/// An environment that multiplies rewards.
 #[derive(Clone, Debug)]
-pub struct RewardScale<E> {
-    environment: E,
-    reward_scale: f64,
+enum Change {
+    Noise { scale: f64, stream: Box<RandomState> },
+    Scale(f64),
 }
 
-impl<E> RewardNoise<E> {
-    /// Creates an environment whose noise comes from its own stream, seeded by `seed`.
-    pub fn new(environment: E, noise_scale: f64, seed: u32) -> Self {
-        Self { environment, noise_scale, stream: RandomState::new(seed) }
+impl<E> Reward<E> {
+    /// Adds normal noise, which comes from its own stream, seeded by `seed`.
+    pub fn with_noise(environment: E, noise_scale: f64, seed: u32) -> Self {
+        let change = Change::Noise { scale: noise_scale, stream: Box::new(RandomState::new(seed)) };
+        Self { environment, change }
     }
-}
 
-impl<E> RewardScale<E> {
     /// Multiplies rewards by `reward_scale`.
-    pub fn new(environment: E, reward_scale: f64) -> Self {
-        Self { environment, reward_scale }
+    pub fn scaled(environment: E, reward_scale: f64) -> Self {
+        Self { environment, change: Change::Scale(reward_scale) }
     }
 }
 
-impl<E: Environment> Environment for RewardNoise<E> {
+impl<E: Environment> Environment for Reward<E> {
     fn spec(&self) -> &EnvironmentSpec {
         self.environment.spec()
     }
@@ -51,7 +49,10 @@ impl<E: Environment> Environment for RewardNoise<E> {
     fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
         let mut step = self.environment.step(action, observation)?;
         if !step.first() {
-            step.reward += self.noise_scale * self.stream.standard_normal();
+            match &mut self.change {
+                Change::Noise { scale, stream } => step.reward += *scale * stream.standard_normal(),
+                Change::Scale(scale) => step.reward *= *scale,
+            }
         }
         Ok(step)
     }
@@ -61,64 +62,28 @@ impl<E: Environment> Environment for RewardNoise<E> {
     }
 
     fn save(&mut self) -> Option<Vec<u8>> {
-        let mut inner = self.environment.save()?;
-        let mut bytes = Vec::new();
-        let mut state = State::writer(&mut bytes);
-        state.bytes(&mut inner);
-        self.stream.state(&mut state);
-        Some(bytes)
+        match &mut self.change {
+            Change::Noise { stream, .. } => memory::save(&mut self.environment, stream.as_mut()),
+            Change::Scale(_) => self.environment.save(),
+        }
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<(), EnvError> {
-        let (mut inner, mut stream) = (Vec::new(), self.stream.clone());
-        let mut state = State::reader(bytes);
-        state.bytes(&mut inner);
-        stream.state(&mut state);
-        state.finish()?;
-        self.environment.restore(&inner)?;
-        self.stream = stream;
-        Ok(())
-    }
-}
-
-impl<E: Environment> Environment for RewardScale<E> {
-    fn spec(&self) -> &EnvironmentSpec {
-        self.environment.spec()
-    }
-
-    fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.environment.reset(observation)
-    }
-
-    fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        let mut step = self.environment.step(action, observation)?;
-        if !step.first() {
-            step.reward *= self.reward_scale;
+        match &mut self.change {
+            Change::Noise { stream, .. } => memory::restore(&mut self.environment, stream.as_mut(), bytes),
+            Change::Scale(_) => self.environment.restore(bytes),
         }
-        Ok(step)
-    }
-
-    fn demonstrate(&self, action: ViewMut<'_>) -> Result<bool, EnvError> {
-        self.environment.demonstrate(action)
-    }
-
-    fn save(&mut self) -> Option<Vec<u8>> {
-        self.environment.save()
-    }
-
-    fn restore(&mut self, state: &[u8]) -> Result<(), EnvError> {
-        self.environment.restore(state)
     }
 }
 
-impl<E: Totals> Totals for RewardNoise<E> {
+impl<E: Totals> Totals for Reward<E> {
     fn totals(&self) -> Vec<(&'static str, f64)> {
         self.environment.totals()
     }
 }
 
-impl<E: Totals> Totals for RewardScale<E> {
-    fn totals(&self) -> Vec<(&'static str, f64)> {
-        self.environment.totals()
+impl Memory for RandomState {
+    fn state(&mut self, state: &mut State<'_>) {
+        RandomState::state(self, state);
     }
 }

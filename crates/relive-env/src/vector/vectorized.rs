@@ -28,8 +28,6 @@ use crate::timestep::TimeStep;
 pub struct Vectorized<E> {
     environments: Vec<E>,
     spec: EnvironmentSpec,
-    /// The number of the first row in errors.
-    first_row: usize,
 }
 
 impl<E: Environment> Vectorized<E> {
@@ -58,21 +56,12 @@ impl<E: Environment> Vectorized<E> {
                 "a different spec",
             )));
         }
-        Ok(Self { environments, spec, first_row: 0 })
-    }
-
-    pub(super) fn numbered_from(self, first_row: usize) -> Self {
-        Self { first_row, ..self }
+        Ok(Self { environments, spec })
     }
 
     /// Returns the environments, row by row.
     pub fn environments(&self) -> &[E] {
         &self.environments
-    }
-
-    /// Returns the environments, row by row.
-    pub fn into_environments(self) -> Vec<E> {
-        self.environments
     }
 }
 
@@ -88,9 +77,7 @@ impl<E: Environment> BatchEnvironment for Vectorized<E> {
     fn reset(&mut self, observations: &mut Buffer, answers: &mut [TimeStep]) -> Result<(), EnvError> {
         self.expect_rows(&[observations.rows(), answers.len()])?;
         for (row, (environment, answer)) in self.environments.iter_mut().zip(answers).enumerate() {
-            *answer = environment
-                .reset(observations.row_mut(row))
-                .map_err(|error| error.in_row(self.first_row + row))?;
+            *answer = environment.reset(observations.row_mut(row)).map_err(|error| error.in_row(row))?;
         }
         Ok(())
     }
@@ -106,7 +93,7 @@ impl<E: Environment> BatchEnvironment for Vectorized<E> {
             let action = Action::Nest(actions.row(row));
             match environment.step(action, observations.row_mut(row)) {
                 Ok(step) => *answer = step,
-                Err(error) => return Err(error.in_row(self.first_row + row)),
+                Err(error) => return Err(error.in_row(row)),
             }
         }
         Ok(())

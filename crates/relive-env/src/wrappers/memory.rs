@@ -7,11 +7,11 @@ use crate::limits::MAX_REPEATS;
 use crate::state::State;
 
 /// Fields that are saved with the environment.
-pub(super) trait Memory: Clone {
+pub(crate) trait Memory: Clone {
     fn state(&mut self, state: &mut State<'_>);
 }
 
-pub(super) fn save<E: Environment>(environment: &mut E, memory: &mut impl Memory) -> Option<Vec<u8>> {
+pub(crate) fn save<E: Environment>(environment: &mut E, memory: &mut impl Memory) -> Option<Vec<u8>> {
     let mut inner = environment.save()?;
     let mut bytes = Vec::new();
     let mut state = State::writer(&mut bytes);
@@ -21,7 +21,7 @@ pub(super) fn save<E: Environment>(environment: &mut E, memory: &mut impl Memory
 }
 
 /// Restores the environment and the wrapper's fields. On an error, nothing changes.
-pub(super) fn restore<E: Environment, M: Memory>(
+pub(crate) fn restore<E: Environment, M: Memory>(
     environment: &mut E,
     memory: &mut M,
     bytes: &[u8],

@@ -7,7 +7,7 @@ mod canonical_spec;
 mod concat_observation;
 mod delayed_reward;
 mod frame_stacking;
-mod memory;
+pub(crate) mod memory;
 mod observation_action_reward;
 mod single_precision;
 mod step_limit;

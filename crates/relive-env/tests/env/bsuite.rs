@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use crate::common::{Fnv, Played};
 use relive_env::bsuite::{
     Bandit, BsuiteEnvironment, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, MemoryChain,
-    MountainCar, RewardNoise, RewardScale, Totals, UmbrellaChain,
+    MountainCar, Reward, Totals, UmbrellaChain,
 };
 use relive_env::random::RandomState;
 use relive_env::{Action, StepType, TimeStep};
@@ -34,8 +34,8 @@ fn make(name: &str) -> Boxed {
     match name {
         "bandit" => Box::new(Bandit::new(3)),
         "catch" => Box::new(Catch::new(SEED)),
-        "catch_noise" => Box::new(RewardNoise::new(Catch::new(SEED), 0.3, SEED)),
-        "catch_scale" => Box::new(RewardScale::new(Catch::new(SEED), 30.0)),
+        "catch_noise" => Box::new(Reward::with_noise(Catch::new(SEED), 0.3, SEED)),
+        "catch_scale" => Box::new(Reward::scaled(Catch::new(SEED), 30.0)),
         "cartpole" => Box::new(Cartpole::new(SEED)),
         "cartpole_swingup" => Box::new(CartpoleSwingup::new(0.25, 0.75, SEED)),
         "mountain_car" => Box::new(MountainCar::new(SEED)),
@@ -89,8 +89,8 @@ fn recorded(name: &str) -> Boxed {
     match name {
         "bandit" => Box::new(Bandit::new(3)),
         "catch" => Box::new(Catch::new(5)),
-        "catch_noise" => Box::new(RewardNoise::new(Catch::new(5), 0.3, 9)),
-        "catch_scale" => Box::new(RewardScale::new(Catch::new(5), 30.0)),
+        "catch_noise" => Box::new(Reward::with_noise(Catch::new(5), 0.3, 9)),
+        "catch_scale" => Box::new(Reward::scaled(Catch::new(5), 30.0)),
         "cartpole" => Box::new(Cartpole::new(5)),
         "cartpole_swingup" => Box::new(CartpoleSwingup::new(0.5, 1.0, 5)),
         "mountain_car" => Box::new(MountainCar::with_max_steps(60, 5)),

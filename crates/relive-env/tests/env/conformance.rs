@@ -3,7 +3,7 @@
 
 use relive_env::bsuite::{
     Bandit, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, Logged, MemoryChain,
-    MountainCar as BsuiteCar, RewardNoise, RewardScale, UmbrellaChain, load,
+    MountainCar as BsuiteCar, Reward, UmbrellaChain, load,
 };
 use relive_env::classic::{Acrobot, CartPole, MountainCar, MountainCarContinuous, Pendulum};
 use relive_env::conformance::check;
@@ -26,8 +26,8 @@ fn bsuite() {
     check(|seed| BsuiteCar::new(seed32(seed))).unwrap();
     check(|seed| UmbrellaChain::new(5, 3, seed32(seed)).unwrap()).unwrap();
     check(|seed| Logged::new(load("catch_noise/7", seed32(seed)).unwrap())).unwrap();
-    check(|seed| RewardNoise::new(Catch::new(1), 0.5, seed32(seed))).unwrap();
-    check(|seed| RewardScale::new(Catch::new(seed32(seed)), 30.0)).unwrap();
+    check(|seed| Reward::with_noise(Catch::new(1), 0.5, seed32(seed))).unwrap();
+    check(|seed| Reward::scaled(Catch::new(seed32(seed)), 30.0)).unwrap();
 }
 
 #[test]

@@ -8,8 +8,7 @@ use proptest::prelude::*;
 use relive_env::bsuite::Catch;
 use relive_env::classic::{CartPole, MountainCarContinuous};
 use relive_env::{
-    Action, BatchEnvironment, Buffer, EnvError, Environment, RandomPolicy, StepType, ThreadedEnvironments,
-    TimeStep, Vectorized, ViewMut,
+    Action, BatchEnvironment, Buffer, EnvError, Environment, RandomPolicy, StepType, TimeStep, Vectorized,
 };
 
 /// Steps a batch, and the same environments one by one, with the same actions.
@@ -47,12 +46,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn vectorized_environments_match_single_ones(count in 1_usize..12, threads in 1_usize..5, seed: u64) {
+    fn vectorized_environments_match_single_ones(count in 1_usize..12, seed: u64) {
         let cartpole = |row: usize| CartPole::new(seed ^ row as u64);
         compare(&mut Vectorized::new(count, cartpole).unwrap(), cartpole, 60, seed);
-        compare(&mut ThreadedEnvironments::new(count, threads, cartpole).unwrap(), cartpole, 60, seed);
         let toy = |row: usize| Toy::new(seed ^ row as u64);
-        compare(&mut ThreadedEnvironments::new(count, threads, toy).unwrap(), toy, 20, seed);
+        compare(&mut Vectorized::new(count, toy).unwrap(), toy, 20, seed);
     }
 
     #[test]
@@ -120,14 +118,13 @@ fn errors_name_their_row() {
     let make = |row: usize| CartPole::new(row as u64);
     let expected = "action at `row 5`: expected a number in 0..2, got 2";
     assert_eq!(with_wrong_action(&mut Vectorized::new(7, make).unwrap(), 5), expected);
-    assert_eq!(with_wrong_action(&mut ThreadedEnvironments::new(7, 3, make).unwrap(), 5), expected);
 }
 
 #[test]
 fn mismatched_buffers_are_refused_before_any_step() {
     let make = |row: usize| CartPole::new(row as u64);
     let catch = Vectorized::new(4, |_| Catch::new(1)).unwrap();
-    let mut batch = ThreadedEnvironments::new(4, 2, make).unwrap();
+    let mut batch = Vectorized::new(4, make).unwrap();
     let mut answers = vec![TimeStep::restart(); 4];
     let refused = |result: Result<(), EnvError>| matches!(result, Err(EnvError::Observation(_)));
     assert!(refused(batch.reset(&mut catch.observations().unwrap(), &mut answers)));
@@ -140,46 +137,9 @@ fn mismatched_buffers_are_refused_before_any_step() {
 fn impossible_batches_are_refused() {
     let none = Vectorized::new(0, |_| Catch::new(1)).unwrap_err().to_string();
     assert_eq!(none, "setting at `number of environments`: expected 1..=16777216, got 0");
-    assert!(ThreadedEnvironments::new(1, 0, |_| Catch::new(1)).is_err());
     let boxed = |row: usize| -> Box<dyn Environment> {
         if row == 2 { Box::new(CartPole::new(1)) } else { Box::new(Catch::new(1)) }
     };
     let unlike = Vectorized::new(4, boxed).unwrap_err().to_string();
     assert!(unlike.starts_with("spec at `row 2`: expected environments with the same spec"), "{unlike}");
-}
-
-/// An environment that panics in its third step.
-struct PanickingEnvironment(CartPole, u32);
-
-impl Environment for PanickingEnvironment {
-    fn spec(&self) -> &relive_env::EnvironmentSpec {
-        self.0.spec()
-    }
-
-    fn reset(&mut self, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.0.reset(observation)
-    }
-
-    fn step(&mut self, action: Action<'_>, observation: ViewMut<'_>) -> Result<TimeStep, EnvError> {
-        self.1 += 1;
-        assert!(self.1 < 3, "it broke");
-        self.0.step(action, observation)
-    }
-}
-
-#[test]
-fn a_panicking_thread_is_reported_without_a_hang() {
-    let mut batch =
-        ThreadedEnvironments::new(4, 2, |row| PanickingEnvironment(CartPole::new(row as u64), 0)).unwrap();
-    let (mut observations, actions) = (batch.observations().unwrap(), batch.actions().unwrap());
-    let mut answers = vec![TimeStep::restart(); 4];
-    batch.step(&actions, &mut observations, &mut answers).unwrap();
-    batch.step(&actions, &mut observations, &mut answers).unwrap();
-    for _ in 0..2 {
-        let error = batch.step(&actions, &mut observations, &mut answers).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "the environment failed: the thread of the environments that start at row 0 has panicked"
-        );
-    }
 }

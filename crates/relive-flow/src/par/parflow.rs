@@ -58,18 +58,6 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         self.then(move |flow, _| flow.for_each(function.clone()))
     }
 
-    /// Applies `function` to each item and the state of its shard.
-    #[must_use]
-    pub fn for_each_in<U: Send + 'static>(
-        self,
-        function: impl FnMut(&mut S, T) -> U + Clone + Send + Sync + 'static,
-    ) -> ParFlow<U, S> {
-        self.then(move |flow, shard| {
-            let (shard, mut function) = (shard.clone(), function.clone());
-            flow.for_each(move |item| shard.with(|state| function(state, item)))
-        })
-    }
-
     /// Keeps the items for which `keep` returns true.
     #[must_use]
     pub fn filter(self, keep: impl FnMut(&T) -> bool + Clone + Send + Sync + 'static) -> Self {

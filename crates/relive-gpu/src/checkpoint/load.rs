@@ -82,17 +82,12 @@ impl Checkpoint {
     /// callback to [`load`](Self::load).
     pub fn options(&self) -> Result<StoreOptions> {
         let manifest = &self.manifest;
-        let removal = match manifest.removal {
-            0 => Removal::Fifo,
-            1 => Removal::Lifo,
-            2 => Removal::LowestWeight,
-            3 => Removal::Random,
-            4 => Removal::MaxTimesSampled(manifest.max_times_sampled),
-            other => {
-                return Err(Error::invalid(format!(
-                    "the checkpoint's store used removal strategy {other}, a callback; pass options with a callback"
-                )));
-            }
+        let removal = Removal::from_number(manifest.removal, manifest.max_times_sampled);
+        let Some(removal) = removal.map_err(Error::corrupt)? else {
+            return Err(Error::invalid(format!(
+                "the checkpoint's store used removal strategy {}, a callback; pass options with a callback",
+                manifest.removal
+            )));
         };
         Ok(StoreOptions {
             removal,
@@ -104,7 +99,7 @@ impl Checkpoint {
         })
     }
 
-    /// Recreates the store, with or without a name.
+    /// Recreates the store, with a name, or without one in the memory of this process only.
     ///
     /// # Errors
     /// The options differ from the saved store's in capacity, rank or kind of removal; a file is missing or damaged
@@ -114,7 +109,7 @@ impl Checkpoint {
         let schema = self.manifest.schema.clone();
         let store = match name {
             Some(name) => Store::create_named(name, schema, options)?,
-            None => Store::create(schema, options)?,
+            None => Store::create_private(schema, options)?,
         };
         self.read_rows(&store)?;
         store.inner.restore(&self.snapshot());
@@ -233,8 +228,8 @@ fn open_files(folder: &Path, manifest: &Manifest) -> Result<HashMap<u64, File>> 
 }
 
 impl Store {
-    /// Loads, into anonymous shared memory, a store that was [saved](Self::save) in a folder. See [`Checkpoint`] for
-    /// more.
+    /// Loads a store that was [saved](Self::save) in a folder, into the memory of this process only. See [`Checkpoint`]
+    /// for more.
     ///
     /// # Errors
     /// The errors of [`Checkpoint::open`], [`Checkpoint::options`] and [`Checkpoint::load`].

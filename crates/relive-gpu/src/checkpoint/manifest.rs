@@ -1,10 +1,11 @@
 //! The manifest: a checkpoint without the rows' bytes (`docs/gpu-store-format.md`).
 
-use crate::bytes::{Cursor, narrow, wide};
+use crate::bytes::{Cursor, narrow, put, wide};
 use crate::error::{Error, Result};
 use crate::memory::header::{decode_schema, encode_schema};
 use crate::memory::layout::Tier;
 use crate::schema::Schema;
+use crate::store::Removal;
 
 /// The file name of the manifest.
 pub(super) const MANIFEST: &str = "store.manifest";
@@ -84,15 +85,17 @@ impl Manifest {
         out.extend_from_slice(&[0; 12]);
         let numbers =
             [self.capacity, self.schema.max_steps(), self.rank, self.ranks, self.number, self.committed];
-        put(&mut out, &numbers);
-        put(&mut out, &[self.random, self.removal, self.max_selectable, self.max_times_sampled]);
+        put(&mut out, numbers);
+        put(&mut out, [self.random, self.removal, self.max_selectable, self.max_times_sampled]);
         for count in [columns, schema.len()] {
             out.extend_from_slice(&u32::try_from(count).expect("schemas are small").to_le_bytes());
         }
-        put(&mut out, &[self.free.len(), self.order.len(), self.rows.len(), self.groups.len()].map(wide));
-        put(&mut out, &[self.nonce]);
+        put(&mut out, [self.free.len(), self.order.len(), self.rows.len(), self.groups.len()].map(wide));
+        put(&mut out, [self.nonce]);
         out.extend_from_slice(&schema);
-        [&self.generations, &self.free, &self.order].into_iter().for_each(|numbers| put(&mut out, numbers));
+        [&self.generations, &self.free, &self.order]
+            .into_iter()
+            .for_each(|numbers| put(&mut out, numbers.iter().copied()));
         self.rows.iter().for_each(|row| row.encode(&mut out));
         self.groups.iter().for_each(|group| group.encode(&mut out));
         let length = wide(out.len());
@@ -106,10 +109,10 @@ impl Manifest {
     pub(super) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
         let mut from = Cursor::new(bytes, what);
         check_frame(&mut from, bytes, what)?;
-        let [capacity, max_steps, rank, ranks, number, committed] = numbers(&mut from)?;
-        let [random, removal, max_selectable, max_times_sampled] = numbers(&mut from)?;
+        let [capacity, max_steps, rank, ranks, number, committed] = from.words()?;
+        let [random, removal, max_selectable, max_times_sampled] = from.words()?;
         let (columns, schema_bytes) = (from.u32()?, from.u32()?);
-        let [free, order, rows, groups, nonce] = numbers(&mut from)?;
+        let [free, order, rows, groups, nonce] = from.words()?;
         let encoded = from.take(narrow(u64::from(schema_bytes)))?;
         let (schema, ..) = decode_schema(encoded, narrow(u64::from(columns)), max_steps, what)?;
         let manifest = Self {
@@ -132,12 +135,9 @@ impl Manifest {
             max_times_sampled,
             nonce,
         };
-        if from.left() > 0 {
-            return Err(Error::corrupt(format!(
-                "{what} has {} extra bytes after its last group",
-                from.left()
-            )));
-        }
+        from.finish("its last group")?;
+        Removal::from_number(removal, max_times_sampled)
+            .map_err(|why| Error::corrupt(format!("{what} has {why}")))?;
         manifest.check().map_err(|why| Error::corrupt(format!("{what} contradicts itself: {why}")))?;
         Ok(manifest)
     }
@@ -190,7 +190,7 @@ impl Manifest {
 
     /// Checks that a random removal has all selectable rows in its order, each once, and that other removals have none.
     fn check_order(&self) -> Result<(), String> {
-        if self.removal != RANDOM {
+        if self.removal != Removal::RANDOM {
             let count = self.order.len();
             return if count == 0 {
                 Ok(())
@@ -233,9 +233,6 @@ impl Manifest {
     }
 }
 
-/// The code of random removal.
-pub(super) const RANDOM: u64 = 3;
-
 /// Checks the header and the checksum.
 fn check_frame(from: &mut Cursor<'_>, bytes: &[u8], what: &str) -> Result<()> {
     let magic = from.take(8)?;
@@ -270,7 +267,7 @@ impl SavedRow {
         out.extend_from_slice(&self.row.to_le_bytes());
         out.extend_from_slice(&self.length.to_le_bytes());
         out.extend_from_slice(&self.weight.to_le_bytes());
-        put(out, &[self.inserted, self.sampled]);
+        put(out, [self.inserted, self.sampled]);
         out.extend_from_slice(&self.group.to_le_bytes());
         out.extend_from_slice(&self.place.to_le_bytes());
     }
@@ -290,23 +287,23 @@ impl SavedRow {
 
 impl Group {
     fn encode(&self, out: &mut Vec<u8>) {
-        put(out, &[self.file, wide(self.rows.len())]);
-        self.rows.iter().for_each(|row| put(out, &[row.row, row.generation, row.length]));
+        put(out, [self.file, wide(self.rows.len())]);
+        self.rows.iter().for_each(|row| put(out, [row.row, row.generation, row.length]));
         for extent in &self.extents {
-            put(out, &[extent.offset, extent.bytes]);
+            put(out, [extent.offset, extent.bytes]);
             out.extend_from_slice(&extent.crc.to_le_bytes());
             out.extend_from_slice(&[0; 4]);
         }
     }
 
     fn decode(from: &mut Cursor<'_>, columns: usize) -> Result<Self> {
-        let [file, rows] = numbers(from)?;
+        let [file, rows] = from.words()?;
         let row = |from: &mut Cursor<'_>| {
-            numbers(from).map(|[row, generation, length]| GroupRow { row, generation, length })
+            from.words().map(|[row, generation, length]| GroupRow { row, generation, length })
         };
         let rows = (0..rows).map(|_| row(from)).collect::<Result<_>>()?;
         let extent = |from: &mut Cursor<'_>| {
-            let [offset, bytes] = numbers(from)?;
+            let [offset, bytes] = from.words()?;
             let crc = from.u32()?;
             from.u32()?;
             Ok(Extent { offset, bytes, crc })
@@ -319,18 +316,6 @@ impl Group {
     pub(super) fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.bytes).sum()
     }
-}
-
-fn put(out: &mut Vec<u8>, numbers: &[u64]) {
-    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-}
-
-fn numbers<const N: usize>(from: &mut Cursor<'_>) -> Result<[u64; N]> {
-    let mut found = [0; N];
-    for number in &mut found {
-        *number = from.u64()?;
-    }
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -364,7 +349,7 @@ mod tests {
             number: 7,
             committed: 20,
             random: 99,
-            removal: RANDOM,
+            removal: Removal::RANDOM,
             max_selectable: u64::MAX,
             max_times_sampled: 0,
             nonce: 1234,
@@ -384,7 +369,7 @@ mod tests {
     #[test]
     fn inconsistent_manifests_are_refused() {
         type Change = fn(&mut Manifest);
-        let changes: [(Change, &str); 9] = [
+        let changes: [(Change, &str); 10] = [
             (|m| m.free[0] = 3, "row 3 of 3"),
             (|m| m.free[0] = 0, "row 0 occurs twice"),
             (|m| m.free.clear(), "row 1 is neither"),
@@ -392,6 +377,7 @@ mod tests {
             (|m| m.rows[0].weight = f32::NAN, "weight NaN"),
             (|m| m.rows[0].inserted = 20, "number 20 of 20"),
             (|m| m.order[0] = 1, "order of removal"),
+            (|m| m.removal = 77, "it has the unknown removal strategy 77"),
             (|m| m.groups[0].extents[0].bytes = 9, "9 bytes for 5 steps"),
             (|m| m.groups[0].extents[0].offset = u64::MAX, "10 bytes for 5 steps"),
         ];

@@ -221,8 +221,22 @@ fn invalid_checkpoint_options_are_refused() {
         error.contains("3 steps of (a float32[3])") && error.contains("5 steps of (a float32[3], b"),
         "{error}"
     );
+    let callback = options(Removal::Callback(std::sync::Arc::new(|_| None)));
+    let elsewhere = tempfile::tempdir().unwrap();
+    Store::create(schema(), callback.clone()).unwrap().save(elsewhere.path()).unwrap();
+    let error = Store::load(elsewhere.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("pass options with a callback"), "{error}");
+    Checkpoint::open(elsewhere.path()).unwrap().load(None, callback).unwrap();
     let _lock = save::lock(folder.path()).unwrap();
     assert_eq!(store.save(folder.path()).unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[test]
+fn a_loaded_store_without_a_name_is_in_private_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    filled(Removal::Fifo).save(folder.path()).unwrap();
+    assert!(Store::load(folder.path()).unwrap().descriptor().is_none());
 }
 
 /// A process that is forked during a save keeps copies of all files, including the locked one.

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::mapping::Mapping;
 use crate::metrics::Metrics;
 use crate::schema::Schema;
-use crate::store::PinnedRow;
+use crate::store::Trajectory;
 
 /// Memory for several batches, reused cyclically.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ struct Available {
 #[derive(Debug)]
 struct Memory {
     bytes: Mapping,
-    rows: Vec<PinnedRow>,
+    rows: Vec<Trajectory>,
     plans: Vec<RowPlan>,
     valid: Vec<u32>,
 }
@@ -144,7 +144,7 @@ impl Batch {
 
     /// Returns the trajectories of the batch's rows.
     #[must_use]
-    pub fn rows(&self) -> &[PinnedRow] {
+    pub fn rows(&self) -> &[Trajectory] {
         &self.memory().rows
     }
 
@@ -202,7 +202,7 @@ impl Batch {
 
     /// Returns the parts that a collection writes: plans of rows, trajectories, valid steps, and the start of the
     /// bytes.
-    pub(super) fn parts(&mut self) -> (&mut Vec<RowPlan>, &mut Vec<PinnedRow>, &mut [u32], *mut u8) {
+    pub(super) fn parts(&mut self) -> (&mut Vec<RowPlan>, &mut Vec<Trajectory>, &mut [u32], *mut u8) {
         let memory = self.memory.as_mut().expect("there until it is dropped");
         (&mut memory.plans, &mut memory.rows, &mut memory.valid, memory.bytes.start())
     }

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metrics, nanos};
 use crate::peers::Peer;
 use crate::peers::messages::RowRequest;
-use crate::store::{Pinned, PinnedRow, Reader, Shard, StorePlace};
+use crate::store::{Pinned, Reader, Shard, StorePlace, Trajectory};
 
 /// Options of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl Collector {
             let mut rows = Vec::new();
             for (at, (row, &step)) in (0..).zip(pinned.rows().iter().zip(steps)) {
                 if shared.reader.rank_of(row.index)? == rank {
-                    let &PinnedRow { index, generation, length, .. } = row;
+                    let &Trajectory { index, generation, length, .. } = row;
                     rows.push((
                         RowPlan { row: index, step, length, at },
                         RowRequest { index, generation, step },

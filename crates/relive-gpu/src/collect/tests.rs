@@ -161,16 +161,17 @@ fn invalid_collect_requests_are_refused() {
     let store = store(vec![Column::new("a", DType::UInt8, &[3])]);
     let row = insert(&store, 0, 3);
     let options = CollectOptions::new(2);
-    for (windows, options) in [
-        (vec![], options),
-        (vec![Window::new("b", 0, 1)], options),
-        (vec![Window::new("a", 0, 0)], options),
-        (vec![Window::new("a", 0, 1)], CollectOptions { rows: 0, ..options }),
-        (vec![Window::new("a", 0, 1)], CollectOptions { batches: 0, ..options }),
-        (vec![Window::new("a", 0, u64::MAX)], options),
-        (vec![Window { pad_value: 300.0, ..Window::new("a", 0, 1) }], options),
+    for (windows, options, kind) in [
+        (vec![], options, ErrorKind::InvalidArgument),
+        (vec![Window::new("b", 0, 1)], options, ErrorKind::NotFound),
+        (vec![Window::new("a", 0, 0)], options, ErrorKind::InvalidArgument),
+        (vec![Window::new("a", 0, 1)], CollectOptions { rows: 0, ..options }, ErrorKind::InvalidArgument),
+        (vec![Window::new("a", 0, 1)], CollectOptions { batches: 0, ..options }, ErrorKind::InvalidArgument),
+        (vec![Window::new("a", 0, u64::MAX)], options, ErrorKind::InvalidArgument),
+        (vec![Window { pad_value: 300.0, ..Window::new("a", 0, 1) }], options, ErrorKind::InvalidArgument),
     ] {
-        assert!(Collector::new(store.reader(), &windows, options).is_err(), "{windows:?} {options:?}");
+        let error = Collector::new(store.reader(), &windows, options).unwrap_err();
+        assert_eq!(error.kind(), kind, "{windows:?} {options:?} {error}");
     }
     let collector = Collector::new(store.reader(), &[Window::new("a", 0, 1)], options).unwrap();
     let pinned = store.pin(&[row.index]).unwrap();

@@ -128,7 +128,7 @@ impl DeviceStore {
         }
         check_rows(pinned, steps, plan.rows)?;
         let columns: Vec<ColumnPlan> = plan.columns.iter().map(|column| self.column(column, out)).collect();
-        let local = |row: &crate::PinnedRow| pinned.shard().local(row.index);
+        let local = |row: &crate::Trajectory| pinned.shard().local(row.index);
         let indices = pinned.rows().iter().map(local).collect::<Result<Vec<u64>>>()?;
         let steps: Vec<i64> = steps.iter().map(|step| step.cast_signed()).collect();
         let lengths: Vec<u64> = pinned.rows().iter().map(|row| row.length).collect();

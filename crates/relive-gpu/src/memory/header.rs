@@ -159,12 +159,7 @@ pub(crate) fn decode_schema(
         tiers.push(tier);
         offsets.push(offset);
     }
-    if cursor.left() > 0 {
-        return Err(Error::corrupt(format!(
-            "{what} has {} extra bytes after its last column",
-            cursor.left()
-        )));
-    }
+    cursor.finish("its last column")?;
     let schema = Schema::new(max_steps, found).map_err(|error| Error::corrupt(format!("{what}: {error}")))?;
     Ok((schema, tiers, offsets))
 }

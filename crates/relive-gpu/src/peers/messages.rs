@@ -1,6 +1,6 @@
 //! The contents of the frames between a store and its readers on other machines (`docs/protocol.md`).
 
-use crate::bytes::{Cursor, narrow, wide};
+use crate::bytes::{Cursor, narrow, put, wide};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Tier;
 use crate::memory::header::{decode_schema, encode_schema};
@@ -41,19 +41,18 @@ impl Described {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let count = self.schema.columns().len();
         let mut bytes = Vec::new();
-        let numbers = [self.capacity, self.schema.max_steps(), self.rank, self.ranks, wide(count)];
-        numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+        put(&mut bytes, [self.capacity, self.schema.max_steps(), self.rank, self.ranks, wide(count)]);
         bytes.extend(encode_schema(&self.schema, &vec![Tier::Host; count], &vec![0; count]));
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8], what: &str) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, what);
-        let [capacity, max_steps, rank, ranks, count] = [(); 5].map(|()| cursor.u64());
-        let columns = usize::try_from(count?).unwrap_or(usize::MAX);
+        let [capacity, max_steps, rank, ranks, count] = cursor.words()?;
+        let columns = usize::try_from(count).unwrap_or(usize::MAX);
         let encoded = cursor.take(cursor.left())?;
-        let (schema, _, _) = decode_schema(encoded, columns, max_steps?, what)?;
-        Ok(Self { schema, capacity: capacity?, rank: rank?, ranks: ranks? })
+        let (schema, _, _) = decode_schema(encoded, columns, max_steps, what)?;
+        Ok(Self { schema, capacity, rank, ranks })
     }
 }
 
@@ -93,10 +92,8 @@ impl PinnedRowInfo {
     pub(crate) fn encode_all(rows: &[Self]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(rows.len() * ROW_BYTES);
         for row in rows {
-            for number in [row.generation, row.length, row.inserted, row.sampled] {
-                bytes.extend_from_slice(&number.to_le_bytes());
-            }
-            bytes.extend_from_slice(&u64::from(row.weight.to_bits()).to_le_bytes());
+            let weight = u64::from(row.weight.to_bits());
+            put(&mut bytes, [row.generation, row.length, row.inserted, row.sampled, weight]);
         }
         bytes
     }
@@ -107,15 +104,9 @@ impl PinnedRowInfo {
         let mut cursor = Cursor::new(bytes, what);
         let mut rows = Vec::with_capacity(count);
         for _ in 0..count {
-            let [generation, length, inserted, sampled, weight] = [(); 5].map(|()| cursor.u64());
-            let weight = f32::from_bits(u32::try_from(weight?).unwrap_or(f32::NAN.to_bits()));
-            rows.push(Self {
-                generation: generation?,
-                length: length?,
-                inserted: inserted?,
-                sampled: sampled?,
-                weight,
-            });
+            let [generation, length, inserted, sampled, weight] = cursor.words()?;
+            let weight = f32::from_bits(u32::try_from(weight).unwrap_or(f32::NAN.to_bits()));
+            rows.push(Self { generation, length, inserted, sampled, weight });
         }
         Ok(rows)
     }
@@ -133,9 +124,7 @@ impl WindowRequest {
     pub(crate) fn encode_all(windows: &[Self]) -> Vec<u8> {
         let mut bytes = wide(windows.len()).to_le_bytes().to_vec();
         for window in windows {
-            for number in [wide(window.column), window.offset.cast_unsigned(), window.length] {
-                bytes.extend_from_slice(&number.to_le_bytes());
-            }
+            put(&mut bytes, [wide(window.column), window.offset.cast_unsigned(), window.length]);
         }
         bytes
     }
@@ -145,7 +134,7 @@ impl WindowRequest {
         let count = cursor.u64()?;
         let mut windows = Vec::new();
         for _ in 0..count {
-            let [column, offset, length] = [cursor.u64()?, cursor.u64()?, cursor.u64()?];
+            let [column, offset, length] = cursor.words()?;
             if column >= wide(columns) {
                 return Err(Error::invalid(format!("{what} requests column {column} of {columns}")));
             }

@@ -1,12 +1,11 @@
 //! Draws with replacement: positions in the whole mass, and the indices there.
 
 use std::ops::Range;
-use std::thread;
 
 use super::philox::Numbers;
 use super::radix;
 use super::sums::{Counted, Measure, Search, Share, Sums, TileCursor};
-use super::weights::Weights;
+use super::weights::{Weights, in_threads, joined};
 
 /// The minimum number of draws for which draws are sorted before the lookup, so that neighboring draws share cache
 /// lines.
@@ -80,17 +79,8 @@ pub(crate) fn draw(weights: &Weights, measure: Measure, places: &Places, own: Ra
 fn look_up(weights: &Weights, measure: Measure, places: &[(u64, u64)]) -> Vec<Draw> {
     let starts = weights.sums(measure).starts();
     let threads = weights.threads().min(places.len().div_ceil(DRAWS_PER_THREAD)).max(1);
-    if threads == 1 {
-        return look_up_part(weights, measure, &starts, places);
-    }
-    let parts = places.chunks(places.len().div_ceil(threads));
-    let starts = &starts;
-    thread::scope(|scope| {
-        let parts: Vec<_> =
-            parts.map(|part| scope.spawn(move || look_up_part(weights, measure, starts, part))).collect();
-        let finished = parts.into_iter().map(thread::ScopedJoinHandle::join);
-        finished.flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    let parts = places.chunks(places.len().div_ceil(threads).max(1));
+    joined(in_threads(parts, |part| look_up_part(weights, measure, &starts, part)))
 }
 
 fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(u64, u64)]) -> Vec<Draw> {

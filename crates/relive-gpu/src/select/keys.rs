@@ -1,12 +1,10 @@
 //! Selections of distinct indices: the k smallest keys, with ties broken by the lower index.
 
-use std::thread;
-
 use super::philox::Numbers;
 use super::race;
 use super::smallest::{Candidate, Smallest, first};
 use super::sums::TILE;
-use super::weights::Weights;
+use super::weights::{Weights, in_threads, joined};
 
 /// The number by which indices are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,23 +42,12 @@ pub(crate) fn smallest(
     let per_thread = masses.len().div_ceil(TILE).div_ceil(weights.threads()) * TILE;
     let starts = (0..masses.len()).step_by(per_thread);
     let parts = starts.map(|start| start..masses.len().min(start + per_thread));
-    let scan_part = |part| {
+    let scans = in_threads(parts, |part| {
         let mut smallest = Smallest::new(count);
         scan(kind, scanned, numbers, part, &mut smallest);
         smallest.finish()
-    };
-    let mut found: Vec<Candidate> = if per_thread >= masses.len() {
-        // Starting a thread takes longer than scanning a few rows.
-        scan_part(0..masses.len())
-    } else {
-        thread::scope(|scope| {
-            let scans: Vec<_> = parts.map(|part| scope.spawn(move || scan_part(part))).collect();
-            let finished = scans.into_iter().map(thread::ScopedJoinHandle::join);
-            finished
-                .flat_map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect()
-        })
-    };
+    });
+    let mut found = joined(scans);
     first(&mut found, count);
     for candidate in &mut found {
         #[expect(clippy::cast_possible_truncation, reason = "the indices of this rank fit in memory")]

@@ -1,6 +1,5 @@
 #![doc = include_str!("../../docs/select.md")]
 
-mod bytes;
 mod draws;
 mod grid;
 mod keys;

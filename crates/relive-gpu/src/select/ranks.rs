@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use super::bytes::{Reader, Writer};
 use super::draws::Draw;
 use super::pool::{Rank, RankTotals};
 use super::smallest::Candidate;
 use super::weights::WeightsConfig;
+use crate::bytes::{Cursor, put, wide};
 use crate::{Error, ErrorKind, Result};
 
 const SUMMARY: [u8; 8] = *b"RLSUMM01";
@@ -43,9 +43,8 @@ impl SelectionRequest {
         [self.seed, self.step, self.selection, self.count, self.grid, self.total_capacity]
     }
 
-    fn read(reader: &mut Reader<'_>) -> Result<Self> {
-        let [seed, step, selection] = [reader.u64()?, reader.u64()?, reader.u64()?];
-        let [count, grid, total_capacity] = [reader.u64()?, reader.u64()?, reader.u64()?];
+    fn read(from: &mut Cursor<'_>) -> Result<Self> {
+        let [seed, step, selection, count, grid, total_capacity] = from.words()?;
         Ok(Self { seed, step, selection, count, grid, total_capacity })
     }
 
@@ -99,12 +98,12 @@ impl Summary {
     /// replacement.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        Writer::new(SUMMARY)
-            .u64s(self.request.numbers().into_iter())
-            .u64s([self.indices.start, self.indices.end, self.units, self.selectable].into_iter())
-            .u64(self.candidates.len() as u64)
-            .u64s(self.candidates.iter().flat_map(|found| [found.key, found.index, found.units]))
-            .finish()
+        let mut out = SUMMARY.to_vec();
+        put(&mut out, self.request.numbers());
+        put(&mut out, [self.indices.start, self.indices.end, self.units, self.selectable]);
+        put(&mut out, [wide(self.candidates.len())]);
+        put(&mut out, self.candidates.iter().flat_map(|found| [found.key, found.index, found.units]));
+        out
     }
 
     /// Decodes a summary.
@@ -112,16 +111,15 @@ impl Summary {
     /// # Errors
     /// The bytes are not a summary.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, SUMMARY, "a summary of a rank")?;
-        let request = SelectionRequest::read(&mut reader)?;
-        let indices = reader.u64()?..reader.u64()?;
-        let [units, selectable] = [reader.u64()?, reader.u64()?];
-        let count = reader.count(24)?;
-        let candidates = (0..count)
-            .map(|_| Ok(Candidate { key: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
-        let candidates = candidates.collect::<Result<_>>()?;
-        reader.finish()?;
-        Ok(Self { request, indices, units, selectable, candidates })
+        let mut from = Cursor::new(bytes, "a summary of a rank");
+        from.expect_magic(SUMMARY)?;
+        let request = SelectionRequest::read(&mut from)?;
+        let [start, end, units, selectable] = from.words()?;
+        let candidates = (0..from.count(24)?)
+            .map(|_| from.words().map(|[key, index, units]| Candidate { key, index, units }))
+            .collect::<Result<_>>()?;
+        from.finish("its last candidate")?;
+        Ok(Self { request, indices: start..end, units, selectable, candidates })
     }
 }
 
@@ -170,11 +168,11 @@ impl Part {
     /// Returns the bytes to gather on each rank that needs the whole list: 80 bytes, plus 24 for each draw.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        Writer::new(PART)
-            .u64s(self.request.numbers().into_iter())
-            .u64s([self.whole.units, self.whole.selectable, self.draws.len() as u64].into_iter())
-            .u64s(self.draws.iter().flat_map(|draw| [draw.position, draw.index, draw.units]))
-            .finish()
+        let mut out = PART.to_vec();
+        put(&mut out, self.request.numbers());
+        put(&mut out, [self.whole.units, self.whole.selectable, wide(self.draws.len())]);
+        put(&mut out, self.draws.iter().flat_map(|draw| [draw.position, draw.index, draw.units]));
+        out
     }
 
     /// Decodes a part.
@@ -182,15 +180,15 @@ impl Part {
     /// # Errors
     /// The bytes are not a part.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, PART, "a part of a selection")?;
-        let request = SelectionRequest::read(&mut reader)?;
-        let whole = RankTotals { units: reader.u64()?, selectable: reader.u64()? };
-        let count = reader.count(24)?;
-        let draws = (0..count)
-            .map(|_| Ok(Draw { position: reader.u64()?, index: reader.u64()?, units: reader.u64()? }));
-        let draws = draws.collect::<Result<_>>()?;
-        reader.finish()?;
-        Ok(Self { request, whole, draws })
+        let mut from = Cursor::new(bytes, "a part of a selection");
+        from.expect_magic(PART)?;
+        let request = SelectionRequest::read(&mut from)?;
+        let [units, selectable] = from.words()?;
+        let draws = (0..from.count(24)?)
+            .map(|_| from.words().map(|[position, index, units]| Draw { position, index, units }))
+            .collect::<Result<_>>()?;
+        from.finish("its last draw")?;
+        Ok(Self { request, whole: RankTotals { units, selectable }, draws })
     }
 }
 

@@ -1,6 +1,5 @@
 //! The entry point: a sequence of selections from a seed.
 
-use super::bytes::{Reader, Writer};
 use super::draws::{Draw, Places};
 use super::keys::KeyKind;
 use super::math;
@@ -12,6 +11,7 @@ use super::selection::{Order, Plan, Selected, Selection};
 use super::smallest::{Candidate, first};
 use super::sums::Measure;
 use super::weights::WeightsConfig;
+use crate::bytes::{Cursor, put};
 use crate::{Error, ErrorKind, Result};
 
 const MAGIC: [u8; 8] = *b"RLSELE01";
@@ -175,7 +175,9 @@ impl Selector {
     /// Returns the seed and the step, for a checkpoint.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        Writer::new(MAGIC).u64(self.seed).u64(self.step).finish()
+        let mut out = MAGIC.to_vec();
+        put(&mut out, [self.seed, self.step]);
+        out
     }
 
     /// Restores a selector from the output of [`to_bytes`](Self::to_bytes); it continues with the same selections.
@@ -183,12 +185,14 @@ impl Selector {
     /// # Errors
     /// The bytes do not encode a selector.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, MAGIC, "the state of a selector")?;
-        let (seed, step) = (reader.u64()?, reader.u64()?);
+        let mut from = Cursor::new(bytes, "the state of a selector");
+        from.expect_magic(MAGIC)?;
+        let [seed, step] = from.words()?;
         if step > MAX_STEP {
-            return Err(reader.corrupt(&format!("step {step}; the limit is {MAX_STEP}")));
+            let text = format!("the state of a selector has step {step}; the limit is {MAX_STEP}");
+            return Err(Error::corrupt(text));
         }
-        reader.finish()?;
+        from.finish("the step")?;
         Ok(Self { seed, step })
     }
 

@@ -3,13 +3,10 @@
 use std::sync::LazyLock;
 use std::thread;
 
-use super::bytes::{Reader, Writer};
 use super::grid::Grid;
 use super::math;
 use super::sums::{Measure, RUN, Sums};
 use crate::{Error, Result};
-
-const MAGIC: [u8; 8] = *b"RLWGHT01";
 
 /// The maximum exponent of priorities.
 pub const MAX_EXPONENT: f32 = 16.0;
@@ -188,53 +185,6 @@ impl Weights {
         Ok(())
     }
 
-    /// Changes the exponent of all weights, for example to follow a schedule of α. Visits every index.
-    ///
-    /// # Errors
-    /// The exponent, or the largest weight to its power, is out of range.
-    pub fn set_exponent(&mut self, exponent: f32) -> Result<()> {
-        let config = WeightsConfig { exponent, ..self.config };
-        self.grid = config.grid()?;
-        self.config = config;
-        self.powers = (exponent != 1.0).then(|| vec![0.0; self.weights.len()]);
-        self.rescan();
-        Ok(())
-    }
-
-    /// Returns the configuration and the weights, for a checkpoint. Sums are recomputed from them.
-    #[must_use]
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let WeightsConfig { capacity, total_capacity, first, max_weight, exponent, threads } = self.config;
-        Writer::new(MAGIC)
-            .u64s([capacity, total_capacity, first].into_iter())
-            .u64(u64::from(max_weight.to_bits()))
-            .u64(u64::from(exponent.to_bits()))
-            .u64(threads as u64)
-            .f32s(&self.weights)
-            .finish()
-    }
-
-    /// Restores weights from the output of [`to_bytes`](Self::to_bytes). Selections from the restored weights give the
-    /// same results.
-    ///
-    /// # Errors
-    /// The bytes do not encode weights.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, MAGIC, "a record of weights")?;
-        let [capacity, total_capacity, first] = [reader.u64()?, reader.u64()?, reader.u64()?];
-        let max_weight = f32::from_bits(reader.u32("the largest weight")?);
-        let exponent = f32::from_bits(reader.u32("the exponent")?);
-        let threads = usize::try_from(reader.u64()?).unwrap_or(0);
-        let too_many = reader.corrupt(&format!("its {capacity} indices do not fit in memory"));
-        let count = usize::try_from(capacity).map_err(|_| too_many)?;
-        let weights = reader.f32s(count)?;
-        reader.finish()?;
-        let mut loaded =
-            Self::new(WeightsConfig { capacity, total_capacity, first, max_weight, exponent, threads })?;
-        loaded.load(&weights)?;
-        Ok(loaded)
-    }
-
     /// Returns the number of threads for work over all indices.
     pub(crate) fn threads(&self) -> usize {
         let wanted = match self.config.threads {
@@ -291,18 +241,26 @@ impl Weights {
     }
 }
 
-/// Calls `work` for each part, on one thread each. A single part needs no thread, whose start would take longer than the
-/// work.
-fn in_threads<T: Send>(parts: impl ExactSizeIterator<Item = T>, work: impl Fn(T) + Sync) {
+/// Returns the result of `work` for each part, on one thread each. A single part needs no thread, whose start would take
+/// longer than the work.
+pub(super) fn in_threads<T: Send, R: Send>(
+    parts: impl ExactSizeIterator<Item = T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
     if parts.len() <= 1 {
-        return parts.for_each(work);
+        return parts.map(work).collect();
     }
     let work = &work;
     thread::scope(|scope| {
-        parts.for_each(|part| {
-            scope.spawn(move || work(part));
-        });
-    });
+        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
+        let finished = threads.into_iter().map(thread::ScopedJoinHandle::join);
+        finished.map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
+/// Joins lists. A single list is not copied.
+pub(super) fn joined<T: Copy>(mut lists: Vec<Vec<T>>) -> Vec<T> {
+    if lists.len() == 1 { lists.swap_remove(0) } else { lists.concat() }
 }
 
 /// Checks an update against this configuration.

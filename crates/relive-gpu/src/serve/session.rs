@@ -19,7 +19,7 @@ use crate::peers::messages::{
     Described, GREETING_BYTES, MAGIC, MAX_ANSWER_BYTES, MAX_ANSWER_PIECES, MAX_HEAD_BYTES, MAX_REQUEST_BYTES,
     PinHead, PinnedRowInfo, RowRequest, VERSION, WindowRequest, encode_error, u64s,
 };
-use crate::store::{Pinned, PinnedRow, Reader};
+use crate::store::{Pinned, Reader, Trajectory};
 
 /// How long a connection may take to send its greeting.
 const GREETING_PATIENCE: Duration = Duration::from_secs(10);
@@ -65,7 +65,7 @@ struct ClientPins<'a> {
     reader: &'a Reader,
     leases: HashMap<u64, Pinned>,
     /// Pinned rows by index, and the number of pins of each.
-    rows: HashMap<u64, (PinnedRow, usize)>,
+    rows: HashMap<u64, (Trajectory, usize)>,
     /// The number of pins of all leases; see [`MAX_PINS`].
     pins: usize,
 }
@@ -263,7 +263,7 @@ impl ClientPins<'_> {
                 rows_info.push(PinnedRowInfo::NONE);
                 continue;
             };
-            let PinnedRow { generation, length, inserted, sampled, weight, .. } = row;
+            let Trajectory { generation, length, inserted, sampled, weight, .. } = row;
             rows_info.push(PinnedRowInfo { generation, length, inserted, sampled, weight });
             self.rows.entry(row.index).or_insert((row, 0)).1 += 1;
         }

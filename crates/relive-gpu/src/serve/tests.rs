@@ -346,7 +346,7 @@ fn a_lost_connection_is_reopened() {
     ranks.servers.insert(0, restarted(&ranks.stores[1], address));
     let again = ranks.remote.pin(&[7]).unwrap();
     collector.collect(&again, &[0]).unwrap();
-    assert!(collector.collect(&pinned, &[0]).is_err());
+    assert_eq!(collector.collect(&pinned, &[0]).unwrap_err().kind(), ErrorKind::Unavailable);
     let mut both = pinned;
     assert!(both.append(again).unwrap_err().to_string().contains("draw again"));
 }

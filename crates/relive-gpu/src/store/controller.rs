@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::options::{Candidate, Removal};
+use super::options::{Removal, Trajectory};
 use super::order::{Order, Row};
 use super::random::SplitMix;
 use super::shard::Shard;
@@ -257,14 +257,14 @@ impl Controller {
     }
 
     /// Returns all selectable rows that are not pinned, as choices for a callback.
-    pub(super) fn candidates(&self, segment: &Segment, shard: Shard) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, segment: &Segment, shard: Shard) -> Vec<Trajectory> {
         let mut found = Vec::new();
         for row in 0..segment.capacity() {
             let at = narrow(row);
             let stamp = Stamp::from_word(segment.states()[at].load(Ordering::Relaxed));
             if stamp.state == RowState::Selectable && pins(segment, row) == 0 {
                 let Row { inserted, weight, .. } = self.row(segment, row);
-                found.push(Candidate {
+                found.push(Trajectory {
                     index: shard.global(row),
                     generation: stamp.generation,
                     length: u64::from(segment.lengths()[at].load(Ordering::Relaxed)),

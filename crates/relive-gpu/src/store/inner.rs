@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Mutex, ReentrantMutex};
 
 use super::controller::{self, Controller, Place};
-use super::options::{Candidate, Removal, StoreOptions};
+use super::options::{Removal, StoreOptions, Trajectory};
 use super::reader::Reader;
 use super::shard::Shard;
 use crate::error::{Error, ErrorKind, Result};
@@ -100,7 +100,7 @@ impl Inner {
 
     /// Evicts a callback's choice. Returns `false` if the callback chose none. If the choice was evicted or pinned in
     /// the meantime, nothing is evicted.
-    fn evict_choice(&self, candidates: &[Candidate], chosen: Option<usize>, reason: Eviction) -> bool {
+    fn evict_choice(&self, candidates: &[Trajectory], chosen: Option<usize>, reason: Eviction) -> bool {
         let Some(candidate) = chosen.and_then(|chosen| candidates.get(chosen)) else { return false };
         let row = self.shard.local(candidate.index).expect("made by this store");
         let place = Place { row, generation: candidate.generation };

@@ -23,9 +23,8 @@ pub use handle::{Change, Changed, Reweigh, State, Status, Store};
 #[cfg(test)]
 pub(crate) use inner::SWEEPS;
 pub(crate) use inner::{Inner, SWEEP_EVERY, WriterSlot, WriterSlots};
-pub use options::{Candidate, Choose, MAX_READERS, MAX_WRITERS, Removal, StoreOptions};
+pub use options::{Choose, MAX_READERS, MAX_WRITERS, Removal, StoreOptions, Trajectory};
 pub use pinned::Pinned;
-pub use place::PinnedRow;
 pub(crate) use place::StorePlace;
 pub use reader::Reader;
 pub use shard::Shard;

@@ -16,9 +16,9 @@ pub const MAX_READERS: u32 = 1024;
 /// The maximum number of writer slots of a segment.
 pub const MAX_WRITERS: u32 = 65_536;
 
-/// A row that may be evicted, as a [callback](Removal::Callback) sees it.
+/// A trajectory in a store: one that is pinned, or one that may be evicted, as a [callback](Removal::Callback) sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate {
+pub struct Trajectory {
     /// The index over all ranks.
     pub index: u64,
     /// The generation of this trajectory; the row's next trajectory has a higher generation.
@@ -29,12 +29,12 @@ pub struct Candidate {
     pub weight: f32,
     /// The number of trajectories committed before it.
     pub inserted: u64,
-    /// The number of times that it was pinned.
+    /// The number of times that it was pinned, including its current pin if it is a sample.
     pub sampled: u64,
 }
 
 /// Chooses a victim among the candidates and returns its position; `None` evicts nothing.
-pub type Choose = Arc<dyn Fn(&[Candidate]) -> Option<usize> + Send + Sync>;
+pub type Choose = Arc<dyn Fn(&[Trajectory]) -> Option<usize> + Send + Sync>;
 
 /// Which trajectory is evicted when another one needs room. Pinned trajectories are skipped.
 #[derive(Clone, Default)]
@@ -71,15 +71,34 @@ impl fmt::Debug for Removal {
 }
 
 impl Removal {
+    /// The number of random removal in checkpoints.
+    pub(crate) const RANDOM: u64 = 3;
+
     /// Returns the strategy's number in checkpoints.
     pub(crate) fn number(&self) -> u64 {
         match self {
             Self::Fifo => 0,
             Self::Lifo => 1,
             Self::LowestWeight => 2,
-            Self::Random => 3,
+            Self::Random => Self::RANDOM,
             Self::MaxTimesSampled(_) => 4,
             Self::Callback(_) => 5,
+        }
+    }
+
+    /// Returns the strategy with this [number](Self::number), or `None` for a callback, which is not in checkpoints.
+    ///
+    /// # Errors
+    /// No strategy has this number.
+    pub(crate) fn from_number(number: u64, max_times_sampled: u64) -> Result<Option<Self>, String> {
+        match number {
+            0 => Ok(Some(Self::Fifo)),
+            1 => Ok(Some(Self::Lifo)),
+            2 => Ok(Some(Self::LowestWeight)),
+            Self::RANDOM => Ok(Some(Self::Random)),
+            4 => Ok(Some(Self::MaxTimesSampled(max_times_sampled))),
+            5 => Ok(None),
+            unknown => Err(format!("the unknown removal strategy {unknown}")),
         }
     }
 

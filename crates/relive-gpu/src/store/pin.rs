@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
+use super::options::Trajectory;
 use super::pinned::Pinned;
-use super::place::{PinnedRow, StorePlace};
+use super::place::StorePlace;
 use super::reader::Reader;
 use crate::error::{Error, Result};
 use crate::metrics::{AGE_CLASSES, age_class};
@@ -135,7 +136,7 @@ impl Reader {
         &self,
         answers: Vec<(Vec<usize>, PendingAnswer)>,
         indices: &[u64],
-        rows: &mut [Option<PinnedRow>],
+        rows: &mut [Option<Trajectory>],
     ) -> Result<()> {
         for (positions, pending) in answers {
             let StorePlace::Remote(peer) = self.place(indices[positions[0]])? else { continue };
@@ -150,7 +151,7 @@ impl Reader {
 }
 
 /// Returns a row from the answer of the store on another machine, or `None` if the row does not exist.
-fn row_of(info: &PinnedRowInfo, index: u64, peer: &Peer) -> Result<Option<PinnedRow>> {
+fn row_of(info: &PinnedRowInfo, index: u64, peer: &Peer) -> Result<Option<Trajectory>> {
     let &PinnedRowInfo { generation, length, inserted, sampled, weight } = info;
     if generation == GONE {
         return Ok(None);
@@ -162,5 +163,5 @@ fn row_of(info: &PinnedRowInfo, index: u64, peer: &Peer) -> Result<Option<Pinned
             peer.what()
         )));
     }
-    Ok(Some(PinnedRow { index, generation, length, weight, inserted, sampled }))
+    Ok(Some(Trajectory { index, generation, length, weight, inserted, sampled }))
 }

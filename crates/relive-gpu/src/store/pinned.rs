@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use super::place::{PinnedRow, Shared};
+use super::options::Trajectory;
+use super::place::Shared;
 use super::reader::Reader;
 use super::shard::Shard;
 use crate::bytes::narrow;
@@ -17,7 +18,7 @@ use crate::schema::Schema;
 #[derive(Debug)]
 pub struct Pinned {
     reader: Reader,
-    rows: Vec<PinnedRow>,
+    rows: Vec<Trajectory>,
     /// For rows on other machines: by rank, the lease that keeps them in place.
     leases: Vec<(usize, Lease)>,
 }
@@ -28,7 +29,7 @@ impl Pinned {
     }
 
     /// Adds a row that its reader has pinned.
-    pub(super) fn push(&mut self, row: PinnedRow) {
+    pub(super) fn push(&mut self, row: Trajectory) {
         self.rows.push(row);
     }
 
@@ -38,7 +39,7 @@ impl Pinned {
     }
 
     /// Replaces the order of the rows.
-    pub(super) fn reorder(&mut self, rows: Vec<PinnedRow>) {
+    pub(super) fn reorder(&mut self, rows: Vec<Trajectory>) {
         self.rows = rows;
     }
 
@@ -49,7 +50,7 @@ impl Pinned {
 
     /// Releases the pins of the rows for which `keep` returns false. Rows on other machines stay pinned until this
     /// value is dropped.
-    pub fn retain(&mut self, mut keep: impl FnMut(&PinnedRow) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&Trajectory) -> bool) {
         let (kept, dropped) = std::mem::take(&mut self.rows).into_iter().partition(|row| keep(row));
         self.rows = kept;
         self.release(&dropped);
@@ -57,7 +58,7 @@ impl Pinned {
 
     /// Returns the trajectories, in the requested order.
     #[must_use]
-    pub fn rows(&self) -> &[PinnedRow] {
+    pub fn rows(&self) -> &[Trajectory] {
         &self.rows
     }
 
@@ -129,7 +130,7 @@ impl Pinned {
 
 impl Pinned {
     /// Releases the pins of rows in this machine's memory.
-    fn release(&self, rows: &[PinnedRow]) {
+    fn release(&self, rows: &[Trajectory]) {
         let mut owners: Vec<&Shared> = Vec::new();
         for row in rows {
             let place = self.reader.place(row.index).expect("was pinned by it");

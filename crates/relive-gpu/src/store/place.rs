@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::options::Trajectory;
 use super::shard::Shard;
 use crate::bytes::narrow;
 use crate::error::{Error, Result};
@@ -19,23 +20,6 @@ const ROWS_AT_ONCE: usize = 64;
 /// The maximum number of times that a pin is retried while the controller is deciding whether to evict the row, which
 /// takes less than a microsecond.
 const LOOKS: usize = 10_000;
-
-/// A pinned trajectory.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PinnedRow {
-    /// The index over all ranks.
-    pub index: u64,
-    /// The generation of this trajectory; the row's next trajectory has a higher generation.
-    pub generation: u64,
-    /// The number of steps.
-    pub length: u64,
-    /// The current weight of the trajectory.
-    pub weight: f32,
-    /// The number of trajectories committed before it.
-    pub inserted: u64,
-    /// The number of times that it was pinned, including this one.
-    pub sampled: u64,
-}
 
 /// Where one of the joined stores is.
 #[derive(Clone, Debug)]
@@ -93,7 +77,7 @@ impl Shared {
         &self,
         wanted: &[(usize, u64)],
         is_sample: bool,
-        mut found: impl FnMut(usize, PinnedRow),
+        mut found: impl FnMut(usize, Trajectory),
     ) -> Result<()> {
         let segment = &self.segment;
         let counts = segment.pins(self.slot);
@@ -137,7 +121,7 @@ impl Shared {
 
     /// Confirms the announced pin of a row. Any process with the segment can write the row's length, which all readers
     /// use, so it is checked here.
-    fn confirm(&self, index: u64, at: usize, is_sample: bool) -> Result<Option<PinnedRow>> {
+    fn confirm(&self, index: u64, at: usize, is_sample: bool) -> Result<Option<Trajectory>> {
         let segment = &self.segment;
         let count = &segment.pins(self.slot)[at];
         let Some(generation) = self.generation(at, count)? else { return Ok(None) };
@@ -156,7 +140,7 @@ impl Shared {
             pin::unpin(count);
             return Ok(None);
         };
-        let row = PinnedRow {
+        let row = Trajectory {
             index,
             generation,
             length,

@@ -122,8 +122,14 @@ mod tests {
 
     #[test]
     fn invalid_shards_are_refused() {
-        for (rank, ranks, capacity) in [(0, 1, 0), (1, 1, 4), (0, 0, 4), (0, 1 << 40, 1 << 40)] {
-            assert!(Shard::new(rank, ranks, capacity).is_err());
+        for (rank, ranks, capacity, text) in [
+            (0, 1, 0, "capacity is 0"),
+            (1, 1, 4, "rank is 1"),
+            (0, 0, 4, "rank is 0"),
+            (0, 1 << 40, 1 << 40, "more than 2^63 indices"),
+        ] {
+            let error = Shard::new(rank, ranks, capacity).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
         }
     }
 }

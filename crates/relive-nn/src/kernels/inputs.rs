@@ -74,12 +74,6 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Converts images of bytes to network inputs: each byte times `scale`, for example 1/255.
-pub fn scale_bytes(bytes: &[u8], scale: f32, into: &mut Vec<f32>) {
-    into.resize(bytes.len(), 0.0);
-    wide(|| into.iter_mut().zip(bytes).for_each(|(to, from)| *to = f32::from(*from) * scale));
-}
-
 impl<'a> From<&'a [f32]> for Inputs<'a> {
     fn from(numbers: &'a [f32]) -> Self {
         Inputs::Floats(numbers)
@@ -128,8 +122,7 @@ mod tests {
 
     #[test]
     fn image_bytes_are_scaled() {
-        let mut floats = vec![9.0; 7];
-        scale_bytes(&[0, 51, 255], 1.0 / 255.0, &mut floats);
+        let floats = Inputs::from(&[0_u8, 51, 255][..]).converted().unwrap();
         assert_eq!(floats.len(), 3);
         assert!((floats[1] - 0.2).abs() < 1e-7 && floats[0] == 0.0 && floats[2] == 1.0);
     }

@@ -5,6 +5,6 @@ mod clip;
 mod kinds;
 mod optimizer;
 
-pub use clip::{clip_by_global_norm, global_norm};
+pub use clip::global_norm;
 pub use kinds::{Adam, RmsProp, Sgd};
 pub use optimizer::Optimizer;

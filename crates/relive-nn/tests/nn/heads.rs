@@ -1,30 +1,9 @@
 //! Heads of policies: acting and learning use the same distributions.
 
 use crate::common::{assert_close, randoms};
-use relive_nn::heads::{ActionBounds, NormalHead};
+use relive_nn::heads::NormalHead;
 use relive_nn::tape::{self, Gradients};
 use relive_nn::{Activation, Key, Layout, Network, Scratch};
-
-#[test]
-fn squashed_actions_stay_within_bounds() {
-    let bounds = ActionBounds::new(vec![-1.0, 0.0], vec![1.0, 10.0]);
-    let x = vec![0.0, 0.0, -50.0, 50.0, 0.3, -0.7];
-    let mut squashed = x.clone();
-    bounds.squash(&mut squashed);
-    assert_close("squashed", &squashed[..4], &[0.0, 5.0, -1.0, 10.0], 1e-6);
-    let on_tape = tape::values(bounds.squash_on_tape(tape::constant(x.clone(), [3, 2])));
-    assert_close("on tape", &on_tape, &squashed, 1e-6);
-
-    let mut clipped = x.clone();
-    bounds.clip(&mut clipped);
-    assert_eq!(clipped, [0.0, 0.0, -1.0, 10.0, 0.3, 0.0]);
-    let x = tape::variable(x, [3, 2]);
-    let on_tape = bounds.clip_on_tape(x.clone());
-    let mut gradients = Gradients::of(&on_tape.clone().sum());
-    assert_eq!(tape::values(on_tape), clipped);
-    let slope = gradients.by_tensor(&x);
-    assert_eq!([slope[2], slope[3], slope[4], slope[5]], [0.0, 0.0, 1.0, 0.0]);
-}
 
 #[test]
 fn a_normal_head_starts_at_its_scale_and_returns_log_probabilities() {

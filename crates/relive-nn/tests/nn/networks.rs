@@ -3,7 +3,7 @@
 
 use crate::common::{assert_close, follow, layer_norm, linear, randoms};
 use relive_nn::tape::{self, Gradients, Tensor, Weights, activation};
-use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder, Params, Scratch, scale_bytes};
+use relive_nn::{Activation, Key, Layout, LinearInit, Network, NetworkBuilder, Params, Scratch};
 
 const TOLERANCE: f32 = 1e-6;
 
@@ -157,8 +157,7 @@ fn gradients_of_a_torso_with_two_heads_and_a_frozen_network() {
 #[test]
 fn byte_images_are_read_like_float_images() {
     let bytes: Vec<u8> = (0..6 * 63_u32).map(|n| (n * 37 % 256).to_le_bytes()[0]).collect();
-    let mut floats = Vec::new();
-    scale_bytes(&bytes, 1.0 / 255.0, &mut floats);
+    let floats: Vec<f32> = bytes.iter().map(|byte| f32::from(*byte) * (1.0 / 255.0)).collect();
     let convolution = network(|b| b.image(9, 7, 1).conv(3, 3, 2).activation(Activation::Relu).linear(4), 63);
     let duelling = network(|b| b.duelling(&[5], 4), 63);
     for (network, params) in [convolution, duelling] {

@@ -46,10 +46,20 @@ fn sgd() {
 fn gradients_are_clipped_before_use() {
     let sgd = Sgd { learning_rate: 1.0, momentum: 0.0 };
     let mut layout = Layout::new();
-    layout.add("a", &[1], Init::Constant(0.0));
-    layout.add("b", &[1], Init::Constant(0.0));
+    layout.add("a", &[50], Init::Constant(0.0));
+    layout.add("b", &[50], Init::Constant(0.0));
     let mut params = layout.init(Key::from_seed(0));
-    let mut optimizer = Optimizer::sgd(sgd, &params).max_gradient_norm(1.0);
-    assert_eq!(optimizer.step(&mut params, &[3.0, 4.0]), 5.0);
-    assert_close("clipped", params.values(), &[-0.6, -0.8], 1e-6);
+    let mut optimizer = Optimizer::sgd(sgd, &params).max_gradient_norm(4.5);
+    // Two leaves with norms 3 and 4: each alone is below 4.5, but their joint norm is 5.
+    let mut gradient = [0.0; 100];
+    (gradient[3], gradient[99]) = (3.0, 4.0);
+    assert_eq!(optimizer.step(&mut params, &gradient), 5.0);
+    let mut expected = [0.0; 100];
+    (expected[3], expected[99]) = (-2.7, -3.6);
+    assert_close("clipped", params.values(), &expected, 1e-6);
+    // A gradient within the bound is used as it is.
+    (gradient[3], gradient[99]) = (0.0, 4.0);
+    assert_eq!(optimizer.step(&mut params, &gradient), 4.0);
+    expected[99] = -7.6;
+    assert_close("not clipped", params.values(), &expected, 1e-6);
 }

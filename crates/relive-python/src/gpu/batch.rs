@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pyo3::prelude::*;
-use relive_gpu::{Batch, PinnedRow};
+use relive_gpu::{Batch, Trajectory};
 
 use super::draw::Drawn;
 use super::raise::OrRaise;
@@ -90,8 +90,8 @@ fn valid_of<'py>(py: Python<'py>, batch: &Batch, window: usize) -> PyResult<Boun
     from_elements(py, &valid.iter().map(|&steps| i64::from(steps)).collect::<Vec<i64>>())
 }
 
-fn rows_of<'py>(py: Python<'py>, rows: &[PinnedRow], drawn: &Drawn) -> PyResult<[Bound<'py, PyAny>; 6]> {
-    let numbers = |of: fn(&PinnedRow) -> u64| signed(py, rows.iter().map(of));
+fn rows_of<'py>(py: Python<'py>, rows: &[Trajectory], drawn: &Drawn) -> PyResult<[Bound<'py, PyAny>; 6]> {
+    let numbers = |of: fn(&Trajectory) -> u64| signed(py, rows.iter().map(of));
     Ok([
         numbers(|row| row.index)?,
         numbers(|row| row.generation)?,

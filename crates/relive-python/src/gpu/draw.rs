@@ -3,7 +3,7 @@
 use relive_gpu::select::{
     Order, Part, Pool, Selected, Selection, Selector, Summary, Weights, WeightsConfig, philox, power,
 };
-use relive_gpu::{Change, ErrorKind, Pinned, PinnedRow, Reader, Shard};
+use relive_gpu::{Change, ErrorKind, Pinned, Reader, Shard, Trajectory};
 
 use super::changes::Follower;
 use super::raise::{Failed, Result};
@@ -208,7 +208,7 @@ impl Draws {
     /// Releases rows whose trajectory is not the one whose weight was read, and adds their positions to `missing`.
     fn drop_replaced(&self, pinned: &mut Pinned, missing: &mut Vec<usize>, draws: usize) {
         let shard = self.reader.shard();
-        let is_same = |row: &PinnedRow| {
+        let is_same = |row: &Trajectory| {
             let place = shard.local(row.index).ok().and_then(|local| usize::try_from(local).ok());
             let read = place.and_then(|place| self.inserted.get(place));
             read.is_some_and(|&read| read == among_ranks(shard, row.inserted))

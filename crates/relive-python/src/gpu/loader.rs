@@ -431,7 +431,7 @@ impl Work {
         let pin = || if is_sample { reader.pin(&indices) } else { reader.hold_each(&indices) };
         let pinned = py.detach(pin).or_raise(py)?;
         let ones = vec![1.0; indices.len()];
-        let at = |(&step, row): (&i64, &relive_gpu::PinnedRow)| u64::try_from(step).unwrap_or(row.length);
+        let at = |(&step, row): (&i64, &relive_gpu::Trajectory)| u64::try_from(step).unwrap_or(row.length);
         let steps = steps.iter().zip(pinned.rows()).map(at).collect();
         let generations = pinned.rows().iter().map(|row| row.generation).collect();
         let drawn = Drawn { indices, generations, steps, probabilities: ones.clone(), importance: ones };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use relive_gpu::{Candidate, Removal};
+use relive_gpu::{Removal, Trajectory};
 
 use crate::arrays::array::from_elements;
 use crate::interpreter::finalization;
@@ -57,9 +57,9 @@ pub(super) fn callback(function: Py<PyAny>) -> Removal {
     }))
 }
 
-fn choose(function: &Bound<'_, PyAny>, candidates: &[Candidate]) -> PyResult<Option<usize>> {
+fn choose(function: &Bound<'_, PyAny>, candidates: &[Trajectory]) -> PyResult<Option<usize>> {
     let py = function.py();
-    let numbers = |of: fn(&Candidate) -> u64| {
+    let numbers = |of: fn(&Trajectory) -> u64| {
         let values: Vec<i64> = candidates.iter().map(|candidate| of(candidate).cast_signed()).collect();
         from_elements(py, &values)
     };

@@ -1,12 +1,13 @@
 //! The store, in the process that creates it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use relive_gpu::{Changed, Checkpoint, Inserted, Reader, Reweigh, State, Store, StoreOptions};
+use relive_gpu::{Changed, Checkpoint, Inserted, Reader, Reweigh, State, Store, StoreOptions, Tier};
 
 use super::changes::Hub;
 use super::given::{checked_weight, insert};
@@ -38,10 +39,14 @@ impl GpuStore {
     }
 }
 
+fn in_files(files: BTreeMap<String, PathBuf>) -> BTreeMap<String, Tier> {
+    files.into_iter().map(|(column, path)| (column, Tier::File(path))).collect()
+}
+
 #[pymethods]
 impl GpuStore {
     #[new]
-    #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, writers, shard, huge_pages))]
+    #[pyo3(signature = (columns, max_steps, capacity, removal, *, name, max_selectable, seed, readers, writers, shard, huge_pages, files))]
     #[expect(clippy::needless_pass_by_value, reason = "converted from Python objects")]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments in Python, where they have defaults")]
     fn new(
@@ -57,6 +62,7 @@ impl GpuStore {
         writers: u32,
         shard: (u64, u64),
         huge_pages: bool,
+        files: BTreeMap<String, PathBuf>,
     ) -> PyResult<GpuStore> {
         let schema = schema_of(py, &columns, max_steps)?;
         let Some(removal) = removal_of(&removal.0, &removal.1)? else {
@@ -71,6 +77,7 @@ impl GpuStore {
             huge_pages,
             rank: shard.0,
             ranks: shard.1,
+            tiers: in_files(files),
             ..StoreOptions::new(capacity)
         };
         let store = py.detach(|| match name {
@@ -85,7 +92,7 @@ impl GpuStore {
     /// Loads a store from a folder. If the saved store's removal was a function, the caller passes a function, together
     /// with the capacity and the maximum number of selectable trajectories.
     #[staticmethod]
-    #[pyo3(signature = (folder, removal, *, name, readers, writers, shard, huge_pages))]
+    #[pyo3(signature = (folder, removal, *, name, readers, writers, shard, huge_pages, files))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments in Python, where they have defaults")]
     fn load(
         py: Python<'_>,
@@ -96,6 +103,7 @@ impl GpuStore {
         writers: u32,
         shard: (u64, u64),
         huge_pages: bool,
+        files: BTreeMap<String, PathBuf>,
     ) -> PyResult<GpuStore> {
         let given = removal.map(|(function, capacity, max_selectable)| {
             let removal = callback(function.unbind());
@@ -108,7 +116,9 @@ impl GpuStore {
                 None => checkpoint.options()?,
             };
             let (rank, ranks) = shard;
-            checkpoint.load(name, StoreOptions { readers, writers, rank, ranks, huge_pages, ..options })
+            let tiers = in_files(files);
+            checkpoint
+                .load(name, StoreOptions { readers, writers, rank, ranks, huge_pages, tiers, ..options })
         });
         Ok(GpuStore::of(store.or_raise(py)?))
     }

@@ -2,7 +2,7 @@
 
 use relive_env::{TimeStep, View};
 
-use crate::{Result, RlError};
+use crate::Result;
 
 /// Writes an actor's steps as items.
 ///
@@ -15,30 +15,27 @@ pub trait Adder: Send {
     /// The observation cannot be written.
     fn add_first(&mut self, observation: View<'_>) -> Result<()>;
 
-    /// Adds a step: `action` led to `step` and `observation`.
+    /// Adds a step without extras: `action` led to `step` and `observation`.
     ///
     /// # Errors
-    /// No episode has begun ([`Order`](crate::RlError::Order)), or the step cannot be written.
-    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()>;
+    /// The errors of [`add_with_extras`](Self::add_with_extras).
+    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
+        self.add_with_extras(action, step, observation, View::empty())
+    }
 
     /// Like [`add`](Self::add), but with the actor's extras, such as the state of a recurrent network before the
     /// action.
     ///
     /// # Errors
-    /// The errors of `add`, or the extras differ from those for which the adder was created. Most adders accept no
-    /// extras.
+    /// No episode has begun ([`Order`](crate::RlError::Order)), the step cannot be written, or the extras differ from
+    /// those for which the adder was created.
     fn add_with_extras(
         &mut self,
         action: View<'_>,
         step: TimeStep,
         observation: View<'_>,
         extras: View<'_>,
-    ) -> Result<()> {
-        match extras.num_leaves() {
-            0 => self.add(action, step, observation),
-            leaves => Err(RlError::setting("extras", format!("{leaves} leaves"), "none at all")),
-        }
-    }
+    ) -> Result<()>;
 
     /// Ends the adder when its items are no longer needed, because the tables end with the run: it neither waits for
     /// items that are not in a table yet nor warns about them. No other call follows. Does nothing by default.

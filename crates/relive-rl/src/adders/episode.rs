@@ -81,10 +81,6 @@ impl Adder for EpisodeAdder {
 
     /// # Errors
     /// The errors common to all adders, or the episode exceeds the maximum length.
-    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
-        self.add_with_extras(action, step, observation, View::empty())
-    }
-
     fn add_with_extras(
         &mut self,
         action: View<'_>,

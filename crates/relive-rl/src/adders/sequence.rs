@@ -98,15 +98,14 @@ impl SequenceAdder {
     }
 
     fn is_due(&self) -> bool {
-        self.rows.rows().checked_sub(self.length).is_some_and(|beyond| beyond.is_multiple_of(self.period))
+        self.missing() == 0
     }
 
     /// Returns the number of rows until a sequence is due.
     fn missing(&self) -> usize {
-        match self.length.checked_sub(self.rows.rows()) {
-            Some(missing) => missing,
-            None => (self.period - (self.rows.rows() - self.length) % self.period) % self.period,
-        }
+        let rows = self.rows.rows();
+        let difference = rows.abs_diff(self.length);
+        if rows <= self.length { difference } else { difference.next_multiple_of(self.period) - difference }
     }
 
     /// Creates the item at the end of an episode that has complete rows.
@@ -136,10 +135,6 @@ impl Adder for SequenceAdder {
             self.rows.end()?;
         }
         self.rows.begin(observation)
-    }
-
-    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
-        self.add_with_extras(action, step, observation, View::empty())
     }
 
     fn add_with_extras(

@@ -60,10 +60,6 @@ impl Adder for StructuredAdder {
         Ok(())
     }
 
-    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
-        self.add_with_extras(action, step, observation, View::empty())
-    }
-
     fn add_with_extras(
         &mut self,
         action: View<'_>,

@@ -140,10 +140,6 @@ impl Adder for TransitionAdder {
         Ok(())
     }
 
-    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<()> {
-        self.add_with_extras(action, step, observation, View::empty())
-    }
-
     #[expect(clippy::cast_possible_truncation, reason = "rewards and discounts of items are float32")]
     fn add_with_extras(
         &mut self,

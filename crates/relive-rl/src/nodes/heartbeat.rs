@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use relive_client::blocking::{Client, Sampler};
-use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
+use relive_client::{Nest, SamplerOptions};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
+use crate::tables::item;
 use crate::watching::printable;
 use crate::{Result, RlError};
 
@@ -75,8 +76,7 @@ impl NodeHeartbeat {
         let heartbeat = serde_json::to_value(self).map_err(|error| RlError::state(WHAT, error))?;
         let bytes = serde_json::to_vec(&SentHeartbeat { protocol: PROTOCOL, heartbeat });
         let bytes = bytes.map_err(|error| RlError::state(WHAT, error))?;
-        let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
-        let step = Nest::dict([("sign", Nest::Leaf(text))]);
+        let step = Nest::dict([("sign", item::text_leaf(bytes, WHAT)?)]);
         Ok(client.with_timeout(ANSWER).insert(&step, &[(TABLE, 1.0)])?)
     }
 
@@ -114,18 +114,8 @@ impl NodeHeartbeats {
     /// # Errors
     /// The server is lost.
     pub(super) fn next(&mut self) -> Result<Option<Result<NodeHeartbeat>>> {
-        let sample = match self.0.next_with_timeout(Duration::ZERO) {
-            None => return Ok(None),
-            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
-            Some(sample) => sample?,
-        };
-        let columns = sample.columns()?;
-        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
-        Ok(Some(
-            bytes
-                .ok_or_else(|| RlError::state(WHAT, "it contains no string"))
-                .and_then(|bytes| NodeHeartbeat::from_bytes(bytes)),
-        ))
+        let Some(columns) = item::next(&mut self.0, Duration::ZERO)? else { return Ok(None) };
+        Ok(Some(item::text(&columns, WHAT).and_then(NodeHeartbeat::from_bytes)))
     }
 }
 

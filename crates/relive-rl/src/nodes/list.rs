@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use relive_client::Nest;
 use relive_client::blocking::Client;
-use relive_client::{ErrorKind, Nest, Tensor};
 use relive_table::TableConfig;
 use serde::{Deserialize, Serialize};
 
@@ -75,16 +75,8 @@ impl NodeList {
     /// # Errors
     /// The server is lost, or the list comes from another version of Relive.
     pub(super) fn get(client: &Client) -> Result<Option<NodeList>> {
-        let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
-            Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => {
-                return Ok(None);
-            }
-            samples => samples?,
-        };
-        let Some(sample) = samples.first() else { return Ok(None) };
-        let columns = sample.columns()?;
-        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
-        NodeList::from_bytes(bytes.ok_or_else(|| RlError::state(WHAT, "it contains no string"))?).map(Some)
+        let Some(columns) = item::newest_if_started(client, TABLE, TIMEOUT)? else { return Ok(None) };
+        NodeList::from_bytes(item::text(&columns, WHAT)?).map(Some)
     }
 
     fn from_bytes(bytes: &[u8]) -> Result<NodeList> {
@@ -112,8 +104,8 @@ impl NodeList {
 }
 
 pub(super) fn put_bytes(client: &Client, bytes: Vec<u8>, should_continue: ShouldContinue<'_>) -> Result<()> {
-    let text = Tensor::from_strings([bytes], []).map_err(|error| RlError::state(WHAT, error))?;
-    item::insert(client, &[TABLE], &Nest::dict([("list", Nest::Leaf(text))]), should_continue)
+    let step = Nest::dict([("list", item::text_leaf(bytes, WHAT)?)]);
+    item::insert(client, &[TABLE], &step, should_continue)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ impl Folder {
         };
         let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
         let (place, saved, asked) = (&self.path[..], "the checkpoint", "this run");
-        item::read(&columns)?.0.expect(own, Comparison { place, saved, asked, advice: ADVICE })
+        item::read(&columns, "a run")?.0.expect(own, Comparison { place, saved, asked, advice: ADVICE })
     }
 
     /// Logs that the run resumes from this folder.

@@ -1,9 +1,9 @@
-//! The items of single-item tables: each contains a state, and the identity of its run.
+//! The items of the tables of a run. Most tables contain a single item, with a state and the identity of its run.
 
 use std::time::Duration;
 
-use relive_client::blocking::Client;
-use relive_client::{ErrorKind, Nest, Tensor};
+use relive_client::blocking::{Client, Sampler};
+use relive_client::{ErrorKind, Nest, Sample, Tensor};
 
 use crate::identity::Identity;
 use crate::{Result, RlError};
@@ -59,6 +59,55 @@ pub(crate) fn leaf(bytes: &[u8]) -> Result<Nest<Tensor>> {
     Ok(Nest::Leaf(Tensor::from_slice(bytes, [length]).map_err(|error| damaged(&error))?))
 }
 
+/// Returns bytes whose length differs from item to item, as a string.
+pub(crate) fn text_leaf(bytes: Vec<u8>, what: &'static str) -> Result<Nest<Tensor>> {
+    Ok(Nest::Leaf(Tensor::from_strings([bytes], []).map_err(|error| RlError::state(what, error))?))
+}
+
+/// Returns the bytes of the first column, which is a [string](text_leaf).
+pub(crate) fn text<'a>(columns: &'a [Tensor], what: &'static str) -> Result<&'a [u8]> {
+    let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
+    bytes.map(|bytes| &bytes[..]).ok_or_else(|| RlError::state(what, "it contains no string"))
+}
+
+/// Returns the columns of the item in a single-item table. Returns `None` if there is no item within the timeout.
+///
+/// # Errors
+/// The server is lost, or has no such table.
+pub(crate) fn newest(client: &Client, table: &str, timeout: Duration) -> Result<Option<Vec<Tensor>>> {
+    match client.with_timeout(timeout).sample(table, 1) {
+        Err(error) if is_timeout(&error) => Ok(None),
+        samples => Ok(samples?.first().map(Sample::columns).transpose()?),
+    }
+}
+
+/// Like [`newest`], but also returns `None` if there is no such table, because no run has been started on this server.
+///
+/// # Errors
+/// The server is lost.
+pub(crate) fn newest_if_started(
+    client: &Client,
+    table: &str,
+    timeout: Duration,
+) -> Result<Option<Vec<Tensor>>> {
+    match newest(client, table, timeout) {
+        Err(RlError::Replay(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+        found => found,
+    }
+}
+
+/// Returns the columns of the next item of a queue. Returns `None` if none arrives in time.
+///
+/// # Errors
+/// The server is lost.
+pub(crate) fn next(queue: &mut Sampler, timeout: Duration) -> Result<Option<Vec<Tensor>>> {
+    match queue.next_with_timeout(timeout) {
+        None => Ok(None),
+        Some(Err(error)) if is_timeout(&error) => Ok(None),
+        Some(sample) => Ok(Some(sample?.columns()?)),
+    }
+}
+
 /// Returns the newest state in a single-item table with its run's identity, if there is one.
 pub(crate) fn get(client: &Client, table: &str) -> Result<Option<(Identity, Vec<u8>)>> {
     let info = client.server_info()?;
@@ -67,17 +116,17 @@ pub(crate) fn get(client: &Client, table: &str) -> Result<Option<(Identity, Vec<
     }
     let samples = client.with_timeout(READ_TIMEOUT).sample(table, 1)?;
     let Some(sample) = samples.first() else { return Ok(None) };
-    read(&sample.columns()?).map(Some)
+    read(&sample.columns()?, "a run").map(Some)
 }
 
-/// Decodes the identity and the state of an item.
-pub(crate) fn read(columns: &[Tensor]) -> Result<(Identity, Vec<u8>)> {
+/// Decodes the identity and the state of an item. `what` names the item in error messages.
+pub(crate) fn read(columns: &[Tensor], what: &'static str) -> Result<(Identity, Vec<u8>)> {
     let [identity, state] = columns else {
         let reason =
             format_args!("it has {} columns, not 2; another version of Relive wrote it", columns.len());
-        return Err(RlError::state("a run", reason));
+        return Err(RlError::state(what, reason));
     };
-    let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state("a run", error));
+    let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state(what, error));
     Ok((Identity::from_bytes(&bytes(identity)?)?, bytes(state)?))
 }
 
@@ -93,4 +142,25 @@ pub(crate) fn is_loss(error: &RlError) -> bool {
 /// Returns whether the table exists, but returned nothing in time.
 pub(crate) fn is_timeout(error: &relive_client::Error) -> bool {
     error.kind() == ErrorKind::Timeout
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+    use relive_table::TableConfig;
+
+    use super::*;
+
+    /// The lease relies on the first: a server that has lost its tables is not a server without a driver.
+    #[test]
+    fn a_missing_table_is_an_error_unless_the_run_may_not_have_started() {
+        let engine = Engine::builder().table(TableConfig::new("empty")).build().unwrap();
+        let client = Client::in_process(engine).unwrap();
+        let Err(RlError::Replay(error)) = newest(&client, "missing", Duration::ZERO) else {
+            panic!("a missing table is an error");
+        };
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(newest_if_started(&client, "missing", Duration::ZERO).unwrap(), None);
+        assert_eq!(newest(&client, "empty", Duration::ZERO).unwrap(), None);
+    }
 }

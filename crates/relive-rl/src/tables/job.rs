@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use relive_client::blocking::Client;
-use relive_client::{ErrorKind, Tensor};
 use relive_env::State;
 use relive_table::TableConfig;
 
 use super::item::{self, ShouldContinue};
 use super::weights::Stamp;
 use crate::identity::Identity;
-use crate::{Result, RlError, state};
+use crate::{Result, state};
 
 /// The table with the job as its only item.
 pub(crate) const TABLE: &str = "job";
@@ -71,20 +70,11 @@ pub(crate) fn exists(client: &Client) -> Result<bool> {
 /// # Errors
 /// The server is lost, or the item is not a job.
 pub(crate) fn get(client: &Client) -> Result<Option<Job>> {
-    let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
-        // No run has been started on this server yet.
-        Err(error) if matches!(error.kind(), ErrorKind::Timeout | ErrorKind::NotFound) => return Ok(None),
-        samples => samples?,
-    };
-    let Some(sample) = samples.first() else { return Ok(None) };
-    let columns = sample.columns()?;
-    let [of, now_bytes] = columns.as_slice() else {
-        return Err(RlError::state(WHAT, format_args!("it has {} columns, not 2", columns.len())));
-    };
-    let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state(WHAT, error));
+    let Some(columns) = item::newest_if_started(client, TABLE, TIMEOUT)? else { return Ok(None) };
+    let (identity, bytes) = item::read(&columns, WHAT)?;
     let mut now = JobProgress::default();
-    state::restore(WHAT, &bytes(now_bytes)?, |state| now.visit(state))?;
-    Ok(Some(Job { identity: Identity::from_bytes(&bytes(of)?)?, now }))
+    state::restore(WHAT, &bytes, |state| now.visit(state))?;
+    Ok(Some(Job { identity, now }))
 }
 
 const WHAT: &str = "the item of the table `job`";

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use relive_client::blocking::Client;
-use relive_client::{ErrorKind, Tensor};
 use relive_env::State;
 use relive_table::TableConfig;
 
@@ -45,21 +44,12 @@ impl Joining {
     /// # Errors
     /// There is no such item, or the server is lost.
     pub(crate) fn get(client: &Client) -> Result<(Identity, Joining)> {
-        let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Timeout) => {
-                return Err(RlError::Order { call: "another learner", needs: "a run of several learners" });
-            }
-            samples => samples?,
-        };
-        let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "it is empty"))?;
-        let columns = sample.columns()?;
-        let [of, fields] = columns.as_slice() else {
-            return Err(RlError::state(WHAT, format_args!("it has {} columns, not 2", columns.len())));
-        };
-        let bytes = |column: &Tensor| column.to_vec::<u8>().map_err(|error| RlError::state(WHAT, error));
+        let columns = item::newest_if_started(client, TABLE, TIMEOUT)?
+            .ok_or(RlError::Order { call: "another learner", needs: "a run of several learners" })?;
+        let (identity, bytes) = item::read(&columns, WHAT)?;
         let mut joining = Joining::default();
-        state::restore(WHAT, &bytes(fields)?, |state| joining.visit(state))?;
-        Ok((Identity::from_bytes(&bytes(of)?)?, joining))
+        state::restore(WHAT, &bytes, |state| joining.visit(state))?;
+        Ok((identity, joining))
     }
 
     fn visit(&mut self, state: &mut State<'_>) {

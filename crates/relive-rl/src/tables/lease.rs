@@ -7,7 +7,7 @@ use relive_client::blocking::Client;
 use relive_client::{Nest, Tensor};
 use relive_table::TableConfig;
 
-use super::item::is_timeout;
+use super::item::{self, is_timeout};
 use crate::limits::LEARNER_SILENCE;
 use crate::stop::Stop;
 use crate::{Result, RlError, seeds};
@@ -185,12 +185,7 @@ fn write(client: &Client, heartbeat: DriverHeartbeat) -> Result<()> {
 
 /// Returns the content of the table, if it has an item.
 pub(crate) fn read(client: &Client) -> Result<Option<DriverHeartbeat>> {
-    let samples = match client.with_timeout(TIMEOUT).sample(TABLE, 1) {
-        Err(error) if is_timeout(&error) => return Ok(None),
-        samples => samples?,
-    };
-    let Some(sample) = samples.first() else { return Ok(None) };
-    let columns = sample.columns()?;
+    let Some(columns) = item::newest(client, TABLE, TIMEOUT)? else { return Ok(None) };
     let values = columns.first().map(Tensor::to_vec::<u64>).transpose();
     match values.map_err(|error| RlError::state(WHAT, error))?.as_deref() {
         Some([generation, id, count, has_ended]) => {

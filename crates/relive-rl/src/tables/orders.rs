@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use relive_client::blocking::{Client, Sampler};
-use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor};
+use relive_client::{Nest, SamplerOptions, Tensor};
 use relive_table::TableConfig;
 
 use super::item::{self, ShouldContinue};
@@ -60,12 +60,7 @@ impl Orders {
 
     /// Returns the next order, or `None` if none arrives in time.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<Order>> {
-        let sample = match self.0.next_with_timeout(timeout) {
-            None => return Ok(None),
-            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
-            Some(sample) => sample?,
-        };
-        let columns = sample.columns()?;
+        let Some(columns) = item::next(&mut self.0, timeout)? else { return Ok(None) };
         let number = |column: usize| {
             let numbers = columns.get(column).map(Tensor::to_vec::<u64>).transpose();
             let numbers = numbers.map_err(|error| RlError::state("an order", error))?;

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use relive_client::blocking::{Client, Sampler, TrajectoryWriter};
-use relive_client::{ErrorKind, Nest, SamplerOptions, Tensor, TrajectoryWriterOptions};
+use relive_client::{ErrorKind, Nest, SamplerOptions, TrajectoryWriterOptions};
 use relive_env::State;
 use relive_table::TableConfig;
 
+use super::item;
 use crate::{Result, RlError, state};
 
 /// The queue of results.
@@ -110,9 +111,7 @@ impl Results {
     /// written.
     pub(crate) fn put(&mut self, message: &FromWorker, should_continue: impl Fn() -> bool) -> Result<bool> {
         // A string has no fixed length, so the message is a tensor of bytes.
-        let bytes =
-            Tensor::from_strings([message.to_bytes()], []).map_err(|error| RlError::state(WHAT, error))?;
-        self.writer.append(&Nest::dict([("result", Nest::Leaf(bytes))]))?;
+        self.writer.append(&Nest::dict([("result", item::text_leaf(message.to_bytes(), WHAT)?)]))?;
         let column = self.writer.history().column("result")?.step(-1)?;
         let item = Nest::dict([("result", Nest::Leaf(column))]);
         if !until(&should_continue, || self.writer.create_item(TABLE, 1.0, item.clone()))? {
@@ -151,15 +150,8 @@ impl Reader {
     /// # Errors
     /// The server is lost, or the item is not a result.
     pub(crate) fn next_within(&mut self, timeout: Duration) -> Result<Option<FromWorker>> {
-        let sample = match self.0.next_with_timeout(timeout) {
-            None => return Ok(None),
-            Some(Err(error)) if error.kind() == ErrorKind::Timeout => return Ok(None),
-            Some(sample) => sample?,
-        };
-        let columns = sample.columns()?;
-        let bytes = columns.first().and_then(Tensor::strings).and_then(<[_]>::first);
-        let bytes = bytes.ok_or_else(|| RlError::state(WHAT, "it contains no string"))?;
-        FromWorker::from_bytes(bytes).map(Some)
+        let Some(columns) = item::next(&mut self.0, timeout)? else { return Ok(None) };
+        FromWorker::from_bytes(item::text(&columns, WHAT)?).map(Some)
     }
 }
 

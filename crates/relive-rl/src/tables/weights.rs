@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use relive_client::blocking::Client;
-use relive_client::{ErrorKind, Nest, Sample, Tensor};
+use relive_client::{Nest, Tensor};
 use relive_env::State;
 use relive_table::TableConfig;
 use relive_tensor::{DType, Shape};
@@ -81,9 +81,8 @@ impl Packed {
         Ok(Weights::new(self.stamp.version, tensors))
     }
 
-    fn read(sample: &Sample) -> Result<Packed> {
-        let columns = sample.columns()?;
-        let [parts, stamp, bytes] = columns.as_slice() else {
+    fn read(columns: &[Tensor]) -> Result<Packed> {
+        let [parts, stamp, bytes] = columns else {
             let reason =
                 format_args!("{} columns, not 3; another version of Relive wrote them", columns.len());
             return Err(RlError::state(WHAT, reason));
@@ -139,7 +138,7 @@ fn padded(length: usize) -> usize {
 pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
     let samples = client.with_timeout(timeout).sample(TABLE, 1)?;
     let sample = samples.first().ok_or_else(|| RlError::state(WHAT, "there are no weights"))?;
-    Packed::read(sample)
+    Packed::read(&sample.columns()?)
 }
 
 /// Waits for weights in the box of a reader. Returns `None` if none arrive in time.
@@ -147,10 +146,7 @@ pub(crate) fn get(client: &Client, timeout: Duration) -> Result<Packed> {
 /// # Errors
 /// The server is lost, the server has no such box, or the item does not contain weights.
 pub(crate) fn wait(client: &Client, reader: &str, timeout: Duration) -> Result<Option<Packed>> {
-    match client.with_timeout(timeout).sample(&fresh_name(reader), 1) {
-        Err(error) if error.kind() == ErrorKind::Timeout => Ok(None),
-        samples => samples?.first().map(Packed::read).transpose(),
-    }
+    item::newest(client, &fresh_name(reader), timeout)?.as_deref().map(Packed::read).transpose()
 }
 
 /// The description of a tensor, field by field.

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use relive_client::Tensor;
 use relive_client::blocking::Client;
-use relive_client::{ErrorKind, Tensor};
 use serde::Serialize;
 
 use super::log_writer::{LogPage, PREFIX};
 use super::printable;
+use crate::tables::item;
 use crate::{Result, RlError};
 
 /// How long the server may take to answer.
@@ -79,12 +80,8 @@ impl LogReader {
     }
 
     fn read_table(&mut self, table: &str, inserts: i64, lines: &mut Vec<LogLine>) -> Result<()> {
-        let samples = match self.client.with_timeout(ANSWER).sample(table, 1) {
-            // The table was reset a moment ago.
-            Err(error) if error.kind() == ErrorKind::Timeout => return Ok(()),
-            samples => samples?,
-        };
-        let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
+        // Without an item, the table was reset a moment ago.
+        let Some(columns) = item::newest(&self.client, table, ANSWER)? else { return Ok(()) };
         let bytes = columns.first().map(Tensor::to_vec::<u8>).transpose();
         let bytes = bytes.map_err(|error| RlError::state(WHAT, error))?.unwrap_or_default();
         let written: LogPage = serde_json::from_slice(&bytes).map_err(|error| RlError::state(WHAT, error))?;
@@ -168,8 +165,7 @@ mod tests {
     fn foreign_log_lines_are_made_printable() {
         let client = client();
         let page = r#"{"origin":"worker \u001b","host":"h\u0007","page":{"began":1,"first":0,"lines":[{"unix_ms":0,"text":"\u001b[2J"}]}}"#;
-        let step =
-            relive_client::Nest::dict([("lines", crate::tables::item::leaf(page.as_bytes()).unwrap())]);
+        let step = relive_client::Nest::dict([("lines", item::leaf(page.as_bytes()).unwrap())]);
         client.insert(&step, &[("logs/1", 1.0)]).unwrap();
         let lines = LogReader::new(&client).read().unwrap().unwrap();
         let LogLine { origin, host, text, .. } = &lines[0];

@@ -6,6 +6,7 @@ use relive_client::blocking::Client;
 use relive_client::{ErrorKind, Nest, Tensor};
 use relive_table::TableConfig;
 
+use crate::tables::item;
 use crate::{Result, seeds};
 
 /// The table with the newest order as its only item.
@@ -66,12 +67,8 @@ impl StopOrders {
         if table.inserts == self.inserts {
             return Ok(false);
         }
-        let samples = match client.sample(TABLE, 1) {
-            Err(error) if error.kind() == ErrorKind::Timeout => return Ok(false),
-            samples => samples?,
-        };
+        let Some(columns) = item::newest(&client, TABLE, TIMEOUT)? else { return Ok(false) };
         self.inserts = table.inserts;
-        let columns = samples.first().map(relive_client::Sample::columns).transpose()?.unwrap_or_default();
         match columns.first().map(Tensor::to_vec::<u64>).transpose() {
             Ok(driver) => Ok(driver.is_some_and(|driver| driver.first() == Some(&self.id))),
             Err(error) => {

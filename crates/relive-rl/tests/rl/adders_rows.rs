@@ -141,8 +141,14 @@ impl Adder for Replaced<'_> {
         self.replace()
     }
 
-    fn add(&mut self, action: View<'_>, step: TimeStep, observation: View<'_>) -> Result<(), RlError> {
-        self.1.add(action, step, observation)?;
+    fn add_with_extras(
+        &mut self,
+        action: View<'_>,
+        step: TimeStep,
+        observation: View<'_>,
+        extras: View<'_>,
+    ) -> Result<(), RlError> {
+        self.1.add_with_extras(action, step, observation, extras)?;
         self.replace()
     }
 }

@@ -41,7 +41,6 @@ fn memory(status: &MemoryStatus) -> Memory {
         reason: reason.clone(),
         missing: 0,
         wanted: 0,
-        taken: 0,
     };
     Memory {
         max_bytes: status.max_bytes.unwrap_or(0),
@@ -88,7 +87,6 @@ fn waiter(info: &WaiterInfo) -> Waiter {
         reason: info.reason(),
         missing: info.shortfall.map_or(0, |missing| missing.missing()),
         wanted: info.wanted,
-        taken: 0,
     }
 }
 

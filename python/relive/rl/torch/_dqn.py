@@ -26,7 +26,7 @@ from relive.rl.torch._random import Stream
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from relive.rl._run import RunOptions
+    from relive.rl._run_options import RunOptions
     from relive.rl._training import TrainingResult
 
 Loss = Callable[[Module, Module, Mapping[str, Any]], Tensor | tuple[Tensor, Tensor]]

@@ -27,7 +27,7 @@ from relive.specs import BoundedArraySpec
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from relive.rl._run import RunOptions
+    from relive.rl._run_options import RunOptions
     from relive.rl._training import TrainingResult
 
 CriticLoss = Callable[[nn.Module, Mapping[str, Any], Tensor], Tensor]

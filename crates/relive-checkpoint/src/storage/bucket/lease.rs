@@ -108,9 +108,7 @@ impl Lease {
             let lease = Arc::clone(self);
             driver.wait(async move { lease.renew().await })?;
             if !self.is_certain()? {
-                return Err(io::Error::other(
-                    "the lock could not be renewed; another server may have taken it over",
-                ));
+                return Err(uncertain());
             }
         }
         Ok(())

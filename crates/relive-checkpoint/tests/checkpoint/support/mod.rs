@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use relive_table::{ItemData, Snapshot, StoredItem, TableConfig, TableCounters, TableSnapshot, Timestamp};
+use relive_checkpoint::{Format, Root};
+use relive_table::{
+    CheckpointProgress, ItemData, Snapshot, StoredItem, TableConfig, TableCounters, TableSnapshot, Timestamp,
+};
 use relive_tensor::{
     Chunk, Codec, SequenceRange, Slice, Tensor, Trajectory, TrajectoryBuilder, encode_chunk,
 };
@@ -98,6 +101,12 @@ pub fn small() -> Snapshot {
     let chunks = [chunk(1, 1.0, 3), chunk(2, 20.0, 2)];
     let first = table(TableConfig::new("a"), [trajectory(&chunks), trajectory(&chunks[1..])]);
     snapshot(vec![first, table(TableConfig::queue("b", 8), [trajectory(&chunks[..1])])])
+}
+
+/// Saves a snapshot in dm-reverb's format, and returns the folder of the checkpoint.
+pub fn save_as_reverb(root: &Path, snapshot: &Snapshot) -> PathBuf {
+    let root = Root::new(root.to_str().unwrap()).format(Format::Reverb);
+    root.save(snapshot.clone(), &CheckpointProgress::default()).unwrap().location.into()
 }
 
 /// All of a table's data that a checkpoint preserves.

@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget};
 use tokio::time::Instant;
 
 use super::options::Load;
+use crate::progress;
 use crate::units::{count, rate};
 
 /// Interval between redraws.
@@ -28,11 +29,11 @@ pub(super) struct Progress {
 
 impl Progress {
     pub(super) fn new(load: Load, seconds: Duration, is_hidden: bool) -> Self {
-        let target = if is_hidden { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let length = u64::try_from(seconds.as_millis()).unwrap_or(u64::MAX);
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}")
-            .expect("the template is well-formed");
-        let bar = ProgressBar::with_draw_target(Some(length), target).with_style(style);
+        let bar = progress::bar(length, progress::PLAIN);
+        if is_hidden {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         Self { bar, start: Instant::now(), load }
     }
 

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::common::{print_json, root_of};
 use super::fields::{InfoFields, info_fields};
-use super::table;
 use crate::failure::Result;
 use crate::output;
 use crate::units::{bytes, count, counted, utc};
@@ -47,7 +46,7 @@ fn text(location: &str, found: &[CheckpointInfo]) -> String {
     }
     let titles = ["name", "format", "written", "tables", "items", "bytes", "own bytes"].map(str::to_owned);
     let rows: Vec<_> = [titles].into_iter().chain(found.iter().map(row)).collect();
-    let lines = table::lines(&rows, [false, false, false, true, true, true, true]);
+    let lines = output::columns(&rows, [false, false, false, true, true, true, true]);
     [headline]
         .into_iter()
         .chain(lines.into_iter().map(|line| format!("  {line}")))

@@ -9,7 +9,6 @@ mod ls;
 mod options;
 mod prune;
 mod save;
-mod table;
 mod verify;
 
 pub(crate) use options::{Options, run};

@@ -1,12 +1,12 @@
 //! The report for programs. `docs/cli.md` lists the fields.
 
-use relive_client::LoggedChange;
+use relive_client::{LoggedChange, TableStatus};
 use serde::Serialize;
 
 use super::checkpoints::{CheckpointFields, fields};
 use super::memory::{ChunkFields, MemoryFields, chunk_fields, memory_fields};
 use super::rates::Rates;
-use super::snapshot::{Details, Server, Snapshot, Table};
+use super::snapshot::{Server, Snapshot, Table};
 use super::waiters::{WaiterFields, waiter_fields};
 use crate::rules::{ColumnFields, bounds, columns};
 
@@ -111,40 +111,34 @@ fn change_fields(change: &LoggedChange) -> ChangeFields<'_> {
 
 fn report<'a>(address: &'a str, before: &Snapshot, now: &'a Snapshot) -> Report<'a> {
     let table = |table| table_fields(table, Rates::between(before, now, table));
-    Report { address, server: server_fields(&now.server), tables: now.tables.iter().map(table).collect() }
+    Report {
+        address,
+        server: server_fields(&now.server),
+        tables: now.tables().into_iter().map(table).collect(),
+    }
 }
 
 fn server_fields(server: &Server) -> ServerFields<'_> {
     match server {
-        Server::Relive {
-            version,
-            uptime,
-            chunks,
-            memory,
-            connections,
-            insert_streams,
-            sample_streams,
-            changes,
-            checkpoints,
-        } => ServerFields::Relive {
-            version,
-            uptime_s: uptime.as_secs_f64(),
-            chunks: chunks.chunks,
-            chunk_bytes: chunks.encoded_bytes,
-            chunk_bytes_decoded: chunks.raw_bytes,
-            memory: Box::new(memory_fields(chunks, memory)),
-            connections: *connections,
-            changes: changes.iter().map(change_fields).collect(),
-            insert_streams: *insert_streams,
-            sample_streams: *sample_streams,
-            checkpoints: Box::new(fields(checkpoints)),
+        Server::Relive(status) => ServerFields::Relive {
+            version: &status.version,
+            uptime_s: status.uptime.as_secs_f64(),
+            chunks: status.chunks.chunks,
+            chunk_bytes: status.chunks.encoded_bytes,
+            chunk_bytes_decoded: status.chunks.raw_bytes,
+            memory: Box::new(memory_fields(&status.chunks, &status.memory)),
+            connections: status.connections,
+            changes: status.changes.iter().map(change_fields).collect(),
+            insert_streams: status.insert_streams,
+            sample_streams: status.sample_streams,
+            checkpoints: Box::new(fields(&status.checkpoints)),
         },
-        Server::Reverb => ServerFields::DmReverb,
+        Server::Reverb(_) => ServerFields::DmReverb,
     }
 }
 
-fn table_fields(table: &Table, rates: Rates) -> TableFields<'_> {
-    let info = &table.info;
+fn table_fields(table: Table<'_>, rates: Rates) -> TableFields<'_> {
+    let info = table.info;
     let config = &info.config;
     TableFields {
         name: &config.name,
@@ -165,11 +159,11 @@ fn table_fields(table: &Table, rates: Rates) -> TableFields<'_> {
         unique_samples: info.num_unique_samples,
         limiter: limiter_fields(table),
         signature: config.signature.as_deref().map(columns),
-        details: table.details.as_ref().map(detail_fields),
+        details: table.details.map(detail_fields),
     }
 }
 
-fn limiter_fields(table: &Table) -> LimiterFields {
+fn limiter_fields(table: Table<'_>) -> LimiterFields {
     let limiter = &table.info.config.rate_limiter;
     let (min_diff, max_diff) = bounds(limiter);
     LimiterFields {
@@ -181,9 +175,9 @@ fn limiter_fields(table: &Table) -> LimiterFields {
     }
 }
 
-fn detail_fields(details: &Details) -> DetailFields<'_> {
+fn detail_fields(details: &TableStatus) -> DetailFields<'_> {
     DetailFields {
-        bytes: details.bytes,
+        bytes: details.referenced_bytes,
         chunks: chunk_fields(&details.chunks),
         undelivered_samples: details.undelivered_samples,
         inserts_paused: details.paused.inserts,

@@ -27,8 +27,8 @@ pub(in crate::commands) fn line(chunks: &ChunkTotals, memory: &MemoryStatus) -> 
 
 /// Returns the bytes of a table's chunks, their bound, and the bytes on disk or shared with other tables. Returns
 /// `None` if the server does not report them.
-pub(in crate::commands) fn of_table(table: &Table) -> Option<String> {
-    let chunks = &table.details.as_ref()?.chunks;
+pub(in crate::commands) fn of_table(table: Table<'_>) -> Option<String> {
+    let chunks = &table.details?.chunks;
     let mut text = bytes(chunks.encoded_bytes);
     if let Some(limit) = table.info.config.max_bytes {
         text.push_str(&format!(" of {}", bytes(limit)));

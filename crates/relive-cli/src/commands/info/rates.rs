@@ -11,9 +11,9 @@ pub(in crate::commands) struct Rates {
 
 impl Rates {
     /// Returns the rates of `table`, which belongs to `now`.
-    pub(in crate::commands) fn between(before: &Snapshot, now: &Snapshot, table: &Table) -> Self {
+    pub(in crate::commands) fn between(before: &Snapshot, now: &Snapshot, table: Table<'_>) -> Self {
         let seconds = now.taken_at.saturating_duration_since(before.taken_at).as_secs_f64();
-        let earlier = before.table(&table.info.config.name).map(|table| &table.info);
+        let earlier = before.table(&table.info.config.name).map(|table| table.info);
         let rate = |earlier: Option<i64>, later: i64| {
             let grown = later.checked_sub(earlier?).filter(|grown| *grown >= 0 && seconds > 0.0)?;
             Some(grown as f64 / seconds)

@@ -1,6 +1,6 @@
 //! The report for people.
 
-use relive_client::{LoggedChange, Paused, Waiter};
+use relive_client::{LoggedChange, Paused, ServerStatus, Waiter};
 
 use super::bar::bar;
 use super::checkpoints;
@@ -20,7 +20,7 @@ const SHOWN_CHANGES: usize = 5;
 /// Returns the report: a paragraph for the server, and one for each table.
 pub(in crate::commands) fn report(address: &str, before: &Snapshot, now: &Snapshot) -> String {
     let mut lines = server(address, &now.server);
-    for table in &now.tables {
+    for table in now.tables() {
         lines.push(String::new());
         lines.extend(self::table(table, Rates::between(before, now, table)));
     }
@@ -29,17 +29,8 @@ pub(in crate::commands) fn report(address: &str, before: &Snapshot, now: &Snapsh
 
 fn server(address: &str, server: &Server) -> Vec<String> {
     match server {
-        Server::Relive {
-            version,
-            uptime,
-            chunks,
-            memory,
-            connections,
-            insert_streams,
-            sample_streams,
-            changes,
-            checkpoints,
-        } => {
+        Server::Relive(status) => {
+            let ServerStatus { version, uptime, chunks, memory, .. } = &**status;
             let mut lines = vec![
                 format!("Relive {version} at {address}, up {}", time(*uptime)),
                 format!(
@@ -47,20 +38,20 @@ fn server(address: &str, server: &Server) -> Vec<String> {
                     counted(chunks.chunks, "chunk"),
                     bytes(chunks.encoded_bytes),
                     bytes(chunks.raw_bytes),
-                    counted(*connections, "connection"),
-                    counted(*insert_streams, "insert stream"),
-                    counted(*sample_streams, "sample stream"),
+                    counted(status.connections, "connection"),
+                    counted(status.insert_streams, "insert stream"),
+                    counted(status.sample_streams, "sample stream"),
                 ),
             ];
             lines.push(memory::line(chunks, memory));
             if !memory.waiters.is_empty() {
                 lines.extend(waiters(&memory.waiters, memory.waiters_not_listed));
             }
-            lines.extend(checkpoints::lines(checkpoints));
-            lines.extend(self::changes(changes));
+            lines.extend(checkpoints::lines(&status.checkpoints));
+            lines.extend(changes(&status.changes));
             lines
         }
-        Server::Reverb => {
+        Server::Reverb(_) => {
             vec![format!("dm-reverb at {address}; it does not report bytes and waiters")]
         }
     }
@@ -74,9 +65,9 @@ fn changes(changes: &[LoggedChange]) -> impl Iterator<Item = String> {
     })
 }
 
-fn table(table: &Table, rates: Rates) -> Vec<String> {
+fn table(table: Table<'_>, rates: Rates) -> Vec<String> {
     let mut lines = vec![headline(table), rules(table), counters(table, rates), limiter(table)];
-    if let Some(details) = &table.details {
+    if let Some(details) = table.details {
         lines.extend(paused(details.paused).map(str::to_owned));
         lines.extend(waiters(&details.waiters, details.waiters_not_listed));
     }
@@ -92,8 +83,8 @@ fn paused(paused: Paused) -> Option<&'static str> {
     }
 }
 
-fn headline(table: &Table) -> String {
-    let (info, config) = (&table.info, &table.info.config);
+fn headline(table: Table<'_>) -> String {
+    let (info, config) = (table.info, &table.info.config);
     let size = format!("{} of {}", count(info.current_size), counted(config.max_size, "item"));
     match memory::of_table(table) {
         Some(bytes) => format!("{}: {size}, {bytes}", config.name),
@@ -101,12 +92,12 @@ fn headline(table: &Table) -> String {
     }
 }
 
-fn rules(table: &Table) -> String {
+fn rules(table: Table<'_>) -> String {
     format!("  {}", selectors(&table.info.config))
 }
 
-fn counters(table: &Table, rates: Rates) -> String {
-    let info = &table.info;
+fn counters(table: Table<'_>, rates: Rates) -> String {
+    let info = table.info;
     let counter = |number: i64, what: &str, per_second: Option<f64>| {
         let number = counted(u64::try_from(number).unwrap_or(0), what);
         let rate = per_second.map(|per_second| format!(" ({})", rate(per_second))).unwrap_or_default();
@@ -119,7 +110,7 @@ fn counters(table: &Table, rates: Rates) -> String {
         counter(info.deletes, "delete", None),
         counted(info.num_episodes, "episode"),
     );
-    if let Some(undelivered) = table.details.as_ref().map(|details| details.undelivered_samples)
+    if let Some(undelivered) = table.details.map(|details| details.undelivered_samples)
         && undelivered > 0
     {
         line.push_str(&format!(", {} undelivered", counted(undelivered, "sample")));
@@ -127,7 +118,7 @@ fn counters(table: &Table, rates: Rates) -> String {
     line
 }
 
-fn limiter(table: &Table) -> String {
+fn limiter(table: Table<'_>) -> String {
     let limiter = &table.info.config.rate_limiter;
     let (min, max) = bounds(limiter);
     let is_bound = min.is_some() || max.is_some();
@@ -147,7 +138,7 @@ fn limiter(table: &Table) -> String {
 }
 
 /// Returns, as text, by how many items the table exceeds the minimum for sampling, or how many items are missing.
-pub(in crate::commands) fn beyond_minimum(table: &Table) -> Result<u64, u64> {
+pub(in crate::commands) fn beyond_minimum(table: Table<'_>) -> Result<u64, u64> {
     let over = table.info.inserts - table.info.deletes - table.info.config.rate_limiter.min_size_to_sample;
     if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }
 }
@@ -226,7 +217,7 @@ mod tests {
     }
 
     fn reverb(table: TableInfo) -> Snapshot {
-        Snapshot::of_server_info(ServerInfo { state_id: StateId::default(), tables: vec![table] })
+        Snapshot::of(Server::Reverb(ServerInfo { state_id: StateId::default(), tables: vec![table] }))
     }
 
     #[test]
@@ -245,15 +236,15 @@ mod tests {
     #[test]
     fn a_table_below_its_minimum_shows_the_number_of_missing_items() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
-        let table = Table::of_info(info(config, 10, 0));
-        assert_eq!(limiter(&table), "  limiter: 990 items missing until sampling can start");
+        let info = info(config, 10, 0);
+        assert_eq!(limiter(Table::of_info(&info)), "  limiter: 990 items missing until sampling can start");
     }
 
     #[test]
     fn a_limiter_without_bounds_shows_the_items_over_its_minimum() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
-        let table = Table::of_info(info(config, 200_141, 3));
-        assert_eq!(limiter(&table), "  limiter: 199,141 items over the minimum of 1,000");
+        let info = info(config, 200_141, 3);
+        assert_eq!(limiter(Table::of_info(&info)), "  limiter: 199,141 items over the minimum of 1,000");
     }
 
     #[test]
@@ -268,18 +259,19 @@ mod tests {
 
     #[test]
     fn counts_of_one_use_the_singular() {
-        let table = Table::of_info(info(TableConfig::queue("q", 1), 1, 1));
-        assert_eq!(headline(&table), "q: 1 of 1 item");
+        let info = info(TableConfig::queue("q", 1), 1, 1);
+        let table = Table::of_info(&info);
+        assert_eq!(headline(table), "q: 1 of 1 item");
         let none = Rates { inserts_per_s: None, samples_per_s: None };
-        assert_eq!(counters(&table, none), "  1 insert, 1 sample, 0 deletes, 2 episodes");
+        assert_eq!(counters(table, none), "  1 insert, 1 sample, 0 deletes, 2 episodes");
     }
 
     #[test]
     fn rates_are_omitted_when_a_counter_decreased() {
         let before = reverb(info(TableConfig::new("t"), 10, 0));
         let now = reverb(info(TableConfig::new("t"), 3, 0));
-        let rates = Rates::between(&before, &now, &now.tables[0]);
-        assert_eq!(counters(&now.tables[0], rates), "  3 inserts, 0 samples (0.0/s), 0 deletes, 2 episodes");
+        let rates = Rates::between(&before, &now, now.tables()[0]);
+        assert_eq!(counters(now.tables()[0], rates), "  3 inserts, 0 samples (0.0/s), 0 deletes, 2 episodes");
     }
 
     #[test]
@@ -291,7 +283,6 @@ mod tests {
             reason: reason.to_owned(),
             missing: 0,
             wanted: 1,
-            taken: 0,
         };
         let mut listed = vec![waiter("a", "needs 8 more samples")];
         listed.extend((0..20).map(|_| waiter("a", "queued behind other calls")));

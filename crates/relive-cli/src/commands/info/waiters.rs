@@ -11,7 +11,6 @@ pub(super) struct WaiterFields<'a> {
     reason: &'a str,
     missing: u64,
     wanted: u64,
-    taken: u64,
 }
 
 pub(super) fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
@@ -22,7 +21,6 @@ pub(super) fn waiter_fields(waiter: &Waiter) -> WaiterFields<'_> {
         reason: &waiter.reason,
         missing: waiter.missing,
         wanted: waiter.wanted,
-        taken: waiter.taken,
     }
 }
 

@@ -53,7 +53,9 @@ pub(super) fn run(options: &Options) -> Result {
     if rows.is_empty() {
         output::print_error("no job is running on this machine; --at HOST:PORT shows a run on another one");
     }
-    Ok(output::line(&table(&rows))?)
+    let lines: Vec<_> =
+        std::iter::once(HEADS.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
+    Ok(output::line(&output::columns(&lines, [false; 9]).join("\n"))?)
 }
 
 fn of_address(address: &str, access: &JobAccess) -> Result<Row> {
@@ -157,17 +159,3 @@ impl Row {
 
 const HEADS: [&str; 9] =
     ["name", "agent", "environment", "state", "steps", "workers", "nodes", "for", "address"];
-
-/// Formats columns at the necessary width.
-fn table(rows: &[Row]) -> String {
-    let mut lines = vec![HEADS.map(str::to_owned)];
-    lines.extend(rows.iter().map(Row::cells));
-    let widths: Vec<usize> = (0..HEADS.len())
-        .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0))
-        .collect();
-    let padded = |line: &[String; 9]| {
-        let cells = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    lines.iter().map(padded).collect::<Vec<_>>().join("\n")
-}

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, ValueEnum};
 use relive_cluster::launch::{
-    File, Job, Kubernetes, Launched, Launcher, Manual, Resources, Slurm, Task, Word, Written,
+    File, Job, Kubernetes, Launcher, Manual, Resources, Slurm, Task, Word, Written,
 };
 
 use super::train;
@@ -87,11 +87,8 @@ enum Engine {
 /// Writes the files, and prints how to use them.
 pub(crate) fn run(options: &Options) -> Result {
     options.expect_train()?;
-    // None of these launchers itself runs a process.
-    if let Launched::Written(written) = options.launcher().start(&options.job()?).map_err(Failure::usage)? {
-        print_instructions(&written, &options.out)?;
-    }
-    Ok(())
+    let written = options.launcher().write(&options.job()?).map_err(Failure::usage)?;
+    print_instructions(&written, &options.out)
 }
 
 impl Options {

@@ -118,7 +118,7 @@ struct Workers {
 }
 
 struct Worker {
-    members: Box<dyn Members>,
+    members: Members,
     runs: bool,
 }
 
@@ -133,7 +133,7 @@ impl Workers {
         }
     }
 
-    fn start(&self, number: u32) -> std::result::Result<Box<dyn Members>, String> {
+    fn start(&self, number: u32) -> std::result::Result<Members, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let words = std::iter::once(program.into_os_string()).chain(self.command.iter().cloned());
         let words = words.chain(["--number".into(), number.to_string().into()]);

@@ -60,7 +60,7 @@ pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), opt
 
 /// Creates the folder, with the description of the run.
 pub(super) fn begin(folder: &Path, about: &About, formats: &[LogFormat]) -> Result<Loggers> {
-    std::fs::create_dir_all(folder).map_err(|error| unwritten(folder, &error))?;
+    std::fs::create_dir_all(folder).map_err(|error| Failure::at(folder, error))?;
     write(&folder.join(ABOUT), about)?;
     let mut loggers = Loggers::new();
     for format in formats {
@@ -81,18 +81,14 @@ pub(super) fn end(folder: &Path, about: &About, figures: &Figures) -> Result {
 
 /// Returns the results of a run, or `None` if it has not finished.
 pub(super) fn ended(folder: &Path) -> Result<Option<Figures>> {
-    let text = std::fs::read_to_string(folder.join(ABOUT)).map_err(|error| unwritten(folder, &error))?;
+    let text = std::fs::read_to_string(folder.join(ABOUT)).map_err(|error| Failure::at(folder, error))?;
     // A run that is in progress or was killed has only a description.
     Ok(serde_json::from_str(&text).ok())
 }
 
 pub(super) fn write(path: &Path, value: &impl Serialize) -> Result {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::text(Kind::Runtime, error))?;
-    std::fs::write(path, text + "\n").map_err(|error| unwritten(path, &error))
-}
-
-fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
+    std::fs::write(path, text + "\n").map_err(|error| Failure::at(path, error))
 }
 
 /// Returns all runs in these folders, and in their direct subfolders.
@@ -107,11 +103,8 @@ pub(super) fn find(folders: &[PathBuf]) -> Result<Vec<(PathBuf, About)>> {
         let runs = candidates.into_iter().filter(|candidate| candidate.join(ABOUT).is_file());
         for run in runs {
             let path = run.join(ABOUT);
-            let unread = |error: &dyn std::fmt::Display| {
-                Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
-            };
-            let text = std::fs::read_to_string(&path).map_err(|error| unread(&error))?;
-            let about = serde_json::from_str(&text).map_err(|error| unread(&error))?;
+            let text = std::fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
+            let about = serde_json::from_str(&text).map_err(|error| Failure::at(&path, error))?;
             found.push((run, about));
         }
     }

@@ -1,9 +1,10 @@
 //! Shows the progress of a run on stderr if that is a terminal.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use relive_rl::run::{Report, RunOptions};
 
 use super::figures::Watcher;
+use crate::progress;
 
 /// The steps that measure a run's progress: steps in the environment, or the learner's steps if the run takes none in
 /// the environment.
@@ -46,10 +47,7 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn new(run: &RunOptions) -> Shown {
         let steps = Steps::of(run);
-        let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}")
-            .expect("the template is well-formed");
-        let bar = ProgressBar::with_draw_target(Some(steps.length()), ProgressDrawTarget::stderr());
-        Shown { bar: bar.with_style(style), steps }
+        Shown { bar: progress::bar(steps.length(), progress::PLAIN), steps }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "rates for people")]

@@ -84,16 +84,16 @@ impl Top {
 
     /// Returns the index of the selected table in [`rows`](Self::rows).
     pub(super) fn selected(&self) -> usize {
-        let tables = self.now.as_ref().map_or(0, |now| now.tables.len());
+        let tables = self.now.as_ref().map_or(0, |now| now.tables().len());
         self.selected.min(tables.saturating_sub(1))
     }
 
     /// Returns the sorted tables, with their rates.
-    pub(super) fn rows(&self) -> Vec<(&Table, Rates)> {
+    pub(super) fn rows(&self) -> Vec<(Table<'_>, Rates)> {
         let Some(now) = &self.now else { return Vec::new() };
         let before = self.before.as_ref().unwrap_or(now);
         let mut rows: Vec<_> =
-            now.tables.iter().map(|table| (table, Rates::between(before, now, table))).collect();
+            now.tables().into_iter().map(|table| (table, Rates::between(before, now, table))).collect();
         rows.sort_by(|a, b| self.order(a, b));
         if self.is_reversed {
             rows.reverse();
@@ -102,24 +102,24 @@ impl Top {
     }
 
     /// Names are in ascending order, numbers in descending order.
-    fn order(&self, (a, a_rates): &(&Table, Rates), (b, b_rates): &(&Table, Rates)) -> Ordering {
+    fn order(&self, (a, a_rates): &(Table<'_>, Rates), (b, b_rates): &(Table<'_>, Rates)) -> Ordering {
         let rate = |rate: Option<f64>| rate.unwrap_or(0.0);
         let by_number = match self.sort {
             Sort::Name => Ordering::Equal,
             Sort::Inserts => rate(b_rates.inserts_per_s).total_cmp(&rate(a_rates.inserts_per_s)),
             Sort::Samples => rate(b_rates.samples_per_s).total_cmp(&rate(a_rates.samples_per_s)),
-            Sort::Bytes => bytes(b).cmp(&bytes(a)),
-            Sort::Waiters => waiters(b).cmp(&waiters(a)),
+            Sort::Bytes => bytes(*b).cmp(&bytes(*a)),
+            Sort::Waiters => waiters(*b).cmp(&waiters(*a)),
         };
         by_number.then_with(|| a.info.config.name.cmp(&b.info.config.name))
     }
 }
 
-pub(super) fn bytes(table: &Table) -> u64 {
-    table.details.as_ref().map_or(0, |details| details.chunks.encoded_bytes)
+pub(super) fn bytes(table: Table<'_>) -> u64 {
+    table.details.map_or(0, |details| details.chunks.encoded_bytes)
 }
 
-pub(super) fn waiters(table: &Table) -> u64 {
+pub(super) fn waiters(table: Table<'_>) -> u64 {
     let of = |listed: usize, more: u64| u64::try_from(listed).unwrap_or(u64::MAX).saturating_add(more);
-    table.details.as_ref().map_or(0, |details| of(details.waiters.len(), details.waiters_not_listed))
+    table.details.map_or(0, |details| of(details.waiters.len(), details.waiters_not_listed))
 }

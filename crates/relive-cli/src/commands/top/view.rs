@@ -5,6 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table as Grid, TableState, Wrap};
+use relive_client::ServerStatus;
 
 use super::state::{Sort, Top, bytes as bytes_of, waiters as waiters_of};
 use crate::commands::info::rates::Rates;
@@ -40,7 +41,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, top: &Top) {
 
 fn head(top: &Top) -> Vec<Line<'static>> {
     match top.now().map(|now| &now.server) {
-        Some(Server::Relive { version, uptime, chunks, memory, connections, checkpoints, .. }) => {
+        Some(Server::Relive(status)) => {
+            let ServerStatus { version, uptime, chunks, memory, connections, checkpoints, .. } = &**status;
             let mut lines = vec![
                 Line::from(format!("Relive {version} at {}, up {}", top.address, time(*uptime))).bold(),
                 Line::from(format!(
@@ -52,7 +54,7 @@ fn head(top: &Top) -> Vec<Line<'static>> {
             lines.extend(checkpoints::lines(checkpoints).into_iter().map(Line::from));
             lines
         }
-        Some(Server::Reverb) => vec![Line::from(format!("dm-reverb at {}", top.address)).bold()],
+        Some(Server::Reverb(_)) => vec![Line::from(format!("dm-reverb at {}", top.address)).bold()],
         None => vec![Line::from(format!("asking {}", top.address))],
     }
 }
@@ -88,7 +90,7 @@ const LIMITER_WIDTH: u16 = 31;
 fn grid(frame: &mut Frame<'_>, top: &Top, area: Rect) {
     let rows = top.rows();
     let grid = Grid::new(
-        rows.iter().map(|(table, rates)| Row::new(shown(row(table, *rates), area.width))),
+        rows.iter().map(|(table, rates)| Row::new(shown(row(*table, *rates), area.width))),
         shown(COLUMNS.map(|column| column.width), area.width),
     )
     .header(Row::new(shown(header(top), area.width)).bold())
@@ -110,8 +112,8 @@ fn header(top: &Top) -> [Cell<'static>; COLUMNS.len()] {
     })
 }
 
-fn row(table: &Table, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
-    let info = &table.info;
+fn row(table: Table<'_>, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
+    let info = table.info;
     let full = info.current_size as f64 / info.config.max_size.max(1) as f64 * 100.0;
     let per_second = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| number(rate.round()));
     let ratio =
@@ -124,7 +126,7 @@ fn row(table: &Table, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
         Cell::from(name(table)),
         Cell::from(count(info.current_size)),
         Cell::from(format!("{full:.0} %")),
-        Cell::from(table.details.as_ref().map_or_else(|| "–".to_owned(), |_| bytes(bytes_of(table)))),
+        Cell::from(table.details.map_or_else(|| "–".to_owned(), |_| bytes(bytes_of(table)))),
         Cell::from(per_second(rates.inserts_per_s)).fg(Color::Blue),
         Cell::from(per_second(rates.samples_per_s)).fg(Color::Magenta),
         Cell::from(ratio),
@@ -133,11 +135,9 @@ fn row(table: &Table, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
     ]
 }
 
-fn name(table: &Table) -> String {
+fn name(table: Table<'_>) -> String {
     let name = &table.info.config.name;
-    let is_paused =
-        |details: &crate::commands::info::snapshot::Details| details.paused.inserts || details.paused.samples;
-    match table.details.as_ref().is_some_and(is_paused) {
+    match table.details.is_some_and(|details| details.paused.inserts || details.paused.samples) {
         true => format!("{name} (paused)"),
         false => name.clone(),
     }
@@ -145,7 +145,7 @@ fn name(table: &Table) -> String {
 
 /// Returns the cursor as a bar if it lies between two bounds, and otherwise as a number. Without bounds, returns by how
 /// many items the table exceeds the minimum, or how many items are missing.
-fn limiter(table: &Table) -> String {
+fn limiter(table: Table<'_>) -> String {
     match bounds(&table.info.config.rate_limiter) {
         (Some(min), Some(max)) if (min..=max).contains(&table.cursor) => {
             format!("{} {}", bar(table.cursor, min, max), number(table.cursor))
@@ -165,7 +165,7 @@ fn limiter(table: &Table) -> String {
 fn details(top: &Top) -> Vec<Line<'static>> {
     let rows = top.rows();
     let Some((table, _)) = rows.get(top.selected()) else { return Vec::new() };
-    let Some(details) = &table.details else { return Vec::new() };
+    let Some(details) = table.details else { return Vec::new() };
     let mut lines = vec![Line::from(table.info.config.name.clone()).bold()];
     lines.extend(text::waiters(&details.waiters, details.waiters_not_listed).into_iter().map(Line::from));
     lines.truncate(usize::from(WAITER_LINES));
@@ -187,7 +187,7 @@ mod tests {
     use crate::commands::info::snapshot::Snapshot;
 
     fn of_tables(tables: Vec<TableInfo>) -> Snapshot {
-        Snapshot::of_server_info(ServerInfo { state_id: StateId::default(), tables })
+        Snapshot::of(Server::Reverb(ServerInfo { state_id: StateId::default(), tables }))
     }
 
     fn picture(top: &Top, width: u16, height: u16) -> String {

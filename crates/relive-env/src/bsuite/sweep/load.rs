@@ -3,7 +3,7 @@
 use super::{BsuiteId, Experiment};
 use crate::bsuite::{
     Bandit, BsuiteEnvironment, Cartpole, CartpoleSwingup, Catch, DeepSea, DiscountingChain, MemoryChain,
-    Mnist, MountainCar, RewardNoise, RewardScale, UmbrellaChain,
+    Mnist, MountainCar, Reward, UmbrellaChain,
 };
 use crate::error::EnvError;
 
@@ -72,11 +72,11 @@ impl BsuiteId {
     }
 
     fn noisy(self, environment: impl BsuiteEnvironment + 'static, seed: u32) -> Boxed {
-        Box::new(RewardNoise::new(environment, self.setting("noise_scale").unwrap_or(0.0), seed))
+        Box::new(Reward::with_noise(environment, self.setting("noise_scale").unwrap_or(0.0), seed))
     }
 
     fn scaled(self, environment: impl BsuiteEnvironment + 'static) -> Boxed {
-        Box::new(RewardScale::new(environment, self.setting("reward_scale").unwrap_or(1.0)))
+        Box::new(Reward::scaled(environment, self.setting("reward_scale").unwrap_or(1.0)))
     }
 
     fn swingup(self, seed: u32) -> CartpoleSwingup {

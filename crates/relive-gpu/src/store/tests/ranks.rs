@@ -49,7 +49,8 @@ fn a_batch_has_rows_of_all_ranks() {
         let firsts: Vec<u8> = batch.column(0).unwrap().bytes.chunks(16).map(|row| row[8]).collect();
         assert_eq!((firsts, batch.column(0).unwrap().valid), (vec![1, 0, 0, 1], &[1, 0, 1, 1][..]));
         // One rank's pins are not valid for the reader of all ranks.
-        assert!(collector.collect(&stores[0].pin(&[0]).unwrap(), &[0]).is_err());
+        let error = collector.collect(&stores[0].pin(&[0]).unwrap(), &[0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     }
 }
 
@@ -67,5 +68,6 @@ fn incomplete_sets_of_ranks_are_refused() {
     let other = Schema::new(4, vec![Column::new("a", DType::UInt8, &[4])]).unwrap();
     let other = Store::create(other, StoreOptions { rank: 2, ranks: 3, ..options(Removal::Fifo) }).unwrap();
     let mixed = [first.clone(), second.clone(), other.reader().clone()];
-    assert!(first.of_ranks(&mixed, &[]).is_err());
+    let error = first.of_ranks(&mixed, &[]).unwrap_err().to_string();
+    assert!(error.contains("(a uint8[4])"), "{error}");
 }

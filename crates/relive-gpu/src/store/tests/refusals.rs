@@ -10,18 +10,19 @@ fn invalid_store_options_are_refused() {
     let base = options(Removal::Fifo);
     let mut tier = base.clone();
     tier.tiers.insert("c".into(), Tier::Host);
-    for options in [
-        StoreOptions { capacity: 0, ..base.clone() },
-        StoreOptions { rank: 1, ..base.clone() },
-        StoreOptions { readers: 0, ..base.clone() },
-        StoreOptions { writers: MAX_WRITERS + 1, ..base.clone() },
-        StoreOptions { max_selectable: Some(0), ..base.clone() },
-        StoreOptions { max_selectable: Some(CAPACITY + 1), ..base.clone() },
-        StoreOptions { removal: Removal::MaxTimesSampled(0), ..base.clone() },
-        StoreOptions { capacity: 1 << 60, ..base.clone() },
-        tier,
+    for (options, text) in [
+        (StoreOptions { capacity: 0, ..base.clone() }, "capacity is 0"),
+        (StoreOptions { rank: 1, ..base.clone() }, "rank is 1"),
+        (StoreOptions { readers: 0, ..base.clone() }, "readers is 0"),
+        (StoreOptions { writers: MAX_WRITERS + 1, ..base.clone() }, "writers is 65537"),
+        (StoreOptions { max_selectable: Some(0), ..base.clone() }, "max_selectable is 0"),
+        (StoreOptions { max_selectable: Some(CAPACITY + 1), ..base.clone() }, "max_selectable is"),
+        (StoreOptions { removal: Removal::MaxTimesSampled(0), ..base.clone() }, "MaxTimesSampled(0)"),
+        (StoreOptions { capacity: 1 << 60, ..base.clone() }, "lower the capacity"),
+        (tier, "there is no column \"c\""),
     ] {
-        assert!(Store::create(schema(), options).is_err());
+        let error = Store::create(schema(), options).unwrap_err().to_string();
+        assert!(error.contains(text), "{error}");
     }
     let store = Store::create(schema(), StoreOptions { rank: 1, ranks: 2, ..base }).unwrap();
     let row = insert(&store, 1, 1.0);
@@ -29,8 +30,11 @@ fn invalid_store_options_are_refused() {
     assert_eq!(store.pin(&[0]).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(store.pin(&[CAPACITY + 1]).unwrap_err().kind(), ErrorKind::NotFound);
     for weight in [f32::NAN, -1.0, f32::INFINITY] {
-        assert!(store.update_weights(&[Reweigh { index: row.index, generation: 1, weight }]).is_err());
-        assert!(store.insert(&[&[0; 6], &[0; 16]], 2, weight).is_err());
+        let reweigh = Reweigh { index: row.index, generation: 1, weight };
+        let error = store.update_weights(&[reweigh]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let error = store.insert(&[&[0; 6], &[0; 16]], 2, weight).unwrap_err();
+        assert!(error.to_string().contains(&format!("the weight is {weight}")), "{error}");
     }
     for (columns, length) in
         [(vec![&[0; 6][..]], 2), (vec![&[0; 6], &[0; 15]], 2), (vec![&[0; 15], &[0; 40]], 5)]
@@ -38,8 +42,10 @@ fn invalid_store_options_are_refused() {
         assert_eq!(store.insert(&columns, length, 1.0).unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
     let mut writing = store.begin().unwrap();
-    assert!(writing.column(2).is_err() && writing.step(0, 4).is_err() && writing.step(0, 3).is_ok());
-    assert!(writing.commit(0, 1.0).is_err());
+    assert!(writing.column(2).unwrap_err().to_string().contains("column 2"));
+    assert!(writing.step(0, 4).unwrap_err().to_string().contains("step 4"));
+    assert!(writing.step(0, 3).is_ok());
+    assert!(writing.commit(0, 1.0).unwrap_err().to_string().contains("has 0 steps"));
     assert_eq!((store.len(), store.free()), (1, CAPACITY - 1));
 }
 

@@ -1,6 +1,5 @@
 //! Draws pictures into files.
 
-use std::fmt::Display;
 use std::io::BufWriter;
 use std::path::Path;
 
@@ -66,12 +65,12 @@ pub(crate) fn expect_picture(path: &Path) -> Result {
 pub(super) fn draw(path: &Path, drawing: &impl Drawing) -> Result {
     let format = Format::of(path)?;
     register()?;
-    let failed = |error: &dyn Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
     let bytes = match format {
         Format::Svg => svg(drawing),
         Format::Png => png(drawing),
     };
-    std::fs::write(path, bytes.map_err(|error| failed(&error))?).map_err(|error| failed(&error))
+    std::fs::write(path, bytes.map_err(|error| Failure::at(path, error))?)
+        .map_err(|error| Failure::at(path, error))
 }
 
 /// Returns the SVG text of a drawing.

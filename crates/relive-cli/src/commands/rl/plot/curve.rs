@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use crate::commands::rl::runs::About;
-use crate::failure::{Failure, Kind, Result};
+use crate::failure::{Failure, Result};
 
 /// Positions at which the curves of seeds are compared.
 const PLACES: u32 = 200;
@@ -138,18 +138,16 @@ impl EpisodeSource {
 
 fn read(folder: &Path, episodes_of: EpisodeSource) -> Result<Vec<Line>> {
     let path = folder.join(episodes_of.file());
-    let unread =
-        |error: &dyn std::fmt::Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => unread(&missing(folder, episodes_of)),
-        _ => unread(&error),
+        ErrorKind::NotFound => Failure::at(&path, missing(folder, episodes_of)),
+        _ => Failure::at(&path, error),
     })?;
     let mut lines: Vec<Line> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         // The last line of a killed run may be incomplete.
         let line: Line = match serde_json::from_str(line) {
             Err(_) if number + 1 == text.lines().count() => break,
-            line => line.map_err(|error| unread(&format_args!("line {}: {error}", number + 1)))?,
+            line => line.map_err(|error| Failure::at(&path, format_args!("line {}: {error}", number + 1)))?,
         };
         // A run on a server that was resumed may report the episodes that followed its last saved state a second time.
         let moment = |line: &Line| [line.env_steps, line.learner_steps];

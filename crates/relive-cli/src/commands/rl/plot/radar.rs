@@ -29,11 +29,8 @@ impl Radar {
         for (folder, about) in runs {
             let Ok(id) = about.environment.parse::<BsuiteId>() else { continue };
             let path = folder.join(id.csv_file_name());
-            let failed = |error: &dyn std::fmt::Display| {
-                Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
-            };
-            let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
-            let rows = bsuite::read_csv(&text).map_err(|error| failed(&error))?;
+            let text = std::fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
+            let rows = bsuite::read_csv(&text).map_err(|error| Failure::at(&path, error))?;
             let whose = (about.agent.clone(), about.seed);
             match logs.iter_mut().find(|(other, _)| *other == whose) {
                 Some((_, runs)) => runs.push(Run { id, rows }),

@@ -14,7 +14,7 @@ use super::suite::Task;
 use crate::commands::rl::figures::Figures;
 use crate::commands::rl::runs::{self, About};
 use crate::commands::rl::shown::Steps;
-use crate::failure::{Failure, Kind, Result};
+use crate::failure::{Failure, Result};
 
 /// The default number of seeds, including for each task of a suite.
 const SEEDS: u64 = 3;
@@ -183,9 +183,7 @@ impl Plan {
 
     /// Creates the run's folder, and removes the files of an unfinished run.
     pub(super) fn clear(&self) -> Result {
-        let failed = |error: std::io::Error| {
-            Failure::text(Kind::Runtime, format!("{}: {error}", self.folder.display()))
-        };
+        let failed = |error: std::io::Error| Failure::at(&self.folder, error);
         if self.folder.join(RECIPE).is_file() {
             std::fs::remove_dir_all(&self.folder).map_err(failed)?;
         }

@@ -5,7 +5,7 @@ use relive_env::bsuite::{self, BsuiteId, Run};
 
 use super::plans::Plan;
 use crate::commands::rl::figures::Figures;
-use crate::failure::{Failure, Kind, Result};
+use crate::failure::{Failure, Result};
 
 /// A finished run.
 pub(super) struct Scored<'a> {
@@ -44,11 +44,9 @@ fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
 /// Returns the score by bsuite's rules for an experiment that consists of this run alone.
 fn by_bsuite(plan: &Plan, id: BsuiteId) -> Result<f64> {
     let path = plan.folder.join(id.csv_file_name());
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::text(Kind::Runtime, format!("{}: {error}", path.display()));
-    let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
-    let rows = bsuite::read_csv(&text).map_err(|error| failed(&error))?;
-    bsuite::score(id.experiment(), &[Run { id, rows }]).map_err(|error| failed(&error))
+    let text = std::fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
+    let rows = bsuite::read_csv(&text).map_err(|error| Failure::at(&path, error))?;
+    bsuite::score(id.experiment(), &[Run { id, rows }]).map_err(|error| Failure::at(&path, error))
 }
 
 /// Returns the minimum, mean and maximum of some numbers, or `None` if there are none.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::scope;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use parking_lot::Mutex;
 use relive_env::ReferenceScores;
 use relive_env::bsuite::BsuiteId;
@@ -20,6 +20,7 @@ use crate::commands::rl::figures::{Figures, Watcher};
 use crate::commands::rl::runs;
 use crate::failure::{Failure, Kind, Result};
 use crate::output;
+use crate::progress;
 use crate::signals;
 
 /// Executes all unfinished runs, several at a time, and prints a line for each. The first SIGINT or SIGTERM ends the
@@ -106,10 +107,8 @@ impl RunningStops {
 
 /// Returns a progress bar over the steps of all runs.
 fn bar(plans: &[Plan]) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {msg}, {elapsed} elapsed, {eta} left")
-        .expect("the template is well-formed");
     let steps = plans.iter().map(|plan| plan.steps().length()).sum();
-    let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::stderr()).with_style(style);
+    let bar = progress::bar(steps, "{bar:30} {percent:>3} %  {msg}, {elapsed} elapsed, {eta} left");
     bar.set_message(message(0, plans.len()));
     bar
 }
@@ -175,6 +174,5 @@ fn environments(name: String, kept: LogKeeper) -> MakeEnvironment {
 }
 
 fn write(path: &Path, text: &str) -> Result {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::text(Kind::Runtime, format!("{}: {error}", path.display())))
+    std::fs::write(path, text).map_err(|error| Failure::at(path, error))
 }

@@ -6,7 +6,7 @@ use super::pictures::{curves, radar};
 use super::{agent_pages, page, table};
 use crate::commands::rl::sweep::plans::Plan;
 use crate::commands::rl::sweep::scores;
-use crate::failure::{Failure, Kind, Result};
+use crate::failure::{Failure, Result};
 
 /// The folder of the report.
 const FOLDER: &str = "report";
@@ -18,10 +18,7 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
         return Ok(format!("no report: none of the {runs} runs is finished and has a complete episode"));
     }
     let folder = out.join(FOLDER);
-    let failed = |path: &Path, error: std::io::Error| {
-        Failure::text(Kind::Runtime, format!("{}: {error}", path.display()))
-    };
-    std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::at(&folder, error))?;
     let (radar, curves) = (radar(&all)?, curves(&all)?);
     let page = folder.join("report.html");
     let mut files = vec![
@@ -32,7 +29,7 @@ pub(crate) fn write(out: &Path, plans: &[Plan]) -> Result<String> {
     let pictures = radar.into_iter().chain(curves);
     files.extend(pictures.map(|picture| (folder.join(picture.name), picture.svg)));
     for (path, text) in files {
-        std::fs::write(&path, text).map_err(|error| failed(&path, error))?;
+        std::fs::write(&path, text).map_err(|error| Failure::at(&path, error))?;
     }
     let of = if finished == runs {
         String::new()

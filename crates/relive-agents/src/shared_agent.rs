@@ -1,9 +1,26 @@
 //! Agents that are special cases of a family, and are implemented by that family.
 
-/// Implements `Agent` for `$config`. Its method `shared` converts its settings to the settings of its family. `$check`,
-/// if given, checks the settings that only `$config` has.
+/// Implements `Agent` for `$config`. Its method `shared` converts its settings to the settings of its family.
+///
+/// * `shared_agent!(Config, "name")`: the family learns from a replay table. An optional closure checks the settings
+///   that only `$config` has.
+/// * `shared_agent!(Config, "name", without_tables)`: the family learns from the rollouts of its own environments.
 macro_rules! shared_agent {
+    ($config:ident, $name:literal, without_tables) => {
+        shared_agent!(@agent $config, $name, {
+            fn environments(&self, workers: usize) -> usize {
+                self.shared().environments(workers)
+            }
+        });
+    };
     ($config:ident, $name:literal $(, $check:expr)?) => {
+        shared_agent!(@agent $config, $name, {
+            fn tables(&self) -> relive_rl::Result<Vec<relive_table::TableConfig>> {
+                Ok(vec![self.shared().off_policy.table()?])
+            }
+        } $(, $check)?);
+    };
+    (@agent $config:ident, $name:literal, { $($method:item)* } $(, $check:expr)?) => {
         impl relive_rl::Agent for $config {
             fn name(&self) -> &'static str {
                 $name
@@ -18,9 +35,7 @@ macro_rules! shared_agent {
                 self.shared().validate()
             }
 
-            fn tables(&self) -> relive_rl::Result<Vec<relive_table::TableConfig>> {
-                Ok(vec![self.shared().off_policy.table()?])
-            }
+            $($method)*
 
             fn policy(&self, context: &relive_rl::PolicyContext<'_>) -> relive_rl::Result<Box<dyn relive_rl::Policy>> {
                 self.shared().policy(context)

@@ -1,0 +1,98 @@
+"""The parts of a run: the agent, the environments, the data, and other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from relive.rl._given import SourceBridge, is_source
+from relive.rl._own import in_extension_form
+from relive.rl._run_options import Checked
+from relive.rl._sources import COUNTS, Source, expect_enough, source_of
+from relive.rl._torch_threads import TorchThreads
+
+if TYPE_CHECKING:
+    from relive.rl._workers import Launcher
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """The parts of a run, as the extension takes them."""
+
+    agent: Any
+    environments: Any
+    data: Any
+    """A data set, or ``None``; batches of a user's own source reach the agent directly."""
+    supervisor: Any
+
+    @classmethod
+    def of(cls, agent: Any, env: Any, data: Any, checked: Checked, closing: contextlib.ExitStack) -> Parts:
+        """Connects the parts. ``closing`` ends those that this call starts."""
+        is_saved = checked.checkpoints is not None
+        data, batches = (None, SourceBridge(data, is_saved=is_saved)) if is_source(data) else (data, None)
+        native, number = for_extension(
+            agent,
+            checked.actors,
+            is_saved=is_saved or checked.learners > 1,
+            source=batches,
+            torch_threads=TorchThreads(has_actors=checked.actors > 0, learners=checked.learners),
+        )
+        evaluates = checked.evaluation is not None
+        environments = source_of(env, acts_here=checked.acts_here or evaluates)
+        expect_enough(env, number, is_shared=checked.actors <= 1 and not evaluates and checked.acts_here)
+        if isinstance(environments, Source):
+            closing.callback(environments.close)
+        supervisor = _supervisor(agent, env, checked)
+        if supervisor is not None:
+            closing.callback(supervisor.close)
+        return cls(native, environments, data, supervisor)
+
+
+def for_extension(
+    agent: Any, actors: int, *, is_saved: bool, torch_threads: TorchThreads, source: SourceBridge | None = None
+) -> tuple[Any, int]:
+    """Returns the agent in the extension's form, and the number of environments of a run."""
+    is_native = hasattr(agent, "_for_extension")
+    if is_native and source is not None:
+        raise TypeError(
+            f"{type(agent).__name__} learns from transitions, but data is an iterator of batches; give a data set, such as a "
+            "relive.gpu.Store"
+        )
+    native, environments = in_extension_form(agent, actors, is_saved=is_saved, source=source, torch_threads=torch_threads)
+    if is_native:
+        return native, environments
+    if actors > environments > 1:
+        raise ValueError(f"actors is {actors}, but {type(agent).__name__}.experience has {environments} environments, which the actors "
+                         f"share; {COUNTS}")
+    return native, max(environments, actors)
+
+
+def _supervisor(agent: Any, env: Any, checked: Checked) -> Any:
+    """Returns the object that starts the run's other processes, if there are any."""
+    workers = _workers(agent, env, checked)
+    if checked.learners == 1:
+        return workers
+    from relive.rl._learners import Learners
+
+    return Learners(workers, agent, env, checked.learners)
+
+
+def _workers(agent: Any, env: Any, checked: Checked) -> Any:
+    """Returns the object that starts the workers, if they are processes."""
+    if checked.acts_here:
+        return None
+    # Imported here, since few programs need these modules.
+    from relive.rl._workers import Supervisor
+
+    launcher: Launcher
+    if checked.on == "processes":
+        from relive.rl._local_workers import Processes
+
+        launcher = Processes(agent, env)
+    else:
+        from relive.ray import Workers
+
+        workers = checked.on if isinstance(checked.on, Workers) else Workers()
+        return workers._supervisor(workers._launcher(agent, env), checked.actors)
+    return Supervisor(launcher, checked.actors)

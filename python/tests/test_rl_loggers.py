@@ -1,0 +1,76 @@
+"""Loggers of runs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pathlib
+from typing import Any
+
+import pytest
+from own_agents import TRANSITIONS, Agent
+
+from relive import rl
+from relive.rl import loggers
+
+
+def test_loggers_get_episodes_evaluations_and_learner_metrics(tmp_path: pathlib.Path) -> None:
+    jsonl, table = loggers.JSONL(tmp_path / "new" / "log.jsonl"), loggers.CSV(tmp_path)
+    rl.run(Agent(TRANSITIONS), "catch/0", steps=300, evaluate_every=100, evaluation_episodes=2, loggers=[jsonl, table])
+    lines = [json.loads(line) for line in (tmp_path / "new" / "log.jsonl").read_text().splitlines()]
+    assert {line["label"] for line in lines} == {"actor", "evaluator", "learner"}
+    assert all("reward" in line and line["learner_steps"] % 100 == 0 for line in lines if line["label"] == "learner")
+    rows = (tmp_path / "actor.csv").read_text().splitlines()
+    assert len(rows) == 1 + sum(line["label"] == "actor" for line in lines)
+
+
+class Closed:
+    """A logger that knows whether it is closed."""
+
+    is_closed = False
+
+    def write(self, label: str, values: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("wrong", [{"on": "processes"}, {"seed": -1}, {"steps": 0}, {"progress": "bars"}], ids=str)
+def test_loggers_are_closed_if_a_run_cannot_start(wrong: Any) -> None:
+    logger = Closed()
+    with pytest.raises((TypeError, ValueError)):
+        rl.run(Agent(TRANSITIONS), lambda seed: rl.make("catch/0", seed=seed), loggers=[logger], **{"steps": 10, **wrong})
+    assert logger.is_closed
+
+
+@pytest.mark.parametrize("wrong", ["runs", 3, None, ["runs"], loggers.JSONL])
+def test_values_that_are_no_loggers_are_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"loggers must be a list of loggers, such as \[loggers.JSONL\(path\)\], but got"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10, loggers=wrong)
+
+
+def test_a_single_logger_is_refused(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(loggers.JSONL(tmp_path / "log.jsonl")) as logger, pytest.raises(TypeError, match="must be a list of loggers"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10, loggers=logger)  # type: ignore[arg-type]
+
+
+def test_tensorboard_shows_each_value_of_a_resumed_run_once(tmp_path: pathlib.Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+    def run(steps: int, on_step: Any = None) -> None:
+        options: dict[str, Any] = {"checkpoint_dir": tmp_path / "run", "checkpoint_every": 100, "loggers": [loggers.TensorBoard(tmp_path / "board")]}
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=steps, on_step=on_step, **options)
+
+    left = iter(range(250))
+
+    def killed(_: Any) -> None:
+        next(left)
+
+    with pytest.raises(StopIteration):
+        run(400, killed)
+    run(400)
+    events = accumulator.EventAccumulator(str(tmp_path / "board"), size_guidance={"scalars": 0})
+    events.Reload()
+    steps = [event.step for event in events.Scalars("actor/episode_return")]
+    assert steps == sorted(set(steps)) and steps[-1] > 300

@@ -1,0 +1,94 @@
+"""The results of runs: resumed and plotted."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import xml.etree.ElementTree
+from typing import Any
+
+import numpy as np
+import pytest
+from own_agents import TRANSITIONS, Agent
+
+from relive import rl
+
+
+@pytest.mark.parametrize("experience", [rl.Rollouts(steps=10, environments=2), TRANSITIONS])
+def test_a_resumed_run_gives_identical_results(tmp_path: pathlib.Path, experience: Any) -> None:
+    def run(folder: str, *steps: int) -> Any:
+        for count in steps:
+            result = rl.run(
+                Agent(experience), "catch/0", steps=count, checkpoint_dir=tmp_path / folder, checkpoint_every=100
+            )
+        return result.policy.to_bytes()
+
+    assert run("whole", 500) == run("parts", 200, 300, 500)
+
+
+def test_a_run_resumes_only_with_the_same_settings(tmp_path: pathlib.Path) -> None:
+    rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir=tmp_path, checkpoint_every=50)
+    with pytest.raises(ValueError, match="rate"):
+        rl.run(Agent(TRANSITIONS, rate=0.25), "catch/0", steps=200, checkpoint_dir=tmp_path)
+
+
+def test_object_settings_have_stable_names_across_runs(tmp_path: pathlib.Path) -> None:
+    for steps in (60, 120):
+        result = rl.run(Agent(TRANSITIONS, rate=[object(), len, Agent]), "catch/0", steps=steps, checkpoint_dir=tmp_path, checkpoint_every=50)  # type: ignore[arg-type]
+        assert result.env_steps >= steps
+
+
+def test_arrays_and_cycles_may_be_settings(tmp_path: pathlib.Path) -> None:
+    large, cyclic = np.zeros(200_000), dataclasses.make_dataclass("Cyclic", ["itself"])(None)
+    cyclic.itself = cyclic
+    for steps, settings in ((60, [large, cyclic]), (120, [large.copy(), cyclic])):
+        rl.run(Agent(TRANSITIONS, rate=settings), "catch/0", steps=steps, checkpoint_dir=tmp_path, checkpoint_every=50)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="rate"):
+        rl.run(Agent(TRANSITIONS, rate=np.ones(200_000)), "catch/0", steps=200, checkpoint_dir=tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_result_can_resume_its_run(tmp_path: pathlib.Path) -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=200, checkpoint_dir=tmp_path, checkpoint_every=100)
+    assert result.resume(steps=400).env_steps >= 400
+    whole = rl.run(Agent(TRANSITIONS), "catch/0", steps=400, checkpoint_dir=tmp_path / "other", checkpoint_every=100)
+    assert result.resume(steps=400).policy.to_bytes() == whole.policy.to_bytes()
+    with pytest.raises(ValueError, match="the run was not saved; give it a checkpoint_dir"):
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=100).resume(steps=200)
+
+
+def test_a_result_is_plotted(tmp_path: pathlib.Path) -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=300, evaluate_every=100, evaluation_episodes=2)
+    result.plot().save(tmp_path / "curve.svg")
+    picture = (tmp_path / "curve.svg").read_text()
+    assert xml.etree.ElementTree.fromstring(picture).tag.endswith("svg") and picture.count("<polyline") == 2
+    assert "steps in the environment" in result.plot()._repr_svg_()
+
+
+def test_a_run_without_episodes_has_no_mean_return() -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=5)
+    assert not len(result.episodes) and np.isnan(result.mean_return_last_100)
+    assert xml.etree.ElementTree.fromstring(result.plot().svg).tag.endswith("svg")
+
+
+def test_several_runs_are_plotted_in_one_figure() -> None:
+    results = [rl.run(Agent(TRANSITIONS), "catch/0", steps=300, seed=seed, evaluate_every=100, evaluation_episodes=2) for seed in (1, 2)]
+    seeds = rl.plot({"two <seeds>": results, "one": results[0]}).svg
+    assert xml.etree.ElementTree.fromstring(seeds).tag.endswith("svg")
+    assert (seeds.count("<polyline"), seeds.count("<polygon")) == (2, 1) and "two &lt;seeds&gt;" in seeds
+    assert rl.plot(results, of="evaluation").svg.count("<polygon") == 1
+    with pytest.raises(ValueError, match="the runs of 'none' have no episodes of evaluation"):
+        rl.plot({"none": rl.run(Agent(TRANSITIONS), "catch/0", steps=30)}, of="evaluation")
+    with pytest.raises(ValueError, match="there are no runs of 'none'"):
+        rl.plot({"none": []})
+    with pytest.raises(ValueError, match='of must be "training" or "evaluation", not \'eval\''):
+        rl.plot(results, of="eval")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="a curve is saved as SVG, but curve.png ends in .png; name it curve.svg"):
+        rl.plot(results).save("curve.png")
+
+
+def test_runs_without_common_steps_are_not_plotted_as_one_line(tmp_path: pathlib.Path) -> None:
+    first = rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir=tmp_path)
+    second = first.resume(steps=200)
+    with pytest.raises(ValueError, match=r"the runs of 'both' have no steps in common: one begins at step 1\d\d, and another ends at step 9\d"):
+        rl.plot({"both": [first, second]})
+    assert rl.plot({"first": first, "second": second}).svg.count("<polyline") == 2
