@@ -23,8 +23,8 @@ def add(store: gpu.Store, value: int) -> None:
 
 
 def frames_of(store: Any) -> list[int]:
-    with store.loader(batch_size=8, windows=2) as batches:
-        return sorted({int(frame) for frame in np.asarray(next(batches)["frames"]).ravel()})
+    with store.loader(32, {"frames": gpu.Window()}) as batches:
+        return sorted(set(next(batches).data["frames"].ravel().tolist()))
 
 
 def test_a_column_in_a_file_reads_like_one_in_memory(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
