@@ -13,14 +13,14 @@ import numpy as np
 _FOREVER_S = 1e9
 
 
-def whole(name: str, value: Any) -> int:
-    """Returns a whole number. ``True`` is not accepted as 1."""
+def whole(name: str, value: Any, or_else: str = "") -> int:
+    """Returns a whole number. ``True`` is not accepted as 1. ``or_else`` completes the error's text."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         return operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
+        raise TypeError(f"{name} is {value!r}, but it must be a whole number{or_else}") from None
 
 
 def count(name: str, value: Any, least: int = 0) -> int:

@@ -289,12 +289,12 @@ def _check_shards(shards: int) -> None:
 def check_seed(seed: int | None) -> None:
     if seed is None:
         return
-    if not 0 <= whole("seed", seed) < 2**64:
+    if not 0 <= whole("seed", seed, " or None") < 2**64:
         raise ValueError(f"seed ({seed}) must be from 0 to 2**64 - 1")
 
 
 def check_max_bytes(max_bytes: int | None) -> None:
     if max_bytes is None:
         return
-    if whole("max_bytes", max_bytes) <= 0:
+    if whole("max_bytes", max_bytes, " or None") <= 0:
         raise ValueError(f"max_bytes ({max_bytes}) must be a positive integer, or None for no bound")

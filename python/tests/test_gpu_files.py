@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from relive import gpu
-from relive.errors import InvalidArgumentError, ReverbError, UnavailableError
+from relive.errors import InvalidArgumentError, UnavailableError
 
 COLUMNS = {"frames": (np.uint8, (3,)), "reward": np.float32}
 
@@ -67,20 +67,32 @@ def test_two_columns_need_two_files(tmp_path: pathlib.Path) -> None:
         ({"depth": "x"}, "depth"),
         ({"frames": 3}, r"files\['frames'\] is 3; give the path of a file"),
         ({"frames": ""}, r"files\['frames'\] is ''; give the path of a file"),
+        ({"frames": pathlib.Path("")}, "give the path of a file"),
+        ({"frames": b"x"}, "give the path of a file"),
+        ({"frames": "a\0b"}, "give the path of a file"),
         ({3: "x"}, "the name of a column in files"),
         ("frames", "files is a str; give a mapping from names of columns to paths"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, files: Any, text: str) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises((InvalidArgumentError, ReverbError), match=text):
+    with pytest.raises(InvalidArgumentError, match=text):
         store_with(files)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_loaded_store_refuses_a_file_for_an_unknown_column(tmp_path: pathlib.Path) -> None:
+    store = store_with(None)
+    store.save(tmp_path / "saved")
+    store.close()
+    # A NotFoundError would mean that there is no checkpoint.
+    with pytest.raises(InvalidArgumentError, match="depth"):
+        gpu.Store.load(tmp_path / "saved", files={"depth": tmp_path / "depth.column"})
 
 
 def test_a_file_that_belongs_to_no_store_is_left_unchanged(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("mine")
-    with pytest.raises(ReverbError, match="mine.txt"):
+    with pytest.raises(UnavailableError, match="mine.txt exists, but is not a store; choose another name"):
         store_with({"frames": path})
     assert path.read_text() == "mine"

@@ -153,8 +153,9 @@ def test_all_agents_have_tuned_settings(agent: Any, environment: str) -> None:
     assert agent.for_environment(environment).config == tuned
     changed = agent.for_environment(environment, discount=0.5)
     assert type(changed) is agent and changed.config == dataclasses.replace(tuned, discount=0.5)
-    with pytest.raises(TypeError, match="discaunt"):
-        agent.for_environment(environment, discaunt=0.5)
+    for name in ("discaunt", "config"):
+        with pytest.raises(TypeError, match=name):
+            agent.for_environment(environment, **{name: 0.5})
 
 
 def test_groups_of_tuned_settings_are_changed_by_name() -> None:

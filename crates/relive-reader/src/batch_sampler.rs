@@ -19,6 +19,7 @@ use crate::bulk::{BulkFeed, Next};
 use crate::call::{ExactFeed, GRACE};
 use crate::fleet::FleetFeed;
 use crate::local::LocalFeed;
+use crate::outage::as_reason;
 use crate::rows::Rows;
 use crate::samples::Sample;
 use crate::samples::SampleBatch;
@@ -156,9 +157,9 @@ impl BatchSampler {
     /// path, they are kept. A timeout loses no samples.
     ///
     /// # Errors
-    /// `Timeout` if the batch was not complete in time, or `Unavailable` if the server is unreachable at that moment;
-    /// `Unavailable` also if the server remains unreachable. After either error, the call can be repeated. Any other
-    /// error is permanent, such as `Cancelled` if a table in this process was closed.
+    /// `Timeout` if the batch was not complete in time; `Unavailable` if the server has been unreachable for the
+    /// [timeout](BatchOptions::timeout) of the options, or else of the client. After either error, the call can be
+    /// repeated. Any other error is permanent, such as `Cancelled` if a table in this process was closed.
     pub async fn next(&mut self) -> Option<Result<SampleBatch>> {
         self.next_within(self.timeout).await
     }
@@ -178,11 +179,11 @@ impl BatchSampler {
                 None => match Deadline::after(GRACE).run(feed.withdrawn()).await {
                     Some(Ok(next)) => next,
                     ended => {
-                        let outage = feed.outage();
-                        let reason =
+                        let missing =
                             ended.and_then(std::result::Result::err).filter(|reason| !reason.is_empty());
+                        let reason = missing.or_else(|| feed.outage().as_ref().map(as_reason));
                         let reason = reason.as_deref().unwrap_or("it has not arrived from the server");
-                        return Some(Err(outage.unwrap_or_else(|| self.timed_out(timeout, reason))));
+                        return Some(Err(self.timed_out(timeout, reason)));
                     }
                 },
             };
@@ -319,8 +320,9 @@ impl BatchSampler {
         };
         filled.unwrap_or_else(|| {
             let Source::Remote { feed, .. } = &self.source else { return None };
-            let late = || self.timed_out(timeout, "they have not arrived from the server");
-            Some(Err(feed.outage().unwrap_or_else(late)))
+            let outage = feed.outage().as_ref().map(as_reason);
+            let reason = outage.as_deref().unwrap_or("they have not arrived from the server");
+            Some(Err(self.timed_out(timeout, reason)))
         })
     }
 

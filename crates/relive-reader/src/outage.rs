@@ -28,6 +28,13 @@ impl Outage {
 
 /// Returns the error for a server that was unreachable for the time `waited`.
 pub(crate) fn no_server(table: &str, waited: Duration, text: &str) -> Error {
-    let text = format!("sample: no server for table {table:?} since {waited:?}: {text}");
+    let text = format!("sample: no server for table {table:?} since {waited:.1?}: {text}");
     Error::new(ErrorKind::Unavailable, text)
+}
+
+/// Returns an outage as the reason for a timeout. A caller that waits repeatedly for short times receives `Timeout`: an
+/// outage is an error of its own only once it has lasted for the client's timeout.
+pub(crate) fn as_reason(outage: &Error) -> String {
+    let text = outage.to_string();
+    text.strip_prefix("sample: ").unwrap_or(&text).to_owned()
 }

@@ -16,6 +16,7 @@ use crate::call::GRACE;
 use crate::fleet::FleetFeed;
 use crate::local::LocalFeed;
 use crate::options::SamplerOptions;
+use crate::outage::as_reason;
 use crate::samples::Sample;
 use crate::stream::RemoteFeed;
 use crate::streams::Streams;
@@ -127,12 +128,11 @@ impl Sampler {
     /// Like [`next`](Self::next), but waits at most `timeout` for any reason.
     ///
     /// # Errors
-    /// `Timeout` if the sample has not arrived, or `Unavailable` if the server is unreachable at that moment; and the
-    /// errors of [`next`](Self::next).
+    /// `Timeout` if the sample has not arrived; and the errors of [`next`](Self::next).
     pub async fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         match Deadline::after(timeout).run(self.next()).await {
             Some(next) => next,
-            None => Some(Err(self.feed.outage().unwrap_or_else(|| self.late(timeout)))),
+            None => Some(Err(self.late(timeout))),
         }
     }
 
@@ -187,7 +187,8 @@ impl Sampler {
 
     fn late(&self, timeout: Duration) -> Error {
         let table = self.table();
-        let text = format!("sample: Timeout exceeded: no sample of table {table:?} within {timeout:?}");
+        let why = self.feed.outage().map_or_else(String::new, |outage| format!(" ({})", as_reason(&outage)));
+        let text = format!("sample: Timeout exceeded: no sample of table {table:?} within {timeout:?}{why}");
         Error::new(ErrorKind::Timeout, text)
     }
 

@@ -42,9 +42,13 @@ impl Deframer {
         Self { part: Bytes::new(), begun: BytesMut::new(), max_message_bytes, max_reserved_bytes }
     }
 
-    /// Adds the next part of the stream. All messages of the previous part must have been taken.
+    /// Adds the next part of the stream.
+    ///
+    /// # Panics
+    ///
+    /// [`take_message`](Self::take_message) has not returned `None` since the previous part.
     pub fn push(&mut self, part: Bytes) {
-        debug_assert!(self.part.is_empty(), "the previous part has been read");
+        assert!(self.part.is_empty(), "all messages of the previous part have been taken");
         self.part = part;
     }
 

@@ -37,9 +37,10 @@ def paths_of(files: Mapping[str, str | os.PathLike[str]] | None) -> dict[str, st
         raise InvalidArgumentError(f"files is a {type(files).__name__}; give a mapping from names of columns to paths")
     paths = {}
     for name, path in files.items():
-        if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
+        given = os.fspath(path) if isinstance(path, os.PathLike) else path
+        if not isinstance(given, str) or given in ("", ".") or "\0" in given:
             raise InvalidArgumentError(f"files[{name!r}] is {path!r}; give the path of a file")
-        paths[text("the name of a column in files", name)] = os.path.abspath(os.fspath(path))
+        paths[text("the name of a column in files", name)] = os.path.abspath(given)
     return paths
 
 

@@ -64,12 +64,14 @@ class Store(Readable):
       huge_pages: whether to request huge pages from the system, which make copies faster.
       files: columns that are kept in files instead of in memory, by name, with the path of each file. This is for
         columns that are larger than the memory: the system keeps the parts in memory that were used last. The store
-        creates the files, and removes them when it is closed. Each rank needs files of its own.
+        creates the files, and removes them when it is closed; after a kill, a file remains until a store is created
+        with its path. Each rank needs files of its own, on a disk of its machine. A GPU does not read such a store in
+        place.
 
     Raises:
       InvalidArgumentError: invalid columns or options.
-      UnavailableError: the name belongs to a store of a live process, or to an object that is not a store, which is
-        left unchanged; not enough shared memory is available; or another rank has failed.
+      UnavailableError: the name or a file belongs to a store of a live process, or to an object that is not a store,
+        which is left unchanged; not enough shared memory or disk space is available; or another rank has failed.
       DeadlineExceededError: another rank does not arrive in time.
       InternalError: the system denied the memory.
     """

@@ -40,7 +40,7 @@ class Agent(Generic[C]):
         """Returns the agent with tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise with the
         defaults. The given settings, and the given entries of groups, take precedence."""
         tuned = cls._config_type.for_environment(name)
-        return cls(**merged(dataclasses.asdict(tuned), settings))
+        return cls(cls._config_type(**merged(dataclasses.asdict(tuned), settings)))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"

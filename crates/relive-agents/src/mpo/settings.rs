@@ -23,7 +23,7 @@ pub(super) struct Settings {
 }
 
 impl MpoConfig {
-    fn shared(&self) -> Settings {
+    pub(super) fn shared(&self) -> Settings {
         Settings::new(self.clone(), Returns::Value)
     }
 }

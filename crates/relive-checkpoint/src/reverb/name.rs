@@ -1,10 +1,9 @@
 //! The names of checkpoints, which are times in RFC 3339 format.
 
-use std::fmt::Display;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use chrono::{DateTime, Local, TimeZone};
+use chrono::{DateTime, FixedOffset, Local, Offset, Utc};
 use relive_table::Timestamp;
 
 /// A time in nanoseconds since 1970, UTC.
@@ -51,15 +50,18 @@ impl Time {
     /// Returns a name such as `2026-11-20T11:16:35.669974815+00:00`, in the time zone of this machine: dm-reverb names
     /// its checkpoints this way, compares names as text, and loads the greatest as the newest.
     pub(super) fn to_name(self) -> String {
-        self.to_name_in(&Local)
+        let here = DateTime::from_timestamp_nanos(self.0).with_timezone(&Local);
+        self.to_name_at(here.offset().local_minus_utc())
     }
 
-    fn to_name_in<Z: TimeZone<Offset: Display>>(self, zone: &Z) -> String {
-        let time = DateTime::from_timestamp_nanos(self.0).with_timezone(zone);
+    fn to_name_at(self, offset_seconds: i32) -> String {
+        // A name has no seconds of an offset.
+        let zone = FixedOffset::east_opt(offset_seconds / 60 * 60).unwrap_or_else(|| Utc.fix());
+        let time = DateTime::from_timestamp_nanos(self.0).with_timezone(&zone);
         time.format("%Y-%m-%dT%H:%M:%S%.9f%:z").to_string()
     }
 
-    /// Reads a time since 1970 with any UTC offset and with up to nine fractional digits in its seconds. Returns `None`
+    /// Reads a time from 1970 to 2262 with any UTC offset and with up to nine fractional digits in its seconds. Returns `None`
     /// for any other name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         // chrono also reads other letters and signs, and ignores all digits after the ninth.
@@ -75,16 +77,10 @@ impl Time {
 
 #[cfg(test)]
 mod tests {
-    use chrono::{FixedOffset, Utc};
-
     use super::*;
 
     fn nanos(name: &str) -> Option<i64> {
         Time::from_name(name).map(|time| time.0)
-    }
-
-    fn name_ahead(time: Time, minutes: i32) -> String {
-        time.to_name_in(&FixedOffset::east_opt(minutes * 60).unwrap())
     }
 
     #[test]
@@ -96,15 +92,15 @@ mod tests {
             4_102_444_799_999_999_999,
         ] {
             assert_eq!(nanos(&Time(time).to_name()), Some(time), "where this machine is");
-            for offset_minutes in [0, 1, -1, 540, -330, 840, -720] {
-                assert_eq!(nanos(&name_ahead(Time(time), offset_minutes)), Some(time), "{offset_minutes}");
+            for offset_seconds in [0, 60, -60, 32_400, -19_800, 50_400, -43_200, 1_172, -2_670] {
+                assert_eq!(nanos(&Time(time).to_name_at(offset_seconds)), Some(time), "{offset_seconds}");
             }
         }
         let time = Time(1_795_173_395_669_974_815);
-        assert_eq!(time.to_name_in(&Utc), "2026-11-20T11:16:35.669974815+00:00");
-        assert_eq!(name_ahead(time, 13 * 60), "2026-11-21T00:16:35.669974815+13:00");
-        assert_eq!(name_ahead(time, -330), "2026-11-20T05:46:35.669974815-05:30");
-        assert_eq!(Time(951_782_400_000_000_000).to_name_in(&Utc), "2000-02-29T00:00:00.000000000+00:00");
+        assert_eq!(time.to_name_at(0), "2026-11-20T11:16:35.669974815+00:00");
+        assert_eq!(time.to_name_at(13 * 3600), "2026-11-21T00:16:35.669974815+13:00");
+        assert_eq!(time.to_name_at(-330 * 60), "2026-11-20T05:46:35.669974815-05:30");
+        assert_eq!(Time(951_782_400_000_000_000).to_name_at(0), "2000-02-29T00:00:00.000000000+00:00");
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Sampler {
     /// Returns the next sample after waiting at most `timeout` for any reason, or `None` after `max_samples`.
     ///
     /// # Errors
-    /// The errors of [`crate::Sampler::next`].
+    /// The errors of [`crate::Sampler::next_with_timeout`].
     pub fn next_with_timeout(&mut self, timeout: Duration) -> Option<Result<Sample>> {
         self.runtime.block_on(self.inner.next_with_timeout(timeout))
     }

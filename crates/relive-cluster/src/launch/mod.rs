@@ -7,7 +7,7 @@
 //! | [`Processes::run`] | [`Members`] | the program, with [`Members`] |
 //! | [`Launcher::write`] of [`Manual`], [`Slurm`], [`Kubernetes`] | [`Written`] | a person or a cluster manager, with the commands in [`Written`] |
 //!
-//! Use [`Word::HostOf`] for the addresses of other tasks in a command line. The launcher fills them in.
+//! Use [`Word::HostOf`] for the addresses of other tasks in a command line. They are filled in.
 
 mod error;
 mod events;

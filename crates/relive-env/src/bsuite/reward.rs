@@ -7,9 +7,8 @@ use crate::environment::Environment;
 use crate::error::EnvError;
 use crate::random::RandomState;
 use crate::spec::EnvironmentSpec;
-use crate::state::State;
 use crate::timestep::TimeStep;
-use crate::wrappers::memory::{self, Memory};
+use crate::wrappers::memory;
 
 /// An environment whose rewards are changed.
 #[derive(Clone, Debug)]
@@ -79,11 +78,5 @@ impl<E: Environment> Environment for Reward<E> {
 impl<E: Totals> Totals for Reward<E> {
     fn totals(&self) -> Vec<(&'static str, f64)> {
         self.environment.totals()
-    }
-}
-
-impl Memory for RandomState {
-    fn state(&mut self, state: &mut State<'_>) {
-        RandomState::state(self, state);
     }
 }

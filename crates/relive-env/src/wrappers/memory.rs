@@ -4,6 +4,7 @@ use crate::buffer::Buffer;
 use crate::environment::Environment;
 use crate::error::{EnvError, Mismatch};
 use crate::limits::MAX_REPEATS;
+use crate::random::RandomState;
 use crate::state::State;
 
 /// Fields that are saved with the environment.
@@ -41,6 +42,12 @@ impl Memory for Buffer {
         for leaf in 0..self.num_leaves() {
             state.fields(self.leaf_bytes_mut(leaf).unwrap_or_default());
         }
+    }
+}
+
+impl Memory for RandomState {
+    fn state(&mut self, state: &mut State<'_>) {
+        RandomState::state(self, state);
     }
 }
 

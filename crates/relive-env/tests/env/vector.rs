@@ -121,7 +121,7 @@ fn errors_name_their_row() {
 }
 
 #[test]
-fn mismatched_buffers_are_refused_before_any_step() {
+fn mismatched_buffers_are_refused() {
     let make = |row: usize| CartPole::new(row as u64);
     let catch = Vectorized::new(4, |_| Catch::new(1)).unwrap();
     let mut batch = Vectorized::new(4, make).unwrap();

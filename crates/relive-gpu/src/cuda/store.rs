@@ -41,8 +41,8 @@ impl DeviceStore {
     /// once in a process. Registration takes about 0.1 s per GiB.
     ///
     /// # Errors
-    /// The driver refuses the memory, for example because the limit on locked memory is too low; or the store is
-    /// registered with another device.
+    /// The driver refuses the memory, for example because the limit on locked memory is too low; the store is registered
+    /// with another device; or a column is in a file.
     pub fn shared(device: &Device, reader: &Reader) -> Result<Arc<Self>> {
         let segment = Arc::as_ptr(reader.segment()).addr();
         let mut all = registered();
@@ -66,6 +66,12 @@ impl DeviceStore {
 
     fn register(device: &Device, reader: &Reader) -> Result<Self> {
         let segment = Arc::clone(reader.segment());
+        // A registration would lock the whole file in memory.
+        if segment.has_files() {
+            return Err(Error::unavailable(
+                "a column of the store is in a file, which a device cannot read in place",
+            ));
+        }
         let register = |column: usize| {
             let (table, start) = segment.table(column);
             let bytes = table.stride * segment.capacity();

@@ -153,7 +153,7 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
             format!("in use by process {}", identity.pid())
         };
         return Err(Error::unavailable(format!(
-            "{} is {owner}; attach to it, or choose another name",
+            "{} is {owner}; choose another name, or attach to the store",
             path.display()
         )));
     }
@@ -178,7 +178,7 @@ fn owner_of(file: &File, path: &Path, identity_at: u64) -> Result<u64> {
 }
 
 fn no_store(path: &Path) -> Error {
-    Error::unavailable(format!("{} is not a store; choose another name, or remove it", path.display()))
+    Error::unavailable(format!("{} exists, but is not a store; choose another name", path.display()))
 }
 
 /// Opens a file that another process has created.

@@ -188,6 +188,11 @@ impl Segment {
         &self.header
     }
 
+    /// Returns whether a column is in a file.
+    pub(crate) fn has_files(&self) -> bool {
+        self.files.iter().any(Option::is_some)
+    }
+
     pub(crate) fn schema(&self) -> &Schema {
         &self.header.schema
     }

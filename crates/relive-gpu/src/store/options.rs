@@ -187,7 +187,7 @@ impl StoreOptions {
             return Err(Error::invalid("MaxTimesSampled(0) would not permit any sample; use at least 1"));
         }
         for name in self.tiers.keys() {
-            schema.position(name)?;
+            schema.position(name).map_err(|error| Error::invalid(error.to_string()))?;
         }
         let tiers =
             schema.columns().iter().map(|column| self.tiers.get(&column.name).cloned().unwrap_or_default());

@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use relive_gpu::cuda::{
     Collector as DeviceCollector, DeviceBatches, DeviceBuffer, DevicePtr, DeviceStore, Stream,
 };
-use relive_gpu::{Cast, CollectOptions, Collector, Column, Pad, Schema, Store, StoreOptions, Window};
+use relive_gpu::{
+    Cast, CollectOptions, Collector, Column, ErrorKind, Pad, Schema, Store, StoreOptions, Tier, Window,
+};
 use relive_tensor::DType;
 
 const MAX_STEPS: u64 = 30;
@@ -115,6 +117,19 @@ fn small_store() -> Store {
         store.insert(&[&[1; 32]], 2, 1.0).unwrap();
     }
     store
+}
+
+#[test]
+fn columns_in_files_are_not_locked_in_memory() {
+    let (device, _) = support::hanging();
+    let directory = tempfile::tempdir().unwrap();
+    let schema = Schema::new(2, vec![Column::new("x", DType::UInt8, &[16])]).unwrap();
+    let mut options = StoreOptions { touch_threads: 0, ..StoreOptions::new(4) };
+    options.tiers.insert("x".into(), Tier::File(directory.path().join("x.column")));
+    let store = Store::create(schema, options).unwrap();
+    let error = DeviceStore::shared(&device, store.reader()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
+    assert!(error.to_string().contains("a column of the store is in a file"), "{error}");
 }
 
 /// A device may be late for any reason, for example because its stream waits for another machine.

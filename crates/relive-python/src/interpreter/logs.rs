@@ -20,7 +20,7 @@ use super::lock::Brief;
 /// The maximum number of queued records; further records are dropped, since no one could read that many anyway.
 const MAX_WAITING: usize = 1_000;
 
-/// How long the process waits for the last records before it ends.
+/// The longest wait for records at the end of a run, and of the process.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The names of the crates whose events are passed on.

@@ -120,7 +120,7 @@ pub(crate) fn train_agent<'py>(
     };
     std::thread::Builder::new().name("relive-rl".to_owned()).spawn(work)?;
     let ended = watch.wait(py, events)?;
-    // The run's warnings precede its result.
+    // The run's warnings should precede its result.
     logs::flush_logs(py);
     if let Some(error) = watch.failed.take().or(watch.interrupt.take()) {
         return Err(error);

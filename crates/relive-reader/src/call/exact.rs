@@ -15,6 +15,7 @@ use super::remote::{GRACE, Progress};
 use super::stream::{Exchange, Stream};
 use crate::fleet::FleetFeed;
 use crate::options::{Requested, SamplerOptions};
+use crate::outage::as_reason;
 use crate::samples::Sample;
 
 /// Requests samples only while a caller is waiting for them, and only as many as are missing.
@@ -106,8 +107,8 @@ impl ExactFeed {
                 Some(deadline) => deadline.run(filled).await,
                 None => Some(filled.await),
             };
-            let outage = || self.fleet.as_ref().and_then(|feed| feed.outage());
-            let filled = filled.unwrap_or_else(|| Err(outage().unwrap_or_else(late)));
+            let outage = || self.fleet.as_ref().and_then(|feed| feed.outage()).as_ref().map(as_reason);
+            let filled = filled.unwrap_or_else(|| Err(late(outage())));
             if let Some(mut over) = self.fleet.take() {
                 over.take_arrived(&mut self.ready, &mut Context::from_waker(Waker::noop()));
             }
@@ -164,12 +165,13 @@ async fn take_all(feed: &mut FleetFeed, ready: &mut VecDeque<Sample>, requested:
     while ready.len() < requested {
         match poll_fn(|cx| feed.poll_take(0, ready, cx)).await {
             Some(taken) => taken?,
-            None => return Err(late()),
+            None => return Err(late(None)),
         }
     }
     Ok(())
 }
 
-fn late() -> Error {
-    Error::new(ErrorKind::Timeout, "sample: Deadline Exceeded: the servers did not answer")
+fn late(outage: Option<String>) -> Error {
+    let why = outage.map_or_else(String::new, |outage| format!(" ({outage})"));
+    Error::new(ErrorKind::Timeout, format!("sample: Deadline Exceeded: the servers did not answer{why}"))
 }

@@ -101,7 +101,9 @@ fn unreadable(error: FramingError) -> Status {
         FramingError::Compressed => {
             Status::unimplemented("the server sent compressed messages, which were not requested")
         }
-        FramingError::TooLong { .. } => Status::out_of_range(format!("the server sent a message: {error}")),
+        FramingError::TooLong { .. } => {
+            Status::out_of_range(format!("a message from the server is too long: {error}"))
+        }
     }
 }
 

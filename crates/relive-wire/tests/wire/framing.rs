@@ -23,8 +23,9 @@ fn taken(stream: &[u8], cuts: &[usize], peek: bool) -> Vec<Bytes> {
         deframer.push(Bytes::copy_from_slice(&stream[begin..end]));
         begin = end;
         loop {
-            let expected = if peek { deframer.next_message_bytes().unwrap() } else { None };
-            let Some(message) = deframer.take_message().unwrap() else { break };
+            let expected =
+                if peek { deframer.next_message_bytes().expect("no message is refused") } else { None };
+            let Some(message) = deframer.take_message().expect("no message is refused") else { break };
             if peek {
                 assert_eq!(expected, Some(message.len() + 5));
             }

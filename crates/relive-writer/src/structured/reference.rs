@@ -35,8 +35,11 @@ pub struct ReferenceStep {
 /// # Ok::<(), relive_client::Error>(())
 /// ```
 pub fn reference_step<T>(step: &Nest<T>) -> ReferenceStep {
-    let mut numbers = 0..;
-    let columns = fill_gaps(step).map(|()| SourceColumn::at(numbers.next().unwrap_or(u32::MAX)));
+    let mut next = 0;
+    let columns = fill_gaps(step).map(|()| {
+        next += 1;
+        SourceColumn::at(next - 1)
+    });
     ReferenceStep { columns }
 }
 

@@ -53,7 +53,12 @@ impl Snapshot {
 
     /// Returns the table with the given name.
     pub(in crate::commands) fn table(&self, name: &str) -> Option<Table<'_>> {
-        self.tables().into_iter().find(|table| table.info.config.name == name)
+        match &self.server {
+            Server::Relive(status) => status.table(name).map(Table::of_status),
+            Server::Reverb(info) => {
+                info.tables.iter().find(|table| table.config.name == name).map(Table::of_info)
+            }
+        }
     }
 }
 

@@ -21,8 +21,9 @@ fn invalid_store_options_are_refused() {
         (StoreOptions { capacity: 1 << 60, ..base.clone() }, "lower the capacity"),
         (tier, "there is no column \"c\""),
     ] {
-        let error = Store::create(schema(), options).unwrap_err().to_string();
-        assert!(error.contains(text), "{error}");
+        let error = Store::create(schema(), options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
     }
     let store = Store::create(schema(), StoreOptions { rank: 1, ranks: 2, ..base }).unwrap();
     let row = insert(&store, 1, 1.0);
