@@ -272,8 +272,8 @@ def test_read_only_output_arrays_are_refused(connect: Connect, bad: np.ndarray, 
 
 
 @pytest.mark.parametrize(("out", "message"), [
-    ({**out_arrays(), "obs": np.zeros((4, 3, 2))}, r"out\['obs'\] is float64 \(4, 3, 2\).*make float32 \(4, 3, 2\)"),
-    (out_arrays(length=2), r"out\['obs'\] is float32 \(4, 2, 2\).*make float32 \(4, 3, 2\)"),
+    ({**out_arrays(), "obs": np.zeros((4, 3, 2))}, r"out\['obs'\] is float64 \(4, 3, 2\).*needs float32 \(4, 3, 2\)"),
+    (out_arrays(length=2), r"out\['obs'\] is float32 \(4, 2, 2\).*needs float32 \(4, 3, 2\)"),
     ({**out_arrays(), "more": None}, "out has 3 arrays, but the items have 2 columns; give one array for each column"),
     ({"other": out_arrays()["obs"], "reward": np.zeros(4)}, "structure of the items of table 'table'.*'other'"),
     (list(out_arrays().values()), "structure of the items"),

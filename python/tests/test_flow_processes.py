@@ -212,7 +212,8 @@ def test_an_item_that_cannot_be_sent_is_one_error(gathered: str) -> None:
     assert [item for item in found if isinstance(item, int)] == [1, 2, 4, 7, 8]
     errors = [(number, str(item)) for number, item in enumerate(found) if isinstance(item, TypeError)]
     assert [number for number, _ in errors] == [0, 3, 5, 6]
-    assert "failed: ValueError: this object stays here" in errors[2][1] and "failed: KeyError: 'broken'" in errors[3][1]
+    assert "cannot be pickled in the process of its shard: ValueError: this object stays here" in errors[2][1]
+    assert "cannot be unpickled in the process that pulls it: KeyError: 'broken'" in errors[3][1]
 
 
 class Strange(Exception):
