@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._own import in_extension_form
 from relive.rl._run_options import Checked
 from relive.rl._sources import COUNTS, Source, expect_enough, source_of
 from relive.rl._torch_threads import TorchThreads
-
-if TYPE_CHECKING:
-    from relive.rl._workers import Launcher
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,16 +80,12 @@ def _workers(agent: Any, env: Any, checked: Checked) -> Any:
     if checked.acts_here:
         return None
     # Imported here, since few programs need these modules.
-    from relive.rl._workers import Supervisor
-
-    launcher: Launcher
     if checked.on == "processes":
         from relive.rl._local_workers import Processes
+        from relive.rl._workers import Supervisor
 
-        launcher = Processes(agent, env)
-    else:
-        from relive.ray import Workers
+        return Supervisor(Processes(agent, env), checked.actors)
+    from relive.ray import Workers
 
-        workers = checked.on if isinstance(checked.on, Workers) else Workers()
-        return workers._supervisor(workers._launcher(agent, env), checked.actors)
-    return Supervisor(launcher, checked.actors)
+    workers = checked.on if isinstance(checked.on, Workers) else Workers()
+    return workers._supervisor(workers._launcher(agent, env), checked.actors)

@@ -61,8 +61,8 @@ impl Time {
         time.format("%Y-%m-%dT%H:%M:%S%.9f%:z").to_string()
     }
 
-    /// Reads a time from 1970 to 2262 with any UTC offset and with up to nine fractional digits in its seconds. Returns `None`
-    /// for any other name.
+    /// Reads a time from 1970 to 2262 with any UTC offset and with up to nine fractional digits in its seconds. Returns
+    /// `None` for any other name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         // chrono also reads other letters and signs, and ignores all digits after the ninth.
         let is_plain = name.bytes().all(|byte| byte.is_ascii_digit() || b"-:.+TZ".contains(&byte));

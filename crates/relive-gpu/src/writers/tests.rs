@@ -299,7 +299,7 @@ fn counted_by_a_killed_reader(name: &str, readers: u32) -> Store {
         insert(&store);
     }
     // After an eviction, the row that the reader samples first has the newest trajectory, which would otherwise be evicted
-    // last. The store has looked for exhausted rows, and does so again only when it is told.
+    // last. The store has looked for exhausted rows, and looks again only when a reader announces some, or ends.
     assert_eq!(insert(&store).index, 0);
     spawn("reader", name, "counted").wait().unwrap();
     store

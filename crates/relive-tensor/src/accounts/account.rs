@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::totals::ChunkTotals;
 use super::word::{Counted, Word};
 
 /// The chunks to which the items of one holder, usually a table, refer. Each chunk is counted once.
@@ -23,6 +22,31 @@ pub struct Account {
     spilled_bytes: AtomicI64,
     /// The account to which this part belongs. It holds the account's total counts.
     whole: Option<Arc<Account>>,
+}
+
+/// The totals of a [`Ledger`](crate::Ledger) or of an [`Account`](crate::Account), all read at about the same time. Each
+/// individual total is exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChunkTotals {
+    /// The number of distinct chunks.
+    pub chunks: u64,
+    /// The number of bytes in the frames of the chunks.
+    pub encoded_bytes: u64,
+    /// The number of bytes in the content of the chunks once decoded.
+    pub raw_bytes: u64,
+    /// For a ledger, the encoded bytes that several accounts hold, each chunk counted once; for an account, the encoded
+    /// bytes that another account also holds.
+    pub shared_bytes: u64,
+    /// The number of encoded bytes that are on disk and not in memory.
+    pub spilled_bytes: u64,
+}
+
+impl ChunkTotals {
+    /// Returns the number of encoded bytes in memory.
+    #[must_use]
+    pub fn resident_bytes(&self) -> u64 {
+        self.encoded_bytes.saturating_sub(self.spilled_bytes)
+    }
 }
 
 impl Account {

@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 
-use super::account::Account;
-use super::totals::ChunkTotals;
+use super::account::{Account, ChunkTotals};
 use super::word::SEVERAL;
 
 /// Frames shorter than this stay in memory, because moving such a frame saves at most about a hundred bytes.

@@ -6,11 +6,9 @@
 mod account;
 mod holding;
 mod ledger;
-mod totals;
 mod word;
 
-pub use account::Account;
+pub use account::{Account, ChunkTotals};
 pub(crate) use holding::{hold, release};
 pub use ledger::{Ledger, MIN_MOVABLE_BYTES};
-pub use totals::ChunkTotals;
 pub(crate) use word::{ChunkState, Counted};

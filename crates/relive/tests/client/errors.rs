@@ -67,7 +67,7 @@ async fn a_sample_that_is_late_because_of_an_outage_names_the_reason() {
         assert!(error.is_timeout() && error.to_string().contains("connect error"), "{error}");
         for prefetch in [0, 1] {
             let mut batches = client.batches("t", BatchOptions::new(2).prefetch(prefetch)).unwrap();
-            let told = async {
+            let named = async {
                 // The first wait may end before the first attempt to connect does.
                 loop {
                     let error = batches.next_within(Some(SHORT)).await.unwrap().unwrap_err();
@@ -77,7 +77,7 @@ async fn a_sample_that_is_late_because_of_an_outage_names_the_reason() {
                     }
                 }
             };
-            tokio::time::timeout(LONG, told).await.expect("the reason is told");
+            tokio::time::timeout(LONG, named).await.expect("the timeout names the outage");
         }
     }
 }
