@@ -1,60 +1,41 @@
 //! Advantage actor-critic.
 
 use relive_nn::RmsProp;
-use serde::{Deserialize, Serialize};
 
 use crate::actor_critic::{Optimization, Settings};
+use crate::settings::settings;
 use crate::shared_agent::shared_agent;
 
-/// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults are
-/// taken from Stable-Baselines3, with 8 environments.
-///
-/// Deviations from the paper: the policy and the value have separate networks, and initial weights are orthogonal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct A2cConfig {
-    /// The number of environments of all workers together.
-    pub num_envs: usize,
-    /// The number of steps of a rollout in each environment.
-    pub num_steps: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// λ of generalized advantage estimation; 1 as in the paper.
-    pub gae_lambda: f32,
-    /// The step size of RMSProp.
-    pub learning_rate: f32,
-    /// Whether the step size decays linearly to 0 over the run.
-    pub anneal: bool,
-    /// The weight of the value loss, the squared error.
-    pub value_cost: f32,
-    /// The weight of the policy's entropy.
-    pub entropy_cost: f32,
-    /// The bound on the gradient's norm.
-    pub max_gradient_norm: f32,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
-    pub normalize_rewards: bool,
-    /// The sizes of the hidden layers of each network.
-    pub hidden: Vec<usize>,
-}
-
-impl Default for A2cConfig {
-    fn default() -> Self {
-        Self {
-            num_envs: 8,
-            num_steps: 5,
-            discount: 0.99,
-            gae_lambda: 1.0,
-            learning_rate: 7e-4,
-            anneal: false,
-            value_cost: 0.5,
-            entropy_cost: 0.0,
-            max_gradient_norm: 0.5,
-            normalize_observations: false,
-            normalize_rewards: false,
-            hidden: vec![64, 64],
-        }
+settings! {
+    /// The settings of A2C, the synchronous form of A3C (Mnih et al. 2016): one gradient step per rollout. The defaults
+    /// are taken from Stable-Baselines3, with 8 environments.
+    ///
+    /// Deviations from the paper: the policy and the value have separate networks, and initial weights are orthogonal.
+    pub struct A2cConfig {
+        /// The number of environments of all workers together.
+        pub num_envs: usize = 8,
+        /// The number of steps of a rollout in each environment.
+        pub num_steps: usize = 5,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// λ of generalized advantage estimation; 1 as in the paper.
+        pub gae_lambda: f32 = 1.0,
+        /// The step size of RMSProp.
+        pub learning_rate: f32 = 7e-4,
+        /// Whether the step size decays linearly to 0 over the run.
+        pub anneal: bool = false,
+        /// The weight of the value loss, the squared error.
+        pub value_cost: f32 = 0.5,
+        /// The weight of the policy's entropy.
+        pub entropy_cost: f32 = 0.0,
+        /// The bound on the gradient's norm.
+        pub max_gradient_norm: f32 = 0.5,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// Whether rewards are scaled so that discounted returns have a standard deviation of 1.
+        pub normalize_rewards: bool = false,
+        /// The sizes of the hidden layers of each network.
+        pub hidden: Vec<usize> = vec![64, 64],
     }
 }
 

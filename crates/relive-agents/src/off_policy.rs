@@ -9,9 +9,8 @@ use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch, unlimite
 use relive_rl::{Learnt, Result, Saveable};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
-use serde::{Deserialize, Serialize};
 
-use crate::settings::{check, fraction, whole};
+use crate::settings::{check, fraction, settings, whole};
 
 /// The name of the table; if there are several, the prefix of their names.
 pub const TABLE: &str = "replay";
@@ -48,6 +47,23 @@ pub struct OffPolicy {
     pub shards: usize,
 }
 
+/// Returns the settings that an agent's settings share with those of all off-policy agents, for one table.
+macro_rules! off_policy {
+    ($settings:expr) => {
+        $crate::off_policy::OffPolicy {
+            batch_size: $settings.batch_size,
+            samples_per_insert: $settings.samples_per_insert,
+            n_step: $settings.n_step,
+            discount: $settings.discount,
+            min_replay_size: $settings.min_replay_size,
+            max_replay_size: $settings.max_replay_size,
+            shards: 1,
+        }
+    };
+}
+
+pub(crate) use off_policy;
+
 /// Returns the report on one gradient step. `priorities` are the new priorities of the items with these `keys`. With a
 /// priority exponent of 0, priorities are not used and need no update.
 pub(crate) fn learnt(
@@ -64,21 +80,15 @@ pub(crate) fn learnt(
 /// The table of demonstrations.
 const DEMONSTRATIONS: &str = "demonstrations";
 
-/// Demonstrations from which the agent learns in addition to its own experience.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Demonstrations {
-    /// The share of demonstrations in a batch; 0 for none.
-    pub ratio: f64,
-    /// A folder of recorded episodes; if unset, the environment's own demonstrator is used.
-    pub folder: Option<PathBuf>,
-    /// The number of episodes of the environment's own demonstrator.
-    pub episodes: usize,
-}
-
-impl Default for Demonstrations {
-    fn default() -> Self {
-        Self { ratio: 0.0, folder: None, episodes: 1 }
+settings! {
+    /// Demonstrations from which the agent learns in addition to its own experience.
+    pub struct Demonstrations {
+        /// The share of demonstrations in a batch; 0 for none.
+        pub ratio: f64 = 0.0,
+        /// A folder of recorded episodes; if unset, the environment's own demonstrator is used.
+        pub folder: Option<PathBuf> = None,
+        /// The number of episodes of the environment's own demonstrator.
+        pub episodes: usize = 1,
     }
 }
 
@@ -121,7 +131,7 @@ impl OffPolicy {
         whole("n_step", self.n_step)?;
         whole("min_replay_size", self.min_replay_size)?;
         let ratio = self.samples_per_insert;
-        check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0")?;
+        check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0 and finite")?;
         let fits = u64::try_from(self.min_replay_size).is_ok_and(|least| least <= self.max_replay_size);
         check("max_replay_size", self.max_replay_size, fits, "at least min_replay_size")?;
         let range = 1..=MAX_SHARDS;

@@ -4,6 +4,33 @@ use std::fmt::Display;
 
 use relive_rl::{Result, RlError};
 
+/// Declares the settings of an agent, each with its default. They are read by name, and unknown names are errors.
+macro_rules! settings {
+    (
+        $(#[$doc:meta])*
+        pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $kind:ty = $default:expr,)+ }
+    ) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            $(
+                $(#[$field_doc])*
+                #[doc = concat!("\nDefault: `", stringify!($default), "`")]
+                pub $field: $kind,
+            )+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use settings;
+
 /// The maximum number of hidden layers of a network; the deepest networks trained on a CPU have a few dozen.
 const MAX_LAYERS: usize = 64;
 

@@ -1,82 +1,56 @@
 //! D4PG.
 
-use serde::{Deserialize, Serialize};
-
 use super::settings::{PolicyRule, Settings};
 use crate::continuous::{TargetUpdate, categorical};
-use crate::off_policy::OffPolicy;
-use crate::settings::distribution;
+use crate::off_policy::off_policy;
+use crate::settings::{distribution, settings};
 use crate::shared_agent::shared_agent;
 
-/// The settings of D4PG (Barth-Maron et al. 2018), for actions that are one bounded float32 array. The defaults are
-/// taken from Acme's agent.
-///
-/// D4PG is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
-/// learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy ascends the mean. As in Acme but
-/// unlike in the paper, replay is not prioritized. The other deviations from the paper are the same as for DDPG.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct D4pgConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// How many times each transition is sampled, on average.
-    pub samples_per_insert: f64,
-    /// The number of steps that a transition spans.
-    pub n_step: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The number of transitions in the table before learning starts.
-    pub min_replay_size: usize,
-    /// The capacity of the replay table, in transitions.
-    pub max_replay_size: u64,
-    /// The step size of Adam for the policy.
-    pub policy_learning_rate: f32,
-    /// The step size of Adam for the critic.
-    pub critic_learning_rate: f32,
-    /// The number of learner steps between copies to the target networks.
-    pub target_update_period: u64,
-    /// The number of atoms of the distribution of returns.
-    pub atoms: usize,
-    /// The values of the lowest and the highest atom.
-    pub value_range: [f32; 2],
-    /// The standard deviation of the exploration noise, for actions scaled to −1..1.
-    pub noise: f32,
-    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
-    pub noise_correlation: f32,
-    /// The bound on the norm of ∂Q/∂a for each sample.
-    pub max_action_gradient: Option<f32>,
-    /// The bound on the norm of the policy's gradient and, separately, on the norm of the critic's gradient.
-    pub max_gradient_norm: Option<f32>,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of the policy.
-    pub hidden: Vec<usize>,
-    /// The sizes of the hidden layers of the critic.
-    pub critic_hidden: Vec<usize>,
-}
-
-impl Default for D4pgConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            samples_per_insert: 32.0,
-            n_step: 5,
-            discount: 0.99,
-            min_replay_size: 1_000,
-            max_replay_size: 1_000_000,
-            policy_learning_rate: 1e-4,
-            critic_learning_rate: 1e-4,
-            target_update_period: 100,
-            atoms: 51,
-            value_range: [-150.0, 150.0],
-            noise: 0.3,
-            noise_correlation: 0.0,
-            max_action_gradient: Some(1.0),
-            max_gradient_norm: Some(40.0),
-            normalize_observations: false,
-            hidden: vec![256, 256, 256],
-            critic_hidden: vec![512, 512, 256],
-        }
+settings! {
+    /// The settings of D4PG (Barth-Maron et al. 2018), for actions that are one bounded float32 array. The defaults are
+    /// taken from Acme's agent.
+    ///
+    /// D4PG is [DDPG](crate::DdpgConfig) with a critic that outputs the distribution of returns over `atoms`. The
+    /// critic learns with the cross entropy to the projection of r + γ·Z̄(s′, π̄(s′)); the policy ascends the mean. As
+    /// in Acme but unlike in the paper, replay is not prioritized. The other deviations from the paper are the same as
+    /// for DDPG.
+    pub struct D4pgConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// How many times each transition is sampled, on average.
+        pub samples_per_insert: f64 = 32.0,
+        /// The number of steps that a transition spans.
+        pub n_step: usize = 5,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The number of transitions in the table before learning starts.
+        pub min_replay_size: usize = 1_000,
+        /// The capacity of the replay table, in transitions.
+        pub max_replay_size: u64 = 1_000_000,
+        /// The step size of Adam for the policy.
+        pub policy_learning_rate: f32 = 1e-4,
+        /// The step size of Adam for the critic.
+        pub critic_learning_rate: f32 = 1e-4,
+        /// The number of learner steps between copies to the target networks.
+        pub target_update_period: u64 = 100,
+        /// The number of atoms of the distribution of returns.
+        pub atoms: usize = 51,
+        /// The values of the lowest and the highest atom.
+        pub value_range: [f32; 2] = [-150.0, 150.0],
+        /// The standard deviation of the exploration noise, for actions scaled to −1..1.
+        pub noise: f32 = 0.3,
+        /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+        pub noise_correlation: f32 = 0.0,
+        /// The bound on the norm of ∂Q/∂a for each sample.
+        pub max_action_gradient: Option<f32> = Some(1.0),
+        /// The bound on the norm of the policy's gradient and, separately, on the norm of the critic's gradient.
+        pub max_gradient_norm: Option<f32> = Some(40.0),
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers of the policy.
+        pub hidden: Vec<usize> = vec![256, 256, 256],
+        /// The sizes of the hidden layers of the critic.
+        pub critic_hidden: Vec<usize> = vec![512, 512, 256],
     }
 }
 
@@ -116,15 +90,7 @@ impl D4pgConfig {
 
     fn shared(&self) -> Settings {
         Settings {
-            off_policy: OffPolicy {
-                batch_size: self.batch_size,
-                samples_per_insert: self.samples_per_insert,
-                n_step: self.n_step,
-                discount: self.discount,
-                min_replay_size: self.min_replay_size,
-                max_replay_size: self.max_replay_size,
-                shards: 1,
-            },
+            off_policy: off_policy!(self),
             policy_learning_rate: self.policy_learning_rate,
             critic_learning_rate: self.critic_learning_rate,
             critics: 1,

@@ -1,79 +1,54 @@
 //! TD3.
 
-use serde::{Deserialize, Serialize};
-
 use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
-use crate::off_policy::OffPolicy;
+use crate::off_policy::off_policy;
+use crate::settings::settings;
 use crate::shared_agent::shared_agent;
 
-/// The settings of TD3 (Fujimoto et al. 2018), for actions that are one bounded float32 array. The defaults are taken
-/// from Acme's agent.
-///
-/// The target uses the lower value of two critics and adds noise to the next action; the policy ascends the value of
-/// the first critic and is updated less often. As in Acme but unlike in the paper, the first layer of each network is
-/// normalized, and the run does not start with random actions. Unlike in Acme, each transition has its own noise, and
-/// the critics' loss has a factor of ½.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Td3Config {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// How many times each transition is sampled, on average.
-    pub samples_per_insert: f64,
-    /// The number of steps that a transition spans.
-    pub n_step: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The number of transitions in the table before learning starts.
-    pub min_replay_size: usize,
-    /// The capacity of the replay table, in transitions.
-    pub max_replay_size: u64,
-    /// The step size of Adam for the policy.
-    pub policy_learning_rate: f32,
-    /// The step size of Adam for the critic.
-    pub critic_learning_rate: f32,
-    /// The fraction by which the target networks move toward the online networks, τ.
-    pub tau: f32,
-    /// The number of critic updates per policy update.
-    pub policy_period: u64,
-    /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
-    pub target_noise: f32,
-    /// The bound on the magnitude of that noise.
-    pub target_noise_clip: f32,
-    /// The standard deviation of the exploration noise, for actions scaled to −1..1.
-    pub noise: f32,
-    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
-    pub noise_correlation: f32,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of the policy.
-    pub hidden: Vec<usize>,
-    /// The sizes of the hidden layers of the critic.
-    pub critic_hidden: Vec<usize>,
-}
-
-impl Default for Td3Config {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            samples_per_insert: 256.0,
-            n_step: 1,
-            discount: 0.99,
-            min_replay_size: 1_000,
-            max_replay_size: 1_000_000,
-            policy_learning_rate: 3e-4,
-            critic_learning_rate: 3e-4,
-            tau: 0.005,
-            policy_period: 2,
-            target_noise: 0.2,
-            target_noise_clip: 0.5,
-            noise: 0.1,
-            noise_correlation: 0.0,
-            normalize_observations: false,
-            hidden: vec![256, 256],
-            critic_hidden: vec![256, 256],
-        }
+settings! {
+    /// The settings of TD3 (Fujimoto et al. 2018), for actions that are one bounded float32 array. The defaults are
+    /// taken from Acme's agent.
+    ///
+    /// The target uses the lower value of two critics and adds noise to the next action; the policy ascends the value
+    /// of the first critic and is updated less often. As in Acme but unlike in the paper, the first layer of each
+    /// network is normalized, and the run does not start with random actions. Unlike in Acme, each transition has its
+    /// own noise, and the critics' loss has a factor of ½.
+    pub struct Td3Config {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// How many times each transition is sampled, on average.
+        pub samples_per_insert: f64 = 256.0,
+        /// The number of steps that a transition spans.
+        pub n_step: usize = 1,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The number of transitions in the table before learning starts.
+        pub min_replay_size: usize = 1_000,
+        /// The capacity of the replay table, in transitions.
+        pub max_replay_size: u64 = 1_000_000,
+        /// The step size of Adam for the policy.
+        pub policy_learning_rate: f32 = 3e-4,
+        /// The step size of Adam for the critic.
+        pub critic_learning_rate: f32 = 3e-4,
+        /// The fraction by which the target networks move toward the online networks, τ.
+        pub tau: f32 = 0.005,
+        /// The number of critic updates per policy update.
+        pub policy_period: u64 = 2,
+        /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
+        pub target_noise: f32 = 0.2,
+        /// The bound on the magnitude of that noise.
+        pub target_noise_clip: f32 = 0.5,
+        /// The standard deviation of the exploration noise, for actions scaled to −1..1.
+        pub noise: f32 = 0.1,
+        /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+        pub noise_correlation: f32 = 0.0,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers of the policy.
+        pub hidden: Vec<usize> = vec![256, 256],
+        /// The sizes of the hidden layers of the critic.
+        pub critic_hidden: Vec<usize> = vec![256, 256],
     }
 }
 
@@ -95,15 +70,7 @@ impl Td3Config {
 
     fn shared(&self) -> Settings {
         Settings {
-            off_policy: OffPolicy {
-                batch_size: self.batch_size,
-                samples_per_insert: self.samples_per_insert,
-                n_step: self.n_step,
-                discount: self.discount,
-                min_replay_size: self.min_replay_size,
-                max_replay_size: self.max_replay_size,
-                shards: 1,
-            },
+            off_policy: off_policy!(self),
             policy_learning_rate: self.policy_learning_rate,
             critic_learning_rate: self.critic_learning_rate,
             critics: 2,

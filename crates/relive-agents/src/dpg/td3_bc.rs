@@ -4,62 +4,43 @@ use relive_flow::Flow;
 use relive_rl::plan::{Crew, Learn, Progress};
 use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
-use serde::{Deserialize, Serialize};
 
 use super::settings::{PolicyRule, Settings};
 use crate::continuous::{Returns, TargetUpdate};
 use crate::offline::Recorded;
+use crate::settings::settings;
 
-/// The settings of TD3+BC (Fujimoto and Gu 2021), for actions that are one bounded float32 array. The defaults are the
-/// paper's. The agent does not act: a run takes learner steps on the contents of its table.
-///
-/// TD3+BC is [TD3](crate::Td3Config) with the policy loss −λ·q(s, π(s)) + (π(s) − a)², where λ = α / mean |q|, over
-/// normalized observations.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Td3BcConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The step size of Adam for the policy.
-    pub policy_learning_rate: f32,
-    /// The step size of Adam for the critics.
-    pub critic_learning_rate: f32,
-    /// The fraction by which the target networks move toward the online networks, τ.
-    pub tau: f32,
-    /// The number of critic updates per policy update.
-    pub policy_period: u64,
-    /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
-    pub target_noise: f32,
-    /// The bound on the magnitude of that noise.
-    pub target_noise_clip: f32,
-    /// The weight of the values relative to imitation, α.
-    pub alpha: f32,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of the policy.
-    pub hidden: Vec<usize>,
-    /// The sizes of the hidden layers of the critics.
-    pub critic_hidden: Vec<usize>,
-}
-
-impl Default for Td3BcConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            discount: 0.99,
-            policy_learning_rate: 3e-4,
-            critic_learning_rate: 3e-4,
-            tau: 0.005,
-            policy_period: 2,
-            target_noise: 0.2,
-            target_noise_clip: 0.5,
-            alpha: 2.5,
-            normalize_observations: true,
-            hidden: vec![256, 256],
-            critic_hidden: vec![256, 256],
-        }
+settings! {
+    /// The settings of TD3+BC (Fujimoto and Gu 2021), for actions that are one bounded float32 array. The defaults are
+    /// the paper's. The agent does not act: a run takes learner steps on the contents of its table.
+    ///
+    /// TD3+BC is [TD3](crate::Td3Config) with the policy loss −λ·q(s, π(s)) + (π(s) − a)², where λ = α / mean |q|, over
+    /// normalized observations.
+    pub struct Td3BcConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The step size of Adam for the policy.
+        pub policy_learning_rate: f32 = 3e-4,
+        /// The step size of Adam for the critics.
+        pub critic_learning_rate: f32 = 3e-4,
+        /// The fraction by which the target networks move toward the online networks, τ.
+        pub tau: f32 = 0.005,
+        /// The number of critic updates per policy update.
+        pub policy_period: u64 = 2,
+        /// The standard deviation of the noise on the target policy's actions (target policy smoothing).
+        pub target_noise: f32 = 0.2,
+        /// The bound on the magnitude of that noise.
+        pub target_noise_clip: f32 = 0.5,
+        /// The weight of the values relative to imitation, α.
+        pub alpha: f32 = 2.5,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = true,
+        /// The sizes of the hidden layers of the policy.
+        pub hidden: Vec<usize> = vec![256, 256],
+        /// The sizes of the hidden layers of the critics.
+        pub critic_hidden: Vec<usize> = vec![256, 256],
     }
 }
 

@@ -3,8 +3,8 @@
 use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
-use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{check, distribution, fraction, layers, positive};
+use crate::off_policy::{Demonstrations, OffPolicy, off_policy};
+use crate::settings::{check, distribution, fraction, layers, positive, settings};
 
 /// The meaning of the network's outputs, and their targets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,91 +29,61 @@ pub enum DqnLoss {
     ImplicitQuantile,
 }
 
-/// The settings of a DQN agent. The defaults are taken from Acme's agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DqnConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// How many times each transition is sampled, on average.
-    pub samples_per_insert: f64,
-    /// The number of steps that a transition spans.
-    pub n_step: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The number of transitions in the table before learning starts.
-    pub min_replay_size: usize,
-    /// The capacity of the replay table, in transitions.
-    pub max_replay_size: u64,
-    /// The number of tables that share the transitions. Each contributes its part of a batch, sampled according to its
-    /// own priorities.
-    pub replay_shards: usize,
-    /// The exponent of the priorities when transitions are sampled; 0 samples uniformly.
-    pub priority_exponent: f64,
-    /// The exponent β of the importance weights, which correct the bias of prioritized sampling.
-    pub importance_exponent: f32,
-    /// The probability of a random action.
-    pub epsilon: f64,
-    /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
-    /// same ε.
-    pub epsilon_alpha: f64,
-    /// The step size of Adam.
-    pub learning_rate: f32,
-    /// The number of learner steps between copies to the target network.
-    pub target_update_period: u64,
-    /// The error at which the Huber loss changes from quadratic to linear.
-    pub huber: f32,
-    /// Returns over `n_step` are clipped to ± this value.
-    pub max_abs_reward: f32,
-    /// The bound on the gradient's norm; none unless set.
-    pub max_gradient_norm: Option<f32>,
-    /// The sizes of the hidden layers.
-    pub hidden: Vec<usize>,
-    /// Whether the network has a value and an advantage head.
-    pub duelling: bool,
-    /// Whether noise of learned magnitude is added to the weights of linear layers. The noise explores, so `epsilon`
-    /// may be 0 (Fortunato et al. 2018).
-    pub noisy: bool,
-    /// The meaning of the network's outputs, and their targets.
-    pub loss: DqnLoss,
-    /// The number of atoms of a categorical distribution, or quantiles.
-    pub atoms: usize,
-    /// The number of fractions drawn for each transition to learn implicit quantiles; the targets use the same number.
-    pub quantile_samples: usize,
-    /// The values of the lowest and the highest atom of a categorical distribution.
-    pub value_range: [f32; 2],
-    /// Demonstrations from which the agent learns in addition to its own experience; none by default.
-    pub demonstrations: Demonstrations,
-}
-
-impl Default for DqnConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            samples_per_insert: 32.0,
-            n_step: 5,
-            discount: 0.99,
-            min_replay_size: 1_000,
-            max_replay_size: 1_000_000,
-            replay_shards: 1,
-            priority_exponent: 0.6,
-            importance_exponent: 0.2,
-            epsilon: 0.05,
-            epsilon_alpha: 0.0,
-            learning_rate: 1e-3,
-            target_update_period: 100,
-            huber: 1.0,
-            max_abs_reward: 1.0,
-            max_gradient_norm: None,
-            hidden: vec![50, 50],
-            duelling: false,
-            noisy: false,
-            loss: DqnLoss::DoubleQ,
-            atoms: 51,
-            quantile_samples: 8,
-            value_range: [-10.0, 10.0],
-            demonstrations: Demonstrations::default(),
-        }
+settings! {
+    /// The settings of a DQN agent. The defaults are taken from Acme's agent.
+    pub struct DqnConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// How many times each transition is sampled, on average.
+        pub samples_per_insert: f64 = 32.0,
+        /// The number of steps that a transition spans.
+        pub n_step: usize = 5,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The number of transitions in the table before learning starts.
+        pub min_replay_size: usize = 1_000,
+        /// The capacity of the replay table, in transitions.
+        pub max_replay_size: u64 = 1_000_000,
+        /// The number of tables that share the transitions. Each contributes its part of a batch, sampled according to
+        /// its own priorities.
+        pub replay_shards: usize = 1,
+        /// The exponent of the priorities when transitions are sampled; 0 samples uniformly.
+        pub priority_exponent: f64 = 0.6,
+        /// The exponent β of the importance weights, which correct the bias of prioritized sampling.
+        pub importance_exponent: f32 = 0.2,
+        /// The probability of a random action.
+        pub epsilon: f64 = 0.05,
+        /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
+        /// same ε.
+        pub epsilon_alpha: f64 = 0.0,
+        /// The step size of Adam.
+        pub learning_rate: f32 = 1e-3,
+        /// The number of learner steps between copies to the target network.
+        pub target_update_period: u64 = 100,
+        /// The error at which the Huber loss changes from quadratic to linear.
+        pub huber: f32 = 1.0,
+        /// Returns over `n_step` are clipped to ± this value.
+        pub max_abs_reward: f32 = 1.0,
+        /// The bound on the gradient's norm; none unless set.
+        pub max_gradient_norm: Option<f32> = None,
+        /// The sizes of the hidden layers.
+        pub hidden: Vec<usize> = vec![50, 50],
+        /// Whether the network has a value and an advantage head.
+        pub duelling: bool = false,
+        /// Whether noise of learned magnitude is added to the weights of linear layers. The noise explores, so
+        /// `epsilon` may be 0 (Fortunato et al. 2018).
+        pub noisy: bool = false,
+        /// The meaning of the network's outputs, and their targets.
+        pub loss: DqnLoss = DqnLoss::DoubleQ,
+        /// The number of atoms of a categorical distribution, or quantiles.
+        pub atoms: usize = 51,
+        /// The number of fractions drawn for each transition to learn implicit quantiles; the targets use the same
+        /// number.
+        pub quantile_samples: usize = 8,
+        /// The values of the lowest and the highest atom of a categorical distribution.
+        pub value_range: [f32; 2] = [-10.0, 10.0],
+        /// Demonstrations from which the agent learns in addition to its own experience; none by default.
+        pub demonstrations: Demonstrations = Demonstrations::default(),
     }
 }
 
@@ -159,15 +129,7 @@ impl DqnConfig {
 
     /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
-        OffPolicy {
-            batch_size: self.batch_size,
-            samples_per_insert: self.samples_per_insert,
-            n_step: self.n_step,
-            discount: self.discount,
-            min_replay_size: self.min_replay_size,
-            max_replay_size: self.max_replay_size,
-            shards: self.replay_shards,
-        }
+        OffPolicy { shards: self.replay_shards, ..off_policy!(self) }
     }
 
     /// Checks that all settings are within their ranges.
@@ -219,6 +181,10 @@ mod tests {
             ((|config| config.batch_size = 0) as Change, "batch_size is 0, but it must be from 1 to 1048576"),
             (|config| config.epsilon = 1.5, "epsilon is 1.5, but it must be from 0 to 1"),
             (|config| config.learning_rate = f32::NAN, "learning_rate is NaN, but it must be above 0"),
+            (
+                |config| config.samples_per_insert = f64::INFINITY,
+                "samples_per_insert is inf, but it must be above 0 and finite",
+            ),
             (
                 |config| config.max_replay_size = 10,
                 "max_replay_size is 10, but it must be at least min_replay_size",

@@ -1,69 +1,48 @@
 //! IMPALA.
 
 use relive_nn::Adam;
-use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use crate::settings::bsuite_family;
+use crate::settings::{bsuite_family, settings};
 use crate::shared_agent::shared_agent;
 
-/// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the lag.
-///
-/// Deviations from the paper: workers send fragments directly to the learner, without a queue, so that the lag is at
-/// most one fragment per worker; Adam replaces RMSProp, as in Acme; and, without an LSTM and without images, the policy
-/// and the value have their own layers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ImpalaConfig {
-    /// The number of environments of all workers together.
-    pub num_envs: usize,
-    /// The number of steps in a fragment.
-    pub sequence_length: usize,
-    /// The number of fragments in a batch; each fragment comes from one environment.
-    pub batch_size: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// λ of V-trace, which shortens traces; 1 leaves them unchanged.
-    pub trace_decay: f32,
-    /// The weight of the value loss, the squared error.
-    pub value_cost: f32,
-    /// The weight of the policy's entropy.
-    pub entropy_cost: f32,
-    /// Rewards are clipped to ± this value; not clipped unless set.
-    pub max_abs_reward: Option<f32>,
-    /// The bound on the gradient's norm; none unless set.
-    pub max_gradient_norm: Option<f32>,
-    /// The step size of Adam.
-    pub learning_rate: f32,
-    /// The constant ε of Adam.
-    pub adam_epsilon: f32,
-    /// Whether the step size decays linearly to 0 over the run.
-    pub anneal: bool,
-    /// The sizes of the hidden layers.
-    pub hidden: Vec<usize>,
-    /// The number of units of the LSTM after the hidden layers; 0 for no LSTM. With an LSTM, or if observations are images,
-    /// the policy and the value share all layers.
-    pub lstm_units: usize,
-}
-
-impl Default for ImpalaConfig {
-    fn default() -> Self {
-        Self {
-            num_envs: 8,
-            sequence_length: 10,
-            batch_size: 8,
-            discount: 0.99,
-            trace_decay: 1.0,
-            value_cost: 0.5,
-            entropy_cost: 0.01,
-            max_abs_reward: None,
-            max_gradient_norm: None,
-            learning_rate: 1e-3,
-            adam_epsilon: 1e-8,
-            anneal: false,
-            hidden: vec![64, 64],
-            lstm_units: 0,
-        }
+settings! {
+    /// The settings of IMPALA (Espeholt et al. 2018): workers run ahead of the learner, and V-trace corrects for the
+    /// lag.
+    ///
+    /// Deviations from the paper: workers send fragments directly to the learner, without a queue, so that the lag is
+    /// at most one fragment per worker; Adam replaces RMSProp, as in Acme; and, without an LSTM and without images, the
+    /// policy and the value have their own layers.
+    pub struct ImpalaConfig {
+        /// The number of environments of all workers together.
+        pub num_envs: usize = 8,
+        /// The number of steps in a fragment.
+        pub sequence_length: usize = 10,
+        /// The number of fragments in a batch; each fragment comes from one environment.
+        pub batch_size: usize = 8,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// λ of V-trace, which shortens traces; 1 leaves them unchanged.
+        pub trace_decay: f32 = 1.0,
+        /// The weight of the value loss, the squared error.
+        pub value_cost: f32 = 0.5,
+        /// The weight of the policy's entropy.
+        pub entropy_cost: f32 = 0.01,
+        /// Rewards are clipped to ± this value; not clipped unless set.
+        pub max_abs_reward: Option<f32> = None,
+        /// The bound on the gradient's norm; none unless set.
+        pub max_gradient_norm: Option<f32> = None,
+        /// The step size of Adam.
+        pub learning_rate: f32 = 1e-3,
+        /// The constant ε of Adam.
+        pub adam_epsilon: f32 = 1e-8,
+        /// Whether the step size decays linearly to 0 over the run.
+        pub anneal: bool = false,
+        /// The sizes of the hidden layers.
+        pub hidden: Vec<usize> = vec![64, 64],
+        /// The number of units of the LSTM after the hidden layers; 0 for no LSTM. With an LSTM, or if observations are
+        /// images, the policy and the value share all layers.
+        pub lstm_units: usize = 0,
     }
 }
 

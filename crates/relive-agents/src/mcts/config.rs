@@ -4,8 +4,8 @@ use relive_rl::Result;
 use serde::{Deserialize, Serialize};
 
 use super::search::Rules;
-use crate::off_policy::OffPolicy;
-use crate::settings::{bsuite_family, check, fraction, layers, positive};
+use crate::off_policy::{OffPolicy, off_policy};
+use crate::settings::{bsuite_family, check, fraction, layers, positive, settings};
 
 /// The maximum number of simulations per step; each simulation creates a node for every action.
 const MAX_SIMULATIONS: usize = 1 << 16;
@@ -22,66 +22,44 @@ pub enum MctsModel {
     Learned,
 }
 
-/// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with intermediate rewards. The
-/// defaults are taken from Acme's agent.
-///
-/// Deviations from the paper, as in Acme: the policy and the value learn from transitions in a replay table. The target
-/// of the value is the reward plus the value of the next observation, instead of the outcome. Q is a mean of unscaled
-/// returns. The root has no noise unless requested.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MctsConfig {
-    /// Where the search looks up the consequences of actions.
-    pub model: MctsModel,
-    /// The number of simulations for each action.
-    pub num_simulations: usize,
-    /// The weight of the prior relative to the values found, c of PUCT.
-    pub exploration: f32,
-    /// The share of noise in the prior at the root.
-    pub noise_share: f32,
-    /// α of the noise's Dirichlet distribution: the smaller α is, the fewer actions it favors.
-    pub noise_alpha: f32,
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// How many times each transition is sampled, on average.
-    pub samples_per_insert: f64,
-    /// The number of steps that a transition spans.
-    pub n_step: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The number of transitions in the table before learning starts.
-    pub min_replay_size: usize,
-    /// The capacity of the replay table, in transitions.
-    pub max_replay_size: u64,
-    /// The step size of Adam.
-    pub learning_rate: f32,
-    /// The bound on the gradient's norm; none unless set.
-    pub max_gradient_norm: Option<f32>,
-    /// The sizes of the hidden layers of the network for the policy and the value.
-    pub hidden: Vec<usize>,
-    /// The sizes of the hidden layers of a learned model.
-    pub model_hidden: Vec<usize>,
-}
-
-impl Default for MctsConfig {
-    fn default() -> Self {
-        Self {
-            model: MctsModel::default(),
-            num_simulations: 50,
-            exploration: 1.0,
-            noise_share: 0.0,
-            noise_alpha: 1.0,
-            batch_size: 16,
-            samples_per_insert: 16.0,
-            n_step: 1,
-            discount: 0.99,
-            min_replay_size: 16,
-            max_replay_size: 10_000,
-            learning_rate: 1e-3,
-            max_gradient_norm: None,
-            hidden: vec![50, 50],
-            model_hidden: vec![128, 128],
-        }
+settings! {
+    /// The settings of MCTS: AlphaZero's search (Silver et al. 2017) for one player, with intermediate rewards. The
+    /// defaults are taken from Acme's agent.
+    ///
+    /// Deviations from the paper, as in Acme: the policy and the value learn from transitions in a replay table. The
+    /// target of the value is the reward plus the value of the next observation, instead of the outcome. Q is a mean of
+    /// unscaled returns. The root has no noise unless requested.
+    pub struct MctsConfig {
+        /// Where the search looks up the consequences of actions.
+        pub model: MctsModel = MctsModel::default(),
+        /// The number of simulations for each action.
+        pub num_simulations: usize = 50,
+        /// The weight of the prior relative to the values found, c of PUCT.
+        pub exploration: f32 = 1.0,
+        /// The share of noise in the prior at the root.
+        pub noise_share: f32 = 0.0,
+        /// α of the noise's Dirichlet distribution: the smaller α is, the fewer actions it favors.
+        pub noise_alpha: f32 = 1.0,
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 16,
+        /// How many times each transition is sampled, on average.
+        pub samples_per_insert: f64 = 16.0,
+        /// The number of steps that a transition spans.
+        pub n_step: usize = 1,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The number of transitions in the table before learning starts.
+        pub min_replay_size: usize = 16,
+        /// The capacity of the replay table, in transitions.
+        pub max_replay_size: u64 = 10_000,
+        /// The step size of Adam.
+        pub learning_rate: f32 = 1e-3,
+        /// The bound on the gradient's norm; none unless set.
+        pub max_gradient_norm: Option<f32> = None,
+        /// The sizes of the hidden layers of the network for the policy and the value.
+        pub hidden: Vec<usize> = vec![50, 50],
+        /// The sizes of the hidden layers of a learned model.
+        pub model_hidden: Vec<usize> = vec![128, 128],
     }
 }
 
@@ -101,15 +79,7 @@ impl MctsConfig {
 
     /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
-        OffPolicy {
-            batch_size: self.batch_size,
-            samples_per_insert: self.samples_per_insert,
-            n_step: self.n_step,
-            discount: self.discount,
-            min_replay_size: self.min_replay_size,
-            max_replay_size: self.max_replay_size,
-            shards: 1,
-        }
+        off_policy!(self)
     }
 
     /// Returns the settings of a search.

@@ -1,100 +1,67 @@
 //! DMPO.
 
-use serde::{Deserialize, Serialize};
-
 use super::MpoConfig;
 use super::settings::Settings;
 use crate::continuous::categorical;
-use crate::settings::distribution;
+use crate::settings::{distribution, settings};
 use crate::shared_agent::shared_agent;
 
-/// The settings of DMPO (Hoffman et al. 2020, section 4), for actions that are one bounded float32 array. The defaults
-/// are taken from Acme's agent.
-///
-/// DMPO is [MPO](crate::MpoConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
-/// learns with the cross entropy to the projection of r + γ·Z, where Z is the mixture of the target critic's
-/// distributions for the sampled actions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DmpoConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// How many times each transition is sampled, on average.
-    pub samples_per_insert: f64,
-    /// The number of steps that a transition spans.
-    pub n_step: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The number of transitions in the table before learning starts.
-    pub min_replay_size: usize,
-    /// The capacity of the replay table, in transitions.
-    pub max_replay_size: u64,
-    /// The step size of Adam for the policy.
-    pub policy_learning_rate: f32,
-    /// The step size of Adam for the critic.
-    pub critic_learning_rate: f32,
-    /// The step size of Adam for the dual variables.
-    pub dual_learning_rate: f32,
-    /// The number of learner steps between copies to the target policy, with which workers act.
-    pub target_policy_period: u64,
-    /// The number of learner steps between copies to the target critic.
-    pub target_critic_period: u64,
-    /// The number of atoms of the distribution of returns.
-    pub atoms: usize,
-    /// The values of the lowest and the highest atom.
-    pub value_range: [f32; 2],
-    /// The number of actions sampled in each state.
-    pub samples: usize,
-    /// The bound on the KL divergence between the weighted actions and the target policy.
-    pub epsilon: f32,
-    /// The bound on the corresponding divergence for the penalty on out-of-bounds actions.
-    pub epsilon_penalty: f32,
-    /// The bound on the KL divergence of means, for each dimension of an action.
-    pub epsilon_mean: f32,
-    /// The bound on the KL divergence of standard deviations.
-    pub epsilon_stddev: f32,
-    /// The initial standard deviation of the policy, for actions scaled to −1..1.
-    pub initial_stddev: f32,
-    /// The bound on the norm of the policy's gradient and, separately, on the norm of the critic's gradient.
-    pub max_gradient_norm: f32,
-    /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
-    pub noise_correlation: f32,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of the policy.
-    pub hidden: Vec<usize>,
-    /// The sizes of the hidden layers of the critic.
-    pub critic_hidden: Vec<usize>,
-}
-
-impl Default for DmpoConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            samples_per_insert: 32.0,
-            n_step: 5,
-            discount: 0.99,
-            min_replay_size: 1_000,
-            max_replay_size: 1_000_000,
-            policy_learning_rate: 1e-4,
-            critic_learning_rate: 1e-4,
-            dual_learning_rate: 1e-2,
-            target_policy_period: 100,
-            target_critic_period: 100,
-            atoms: 51,
-            value_range: [-150.0, 150.0],
-            samples: 20,
-            epsilon: 0.1,
-            epsilon_penalty: 1e-3,
-            epsilon_mean: 2.5e-3,
-            epsilon_stddev: 1e-6,
-            initial_stddev: 0.7,
-            max_gradient_norm: 40.0,
-            noise_correlation: 0.0,
-            normalize_observations: false,
-            hidden: vec![256, 256, 256],
-            critic_hidden: vec![512, 512, 256],
-        }
+settings! {
+    /// The settings of DMPO (Hoffman et al. 2020, section 4), for actions that are one bounded float32 array. The
+    /// defaults are taken from Acme's agent.
+    ///
+    /// DMPO is [MPO](crate::MpoConfig) with a critic that outputs the distribution of returns over `atoms`. The critic
+    /// learns with the cross entropy to the projection of r + γ·Z, where Z is the mixture of the target critic's
+    /// distributions for the sampled actions.
+    pub struct DmpoConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// How many times each transition is sampled, on average.
+        pub samples_per_insert: f64 = 32.0,
+        /// The number of steps that a transition spans.
+        pub n_step: usize = 5,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The number of transitions in the table before learning starts.
+        pub min_replay_size: usize = 1_000,
+        /// The capacity of the replay table, in transitions.
+        pub max_replay_size: u64 = 1_000_000,
+        /// The step size of Adam for the policy.
+        pub policy_learning_rate: f32 = 1e-4,
+        /// The step size of Adam for the critic.
+        pub critic_learning_rate: f32 = 1e-4,
+        /// The step size of Adam for the dual variables.
+        pub dual_learning_rate: f32 = 1e-2,
+        /// The number of learner steps between copies to the target policy, with which workers act.
+        pub target_policy_period: u64 = 100,
+        /// The number of learner steps between copies to the target critic.
+        pub target_critic_period: u64 = 100,
+        /// The number of atoms of the distribution of returns.
+        pub atoms: usize = 51,
+        /// The values of the lowest and the highest atom.
+        pub value_range: [f32; 2] = [-150.0, 150.0],
+        /// The number of actions sampled in each state.
+        pub samples: usize = 20,
+        /// The bound on the KL divergence between the weighted actions and the target policy.
+        pub epsilon: f32 = 0.1,
+        /// The bound on the corresponding divergence for the penalty on out-of-bounds actions.
+        pub epsilon_penalty: f32 = 1e-3,
+        /// The bound on the KL divergence of means, for each dimension of an action.
+        pub epsilon_mean: f32 = 2.5e-3,
+        /// The bound on the KL divergence of standard deviations.
+        pub epsilon_stddev: f32 = 1e-6,
+        /// The initial standard deviation of the policy, for actions scaled to −1..1.
+        pub initial_stddev: f32 = 0.7,
+        /// The bound on the norm of the policy's gradient and, separately, on the norm of the critic's gradient.
+        pub max_gradient_norm: f32 = 40.0,
+        /// The autocorrelation of the exploration noise over time; 0 for independent noise at each step.
+        pub noise_correlation: f32 = 0.0,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers of the policy.
+        pub hidden: Vec<usize> = vec![256, 256, 256],
+        /// The sizes of the hidden layers of the critic.
+        pub critic_hidden: Vec<usize> = vec![512, 512, 256],
     }
 }
 

@@ -6,7 +6,7 @@ use relive_rl::{Policy, PolicyContext, Result};
 
 use super::MpoConfig;
 use crate::continuous::{Body, ContinuousPolicy, Drawing, Layers, Returns, Role, TargetUpdate};
-use crate::off_policy::OffPolicy;
+use crate::off_policy::{OffPolicy, off_policy};
 use crate::settings::{check, correlation, layers, positive};
 use crate::shared_agent::shared_agent;
 
@@ -32,15 +32,7 @@ shared_agent!(MpoConfig, "mpo");
 
 impl Settings {
     pub(super) fn new(config: MpoConfig, returns: Returns) -> Settings {
-        let off_policy = OffPolicy {
-            batch_size: config.batch_size,
-            samples_per_insert: config.samples_per_insert,
-            n_step: config.n_step,
-            discount: config.discount,
-            min_replay_size: config.min_replay_size,
-            max_replay_size: config.max_replay_size,
-            shards: 1,
-        };
+        let off_policy = off_policy!(config);
         Settings { config, off_policy, returns }
     }
 

@@ -1,29 +1,22 @@
 //! The settings of behavioral cloning.
 
-use serde::{Deserialize, Serialize};
-
 use super::replay::Recorded;
 use crate::continuous::{Body, Layers};
+use crate::settings::settings;
 
-/// The settings of behavioral cloning, for one discrete action or for actions that are one bounded float32 array: the
-/// policy is fitted to recorded actions with −ln π(a). The agent does not act: a run takes learner steps on the
-/// contents of its table.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BcConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// The step size of Adam.
-    pub learning_rate: f32,
-    /// Whether observations are normalized to mean 0 and standard deviation 1, for continuous actions.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers.
-    pub hidden: Vec<usize>,
-}
-
-impl Default for BcConfig {
-    fn default() -> Self {
-        Self { batch_size: 256, learning_rate: 1e-3, normalize_observations: false, hidden: vec![256, 256] }
+settings! {
+    /// The settings of behavioral cloning, for one discrete action or for actions that are one bounded float32 array:
+    /// the policy is fitted to recorded actions with −ln π(a). The agent does not act: a run takes learner steps on the
+    /// contents of its table.
+    pub struct BcConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// The step size of Adam.
+        pub learning_rate: f32 = 1e-3,
+        /// Whether observations are normalized to mean 0 and standard deviation 1, for continuous actions.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers.
+        pub hidden: Vec<usize> = vec![256, 256],
     }
 }
 

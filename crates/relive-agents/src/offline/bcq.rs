@@ -3,50 +3,38 @@
 use relive_env::EnvironmentSpec;
 use relive_nn::{Key, Layout, Network, Params};
 use relive_rl::{Features, Result};
-use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
 use crate::actions::Discrete;
 use crate::continuous::{Body, Layers, Role};
+use crate::settings::settings;
 
-/// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning algorithms"),
-/// for one discrete action. The agent does not act: a run takes learner steps on the contents of its table.
-///
-/// A network G imitates the recorded actions. Only actions that are more than τ times as likely as the likeliest one
-/// are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among permitted actions (equation
-/// 4); the policy chooses the best permitted action. The loss is Huber(target − q), plus −ln G(a|s), plus 0.01 times
-/// the mean square of G's logits, as in the authors' program.
-///
-/// Deviations from the paper: the target network moves a little after each batch, as in the authors' program for
-/// observations that are not images; q and G share no layers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BcqConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The step size of Adam.
-    pub learning_rate: f32,
-    /// The fraction by which the target network moves toward the network after each batch.
-    pub tau: f32,
-    /// The threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest one.
-    /// 0 gives Q-learning, 1 gives imitation.
-    pub threshold: f32,
-    /// The sizes of the hidden layers of each network.
-    pub hidden: Vec<usize>,
-}
-
-impl Default for BcqConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            discount: 0.99,
-            learning_rate: 3e-4,
-            tau: 0.005,
-            threshold: 0.3,
-            hidden: vec![256, 256],
-        }
+settings! {
+    /// The settings of discrete BCQ (Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning
+    /// algorithms"), for one discrete action. The agent does not act: a run takes learner steps on the contents of its
+    /// table.
+    ///
+    /// A network G imitates the recorded actions. Only actions that are more than τ times as likely as the likeliest
+    /// one are permitted. The target is r + γ·q̄(s', a'), where a' has the greatest q(s', a') among permitted actions
+    /// (equation 4); the policy chooses the best permitted action. The loss is Huber(target − q), plus −ln G(a|s), plus
+    /// 0.01 times the mean square of G's logits, as in the authors' program.
+    ///
+    /// Deviations from the paper: the target network moves a little after each batch, as in the authors' program for
+    /// observations that are not images; q and G share no layers.
+    pub struct BcqConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The step size of Adam.
+        pub learning_rate: f32 = 3e-4,
+        /// The fraction by which the target network moves toward the network after each batch.
+        pub tau: f32 = 0.005,
+        /// The threshold τ of the paper: an action is permitted if it is more than τ times as likely as the likeliest
+        /// one. 0 gives Q-learning, 1 gives imitation.
+        pub threshold: f32 = 0.3,
+        /// The sizes of the hidden layers of each network.
+        pub hidden: Vec<usize> = vec![256, 256],
     }
 }
 

@@ -7,7 +7,6 @@ use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
 use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
-use serde::{Deserialize, Serialize};
 
 use super::replay::Recorded;
 use crate::continuous::{
@@ -16,62 +15,44 @@ use crate::continuous::{
     join_many,
 };
 use crate::saved::Saved;
-use crate::settings::{check, fraction, layers, not_negative, positive};
+use crate::settings::{check, fraction, layers, not_negative, positive, settings};
 use crate::together;
 
 /// The maximum number of actions of each kind that are sampled in a state.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CQL (Kumar et al. 2020), for actions that are one bounded float32 array. The defaults are taken from
-/// Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
-///
-/// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
-/// where the aᵢ are uniform, from the policy in s, and from the policy in s′ (CQL(H), equation 4, sampled as in
-/// appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then ascends min q
-/// plus its entropy at a fixed temperature. As in Acme, targets have no entropy term and c is fixed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CqlConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The step size of Adam for the policy.
-    pub policy_learning_rate: f32,
-    /// The step size of Adam for the critics.
-    pub critic_learning_rate: f32,
-    /// The fraction by which the target critics move toward the critics after each batch, τ.
-    pub tau: f32,
-    /// The weight of the policy's entropy, α. With 0, the policy collapses to a single action, with a density so high
-    /// that the penalty no longer limits its values.
-    pub temperature: f32,
-    /// The weight c of the penalty on sampled actions with higher values than the table's actions.
-    pub conservatism: f32,
-    /// The number of actions of each of three kinds that are sampled in each state.
-    pub samples: usize,
-    /// The number of initial steps during which the policy imitates.
-    pub imitation_steps: u64,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of each network.
-    pub hidden: Vec<usize>,
-}
-
-impl Default for CqlConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            discount: 0.99,
-            policy_learning_rate: 3e-5,
-            critic_learning_rate: 3e-4,
-            tau: 0.005,
-            temperature: 0.0,
-            conservatism: 5.0,
-            samples: 10,
-            imitation_steps: 50_000,
-            normalize_observations: false,
-            hidden: vec![256, 256],
-        }
+settings! {
+    /// The settings of CQL (Kumar et al. 2020), for actions that are one bounded float32 array. The defaults are taken
+    /// from Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
+    ///
+    /// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
+    /// where the aᵢ are uniform, from the policy in s, and from the policy in s′ (CQL(H), equation 4, sampled as in
+    /// appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then ascends
+    /// min q plus its entropy at a fixed temperature. As in Acme, targets have no entropy term and c is fixed.
+    pub struct CqlConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The step size of Adam for the policy.
+        pub policy_learning_rate: f32 = 3e-5,
+        /// The step size of Adam for the critics.
+        pub critic_learning_rate: f32 = 3e-4,
+        /// The fraction by which the target critics move toward the critics after each batch, τ.
+        pub tau: f32 = 0.005,
+        /// The weight of the policy's entropy, α. With 0, the policy collapses to a single action, with a density so
+        /// high that the penalty no longer limits its values.
+        pub temperature: f32 = 0.0,
+        /// The weight c of the penalty on sampled actions with higher values than the table's actions.
+        pub conservatism: f32 = 5.0,
+        /// The number of actions of each of three kinds that are sampled in each state.
+        pub samples: usize = 10,
+        /// The number of initial steps during which the policy imitates.
+        pub imitation_steps: u64 = 50_000,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers of each network.
+        pub hidden: Vec<usize> = vec![256, 256],
     }
 }
 

@@ -17,57 +17,40 @@ use crate::continuous::{
     StepMetrics, TargetUpdate, Trained, checked, draw, join, join_many,
 };
 use crate::saved::Saved;
-use crate::settings::{check, layers, positive};
+use crate::settings::{check, layers, positive, settings};
 use crate::together;
 
 /// The maximum number of actions with which an action is compared.
 const MAX_SAMPLES: usize = 1_024;
 
-/// The settings of CRR (Wang et al. 2020), for actions that are one bounded float32 array. The defaults are taken from
-/// Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
-///
-/// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight w
-/// depends on A = q(s, a) − mean q(s, aᵢ), and the aᵢ are drawn from π (equations 2 to 4). As in Acme's newer agent but
-/// unlike in the paper, the critic outputs values and the networks are not recurrent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CrrConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The step size of Adam, for the policy and the critic.
-    pub learning_rate: f32,
-    /// The number of learner steps between copies to the target networks.
-    pub target_update_period: u64,
-    /// The number of actions of the policy with which an action is compared.
-    pub samples: usize,
-    /// How an action is weighted by its advantage.
-    pub weight: CrrWeight,
-    /// The temperature β of `exp`.
-    pub temperature: f32,
-    /// The upper bound on the weight of an action.
-    pub max_weight: f32,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of each network.
-    pub hidden: Vec<usize>,
-}
-
-impl Default for CrrConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            discount: 0.99,
-            learning_rate: 3e-4,
-            target_update_period: 100,
-            samples: 4,
-            weight: CrrWeight::Exp,
-            temperature: 1.0,
-            max_weight: 20.0,
-            normalize_observations: false,
-            hidden: vec![256, 256],
-        }
+settings! {
+    /// The settings of CRR (Wang et al. 2020), for actions that are one bounded float32 array. The defaults are taken
+    /// from Acme's agent. The agent does not act: a run takes learner steps on the contents of its table.
+    ///
+    /// The critic learns with ½(q(s, a) − (r + γ·q̄(s′, π̄(s′))))²; the policy learns with −w·ln π(a), where the weight
+    /// w depends on A = q(s, a) − mean q(s, aᵢ), and the aᵢ are drawn from π (equations 2 to 4). As in Acme's newer
+    /// agent but unlike in the paper, the critic outputs values and the networks are not recurrent.
+    pub struct CrrConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The step size of Adam, for the policy and the critic.
+        pub learning_rate: f32 = 3e-4,
+        /// The number of learner steps between copies to the target networks.
+        pub target_update_period: u64 = 100,
+        /// The number of actions of the policy with which an action is compared.
+        pub samples: usize = 4,
+        /// How an action is weighted by its advantage.
+        pub weight: CrrWeight = CrrWeight::Exp,
+        /// The temperature β of `exp`.
+        pub temperature: f32 = 1.0,
+        /// The upper bound on the weight of an action.
+        pub max_weight: f32 = 20.0,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers of each network.
+        pub hidden: Vec<usize> = vec![256, 256],
     }
 }
 

@@ -8,7 +8,6 @@ use relive_rl::learners::Peers;
 use relive_rl::plan::{Crew, Progress, Transitions};
 use relive_rl::{Agent, Policy, PolicyContext, Result, settings_of};
 use relive_table::TableConfig;
-use serde::{Deserialize, Serialize};
 
 use super::regression::{Regression, head};
 use super::replay::Recorded;
@@ -17,55 +16,38 @@ use crate::continuous::{
     StepMetrics, TargetUpdate, Trained, checked, join,
 };
 use crate::saved::Saved;
-use crate::settings::{check, fraction, layers, positive};
+use crate::settings::{check, fraction, layers, positive, settings};
 
-/// The settings of IQL (Kostrikov et al. 2022), for actions that are one bounded float32 array. The defaults are the
-/// paper's for locomotion. The agent does not act: a run takes learner steps on the contents of its table.
-///
-/// The value of a state is the expectile τ of min q̄(s, a) over actions from the table (equation 5), and the target of
-/// the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most
-/// `max_weight` (equation 7). All gradients of a batch use the parameters before the step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct IqlConfig {
-    /// The number of transitions in a batch.
-    pub batch_size: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The step size of Adam, for all networks.
-    pub learning_rate: f32,
-    /// The fraction by which the target critics move toward the critics after each batch, τ.
-    pub tau: f32,
-    /// The expectile τ: 0.5 is the mean, 1 would be the maximum.
-    pub expectile: f32,
-    /// How strongly the weight of an action grows with its advantage, β.
-    pub inverse_temperature: f32,
-    /// The upper bound on the weight of an action.
-    pub max_weight: f32,
-    /// The policy's standard deviation in all states; if unset, it is learned for each state. An action's weight in the
-    /// loss is the inverse square of the deviation of its state, so with learned deviations, poorly fitted actions lose
-    /// weight. The paper also uses one deviation for all states.
-    pub stddev: Option<f32>,
-    /// Whether observations are normalized to mean 0 and standard deviation 1.
-    pub normalize_observations: bool,
-    /// The sizes of the hidden layers of each network.
-    pub hidden: Vec<usize>,
-}
-
-impl Default for IqlConfig {
-    fn default() -> Self {
-        Self {
-            batch_size: 256,
-            discount: 0.99,
-            learning_rate: 3e-4,
-            tau: 0.005,
-            expectile: 0.7,
-            inverse_temperature: 3.0,
-            max_weight: 100.0,
-            stddev: None,
-            normalize_observations: false,
-            hidden: vec![256, 256],
-        }
+settings! {
+    /// The settings of IQL (Kostrikov et al. 2022), for actions that are one bounded float32 array. The defaults are
+    /// the paper's for locomotion. The agent does not act: a run takes learner steps on the contents of its table.
+    ///
+    /// The value of a state is the expectile τ of min q̄(s, a) over actions from the table (equation 5), and the target
+    /// of the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most
+    /// `max_weight` (equation 7). All gradients of a batch use the parameters before the step.
+    pub struct IqlConfig {
+        /// The number of transitions in a batch.
+        pub batch_size: usize = 256,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The step size of Adam, for all networks.
+        pub learning_rate: f32 = 3e-4,
+        /// The fraction by which the target critics move toward the critics after each batch, τ.
+        pub tau: f32 = 0.005,
+        /// The expectile τ: 0.5 is the mean, 1 would be the maximum.
+        pub expectile: f32 = 0.7,
+        /// How strongly the weight of an action grows with its advantage, β.
+        pub inverse_temperature: f32 = 3.0,
+        /// The upper bound on the weight of an action.
+        pub max_weight: f32 = 100.0,
+        /// The policy's standard deviation in all states; if unset, it is learned for each state. An action's weight in
+        /// the loss is the inverse square of the deviation of its state, so with learned deviations, poorly fitted
+        /// actions lose weight. The paper also uses one deviation for all states.
+        pub stddev: Option<f32> = None,
+        /// Whether observations are normalized to mean 0 and standard deviation 1.
+        pub normalize_observations: bool = false,
+        /// The sizes of the hidden layers of each network.
+        pub hidden: Vec<usize> = vec![256, 256],
     }
 }
 

@@ -1,98 +1,67 @@
 //! The settings of R2D2.
 
 use relive_rl::Result;
-use serde::{Deserialize, Serialize};
 
-use crate::off_policy::{Demonstrations, OffPolicy};
-use crate::settings::{bsuite_family, check, fraction, layers, positive, whole};
+use crate::off_policy::{Demonstrations, OffPolicy, off_policy};
+use crate::settings::{bsuite_family, check, fraction, layers, positive, settings, whole};
 
-/// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning, with
-/// rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
-///
-/// Deviations from the paper: the importance weights are those of prioritized DQN; the squared error is summed over a
-/// sequence, as in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their
-/// initial state is known, so burn-in is unnecessary.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct R2d2Config {
-    /// The number of sequences in a batch.
-    pub batch_size: usize,
-    /// How many times each sequence is sampled, on average.
-    pub samples_per_insert: f64,
-    /// The number of steps at the start of a sequence that only warm up the recurrent state.
-    pub burn_in_length: usize,
-    /// The number of steps after the burn-in, from which the agent learns.
-    pub trace_length: usize,
-    /// The number of steps between the starts of consecutive sequences.
-    pub replay_period: usize,
-    /// The number of steps that a return spans.
-    pub n_step: usize,
-    /// The agent's discount γ.
-    pub discount: f32,
-    /// The number of sequences in the table before learning starts.
-    pub min_replay_size: usize,
-    /// The capacity of the replay table, in sequences.
-    pub max_replay_size: u64,
-    /// The exponent of the priorities when sequences are sampled; 0 samples uniformly.
-    pub priority_exponent: f64,
-    /// The exponent β of the importance weights, which correct the bias of prioritized sampling.
-    pub importance_exponent: f32,
-    /// The weight η of a sequence's largest error in its priority, relative to the mean error.
-    pub max_priority_weight: f32,
-    /// The probability of a random action.
-    pub epsilon: f64,
-    /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
-    /// same ε.
-    pub epsilon_alpha: f64,
-    /// The step size of Adam.
-    pub learning_rate: f32,
-    /// The constant ε of Adam.
-    pub adam_epsilon: f32,
-    /// The number of learner steps between copies to the target network.
-    pub target_update_period: u64,
-    /// The bound on the gradient's norm; none unless set.
-    pub max_gradient_norm: Option<f32>,
-    /// The sizes of the hidden layers before the LSTM.
-    pub hidden: Vec<usize>,
-    /// The number of units of the LSTM.
-    pub lstm_units: usize,
-    /// The sizes of the hidden layers after the LSTM; with `duelling`, both the value head and the advantage head have
-    /// these layers.
-    pub head: Vec<usize>,
-    /// Whether the network has a value and an advantage head.
-    pub duelling: bool,
-    /// Demonstrations from which the agent learns in addition to its own experience; none by default. Demonstrations
-    /// have no stored states, so their sequences start with a state of zeros.
-    pub demonstrations: Demonstrations,
-}
-
-impl Default for R2d2Config {
-    fn default() -> Self {
-        Self {
-            batch_size: 32,
-            samples_per_insert: 32.0,
-            burn_in_length: 40,
-            trace_length: 40,
-            replay_period: 40,
-            n_step: 5,
-            discount: 0.99,
-            min_replay_size: 1_000,
-            max_replay_size: 100_000,
-            priority_exponent: 0.6,
-            importance_exponent: 0.2,
-            max_priority_weight: 0.9,
-            epsilon: 0.01,
-            epsilon_alpha: 0.0,
-            learning_rate: 1e-3,
-            adam_epsilon: 1e-3,
-            target_update_period: 100,
-            max_gradient_norm: None,
-            hidden: vec![50],
-            lstm_units: 50,
-            head: vec![50],
-            duelling: true,
-            demonstrations: Demonstrations::default(),
-        }
+settings! {
+    /// The settings of R2D2 (Kapturowski et al. 2019): an LSTM that learns from sequences by n-step double Q-learning,
+    /// with rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
+    ///
+    /// Deviations from the paper: the importance weights are those of prioritized DQN; the squared error is summed over
+    /// a sequence, as in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their
+    /// initial state is known, so burn-in is unnecessary.
+    pub struct R2d2Config {
+        /// The number of sequences in a batch.
+        pub batch_size: usize = 32,
+        /// How many times each sequence is sampled, on average.
+        pub samples_per_insert: f64 = 32.0,
+        /// The number of steps at the start of a sequence that only warm up the recurrent state.
+        pub burn_in_length: usize = 40,
+        /// The number of steps after the burn-in, from which the agent learns.
+        pub trace_length: usize = 40,
+        /// The number of steps between the starts of consecutive sequences.
+        pub replay_period: usize = 40,
+        /// The number of steps that a return spans.
+        pub n_step: usize = 5,
+        /// The agent's discount γ.
+        pub discount: f32 = 0.99,
+        /// The number of sequences in the table before learning starts.
+        pub min_replay_size: usize = 1_000,
+        /// The capacity of the replay table, in sequences.
+        pub max_replay_size: u64 = 100_000,
+        /// The exponent of the priorities when sequences are sampled; 0 samples uniformly.
+        pub priority_exponent: f64 = 0.6,
+        /// The exponent β of the importance weights, which correct the bias of prioritized sampling.
+        pub importance_exponent: f32 = 0.2,
+        /// The weight η of a sequence's largest error in its priority, relative to the mean error.
+        pub max_priority_weight: f32 = 0.9,
+        /// The probability of a random action.
+        pub epsilon: f64 = 0.01,
+        /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
+        /// same ε.
+        pub epsilon_alpha: f64 = 0.0,
+        /// The step size of Adam.
+        pub learning_rate: f32 = 1e-3,
+        /// The constant ε of Adam.
+        pub adam_epsilon: f32 = 1e-3,
+        /// The number of learner steps between copies to the target network.
+        pub target_update_period: u64 = 100,
+        /// The bound on the gradient's norm; none unless set.
+        pub max_gradient_norm: Option<f32> = None,
+        /// The sizes of the hidden layers before the LSTM.
+        pub hidden: Vec<usize> = vec![50],
+        /// The number of units of the LSTM.
+        pub lstm_units: usize = 50,
+        /// The sizes of the hidden layers after the LSTM; with `duelling`, both the value head and the advantage head
+        /// have these layers.
+        pub head: Vec<usize> = vec![50],
+        /// Whether the network has a value and an advantage head.
+        pub duelling: bool = true,
+        /// Demonstrations from which the agent learns in addition to its own experience; none by default.
+        /// Demonstrations have no stored states, so their sequences start with a state of zeros.
+        pub demonstrations: Demonstrations = Demonstrations::default(),
     }
 }
 
@@ -120,15 +89,7 @@ impl R2d2Config {
 
     /// Returns the settings of the replay table and of the adders that fill it.
     pub(super) fn off_policy(&self) -> OffPolicy {
-        OffPolicy {
-            batch_size: self.batch_size,
-            samples_per_insert: self.samples_per_insert,
-            n_step: self.n_step,
-            discount: self.discount,
-            min_replay_size: self.min_replay_size,
-            max_replay_size: self.max_replay_size,
-            shards: 1,
-        }
+        off_policy!(self)
     }
 
     /// Checks that all settings are within their ranges.

@@ -44,7 +44,9 @@ fn lines(folder: &Path, name: &str) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join("log").join(name)).unwrap();
     let lines = text.lines().map(|line| {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-        line.as_object_mut().unwrap().retain(|name, _| !matches!(&**name, "seconds" | "learner_walltime_s"));
+        let is_time =
+            |name: &str| matches!(name, "seconds" | "learner_walltime_s" | "duration_s" | "steps_per_second");
+        line.as_object_mut().unwrap().retain(|name, _| !is_time(name));
         line
     });
     lines.collect()
