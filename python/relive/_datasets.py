@@ -53,6 +53,8 @@ class SampleDataset:
     """A dataset of samples from a table, which are taken when the dataset is iterated."""
 
     _timesteps: ClassVar[bool]
+    # The class of the clients that read from the server.
+    _client_class: ClassVar[type[Client]] = Client
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class SampleDataset:
           ValueError: the table does not exist, or has no signature.
           DeadlineExceededError: the server did not respond in time.
         """
-        client = _client(server_address)
+        client = cls._client(server_address)
         timeout = signature_timeout(get_signature_timeout_secs, get_signature_timeout_ms)
         signature = signed_table(client, table, timeout).structure
         return cls(
@@ -150,7 +152,7 @@ class SampleDataset:
             the requested specs.
           RuntimeError: the table does not exist, or the server stopped.
         """
-        client = _client(self._address)
+        client = self._client(self._address)
         check = self._check(client)
         options = self._options._asdict()
         if self._timesteps:
@@ -186,6 +188,10 @@ class SampleDataset:
             options.rate_limiter_timeout_ms,
             options.max_samples,
         )
+
+    @classmethod
+    def _client(cls, server: str | Sequence[str] | Client) -> Client:
+        return server if isinstance(server, Client) else cls._client_class(server)
 
     def _elements(
         self, info: SampleInfo, columns: list[npt.NDArray[Any]], check: Check
@@ -244,10 +250,6 @@ def signature_timeout(seconds: float | None, milliseconds: int | None) -> float 
     if seconds is not None or milliseconds is None or milliseconds <= 0:
         return seconds
     return milliseconds / 1000
-
-
-def _client(server: str | Sequence[str] | Client) -> Client:
-    return server if isinstance(server, Client) else Client(server)
 
 
 def _info(info: tuple[Any, ...]) -> SampleInfo:

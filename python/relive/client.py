@@ -214,8 +214,9 @@ class Client:
           num_keep_alive_refs: the number of steps of each column that items can refer to, at least 1.
           validate_items: whether items are checked against their table's signature before they are sent.
           chunk_length: the number of steps that are stored together; by default it adapts to the items.
-          max_pending_items: the number of unconfirmed items at which ``create_item`` waits; 10,000 by default.
-          max_pending_bytes: the same bound in bytes; 256 MiB by default.
+          max_pending_items: the number of unconfirmed items at which ``create_item`` waits; 10,000 by default, and
+            unlimited for ``reverb.Client``.
+          max_pending_bytes: the same bound in bytes; 256 MiB by default, and unlimited for ``reverb.Client``.
           get_signature_timeout_ms: accepted for programs written for older versions of dm-reverb; this call does not
             wait for the server.
           codec: the compression of steps: ``"raw"`` (none), ``"snappy"``, ``"lz4"``, ``"zstd"``, or ``"auto"``, which

@@ -34,6 +34,9 @@ class PatternDataset:
         structures, or an ``is_end_of_episode`` that does not return one boolean.
     """
 
+    # The class of the client whose writer creates the items.
+    _client_class: type[Client] = Client
+
     def __init__(
         self,
         input_dataset: Iterable[Any],
@@ -50,7 +53,7 @@ class PatternDataset:
 
     def __iter__(self) -> Iterator[Any]:
         """Yields the items' data in the structure of the patterns, with lists replaced by tuples."""
-        with _Items(self._configs) as items:
+        with _Items(self._configs, self._client_class) as items:
             for step in self._steps:
                 items.append(step)
                 yield from map(self._pack, items.take())
@@ -97,20 +100,23 @@ def pattern_dataset_with_info(
     is_end_of_episode: Callable[[Any], Any],
 ) -> Iterator[ReplaySample]:
     """Yields the items of a ``PatternDataset``, each as a ``ReplaySample`` with zeros as information."""
-    dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
+    return _with_info(PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode))
+
+
+def _with_info(dataset: PatternDataset) -> Iterator[ReplaySample]:
     return (ReplaySample(SampleInfo.zeros(), data) for data in dataset)
 
 
 class _Items:
     """A structured writer, and a private server's queue that receives its items."""
 
-    def __init__(self, configs: Sequence[Any]) -> None:
+    def __init__(self, configs: Sequence[Any], client_class: type[Client]) -> None:
         self._name: str = configs[0].table
         self._table = Table.queue(self._name, _ITEMS_PER_CONFIG * len(configs))
         self._taken = 0
         self._stack = contextlib.ExitStack()
         server = self._stack.enter_context(Server([self._table], listen=False))
-        client: Client = server.localhost_client()
+        client = client_class(server.localhost_client().server_address)
         self._writer = self._stack.enter_context(contextlib.closing(client.structured_writer(configs)))
         self._sampler = self._stack.enter_context(
             contextlib.closing(client._sampler(self._name, max_in_flight_samples_per_worker=1))

@@ -55,7 +55,7 @@ class TFClient:
           name: Name of the operation.
 
         Raises:
-          tf.errors.InvalidArgumentError: The item has different columns.
+          tf.errors.InvalidArgumentError: The item has different columns, or columns with different numbers of steps.
           tf.errors.NotFoundError: The table does not exist.
         """
         dtypes = [tf.as_dtype(dtype) for dtype in tf.nest.flatten(data_dtypes)]
@@ -162,6 +162,12 @@ class TFClient:
         options = {"max_samples": 1, "max_in_flight_samples_per_worker": 1, "keep_rows": True}
         with contextlib.closing(self._client._sampler(table, **options)) as sampler:
             info, columns = sampler.next()
+        lengths = [len(column) for column in columns]
+        if len(set(lengths)) > 1:
+            raise errors.InvalidArgumentError(
+                f"Sampled trajectory cannot be decomposed into timesteps. The columns of an item of table {table!r} "
+                f"have {lengths} rows, but must have one row for each time step; Client.sample can read such items"
+            )
         if len(columns) != len(dtypes):
             raise errors.InvalidArgumentError(
                 "Number of tensors in the replay sample did not match the expected count. "

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 from conftest import PATIENCE_S
 
 STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
@@ -61,12 +62,65 @@ except reverb.DeadlineExceededError:
     pass
 else:
     raise AssertionError
+try:
+    reverb.TrajectoryDataset.from_table_signature(client.server_address, "table", 1, get_signature_timeout_secs=0.2)
+except reverb.DeadlineExceededError:
+    pass
+else:
+    raise AssertionError
+"""
+
+# A condition on a column that is not one integer or bool does not hold.
+CONDITION = """
+import reverb
+
+steps = [{"reward": number / 2, "number": number} for number in range(4)]
+step = reverb.structured.create_reference_step(steps[0])
+for name, wanted in (("reward", []), ("number", [1, 2, 3])):
+    condition = reverb.structured.Condition.data(steps[0])[name] >= 1
+    config = reverb.structured.create_config({"number": step["number"][-1]}, "table", [condition])
+    arguments = (steps, [config], True, lambda step: False)
+    assert [item["number"].item() for item in reverb.PatternDataset(*arguments)] == wanted
+    infos = reverb.pattern_dataset.pattern_dataset_with_info(*arguments)
+    assert [item.data["number"].item() for item in infos] == wanted
+"""
+
+# Writers do not wait for a full table; a trajectory writer warns.
+BACKLOG = """
+import logging
+import reverb
+
+warnings = []
+logging.getLogger("relive").addFilter(lambda record: warnings.append(record.getMessage()))
+server = reverb.Server([reverb.Table.queue("table", 2)])
+client = server.localhost_client()
+writer = client.trajectory_writer(1)
+writer.append(0)
+for _ in range(20_002):
+    writer.create_item("table", 1.0, writer.history[-1:])
+assert writer.pending_items == 20_000
+assert [text.split(" items")[0] for text in warnings] == ["10000", "20000"], warnings
+pattern = {"number": reverb.structured.create_reference_step({"number": 0})["number"][-1]}
+structured = client.structured_writer([reverb.structured.create_config(pattern, "table")])
+for number in range(10_102):
+    structured.append({"number": number})
+# A program can set a limit.
+limited = reverb.Client(client.server_address, timeout=0.1).trajectory_writer(1, max_pending_items=1)
+limited.append(0)
+limited.create_item("table", 1.0, limited.history[-1:])
+try:
+    limited.create_item("table", 1.0, limited.history[-1:])
+except reverb.DeadlineExceededError:
+    pass
+else:
+    raise AssertionError
 """
 
 
-def test_the_module_reverb_keeps_the_behavior_of_dm_reverb() -> None:
+@pytest.mark.parametrize("program", [PROGRAM, CONDITION, BACKLOG], ids=["differences", "condition", "backlog"])
+def test_the_module_reverb_keeps_the_behavior_of_dm_reverb(program: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False,
         env={**os.environ, "PYTHONPATH": str(STAND_IN)},
     )
     assert done.returncode == 0, done.stderr

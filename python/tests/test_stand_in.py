@@ -7,6 +7,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
 
 # Every importable module, and its listed names.
@@ -51,3 +53,25 @@ def test_names_without_tensorflow() -> None:
         "cannot import reverb.cc.ops.gen_reverb_ops",
         "cannot import reverb.platform.default.server_main_command_line_args",
     }
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--v=1"], "the following arguments are required: --config"),
+        (["--config=", "--port=1", "-x"], "unrecognized arguments: --port=1 -x"),
+        (["--flagfile=nowhere"], "--flagfile cannot be read: [Errno 2] No such file or directory: 'nowhere'"),
+    ],
+)
+def test_wrong_flags_of_a_server(flags: list[str], said: str, tmp_path: pathlib.Path) -> None:
+    server = subprocess.run(
+        [sys.executable, "-m", "reverb.server_executable.server_main", *flags],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(STAND_IN)},
+        cwd=tmp_path,
+        check=False,
+    )
+    assert server.returncode == 2
+    assert said in server.stderr

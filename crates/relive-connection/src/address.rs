@@ -42,7 +42,8 @@ impl Address {
 }
 
 fn check_authority(address: &str, authority: &str) -> Result<()> {
-    if authority.contains("://") {
+    let is_socket = authority.strip_prefix("unix:").is_some_and(|path| path.parse::<u16>().is_err());
+    if authority.contains("://") || is_socket {
         let why = "unsupported scheme; use host:port, http://host:port or https://host:port";
         return Err(wrong(address, why));
     }
@@ -95,6 +96,7 @@ mod tests {
             ("localhost:http", "from 1 to 65535"),
             ("localhost:65536", "from 1 to 65535"),
             ("grpc://localhost:1", "unsupported scheme"),
+            ("unix:/run/replay.sock", "unsupported scheme"),
             ("::1:8000", "in brackets"),
         ] {
             let error = parse(address).unwrap_err();

@@ -9,6 +9,9 @@ pub(crate) const MAX_SERVERS: usize = 1024;
 /// The notation for a name with a server at each of its addresses.
 const NAME_PREFIX: &str = "dns:///";
 
+/// gRPC's short notation for the same. A host may also be named `dns`, as in `dns:8000`.
+const SHORT_NAME_PREFIX: &str = "dns:";
+
 /// gRPC's notations for lists of addresses.
 const LIST_PREFIXES: [&str; 2] = ["ipv4:", "ipv6:"];
 
@@ -41,8 +44,14 @@ impl Source {
 
 /// Returns whether `address` may denote more than one server: a comma-separated list, or a name to be resolved.
 pub(crate) fn is_many(address: &str) -> bool {
-    let prefixes = LIST_PREFIXES.iter().chain([&NAME_PREFIX]);
-    address.contains(',') || prefixes.into_iter().any(|prefix| address.starts_with(prefix))
+    let is_list = address.contains(',') || LIST_PREFIXES.iter().any(|prefix| address.starts_with(prefix));
+    is_list || name_in(address).is_some()
+}
+
+/// Returns the name in `dns:///host:port` or `dns:host:port`.
+fn name_in(address: &str) -> Option<&str> {
+    let short = || address.strip_prefix(SHORT_NAME_PREFIX).filter(|name| name.contains(':'));
+    address.strip_prefix(NAME_PREFIX).or_else(short)
 }
 
 /// Parses the servers in `addresses`. Each address may itself be a comma-separated list.
@@ -70,7 +79,7 @@ pub(crate) fn sources<A: AsRef<str>>(addresses: &[A]) -> Result<Vec<Source>> {
 }
 
 fn source(part: &str) -> Result<Source> {
-    match part.strip_prefix(NAME_PREFIX) {
+    match name_in(part) {
         None if part.is_empty() => Err(Error::invalid("a server address is empty; addresses are host:port")),
         None => Ok(Source::Fixed(part.to_owned())),
         Some(name) => match name.rsplit_once(':') {
@@ -101,10 +110,12 @@ mod tests {
             (vec!["a:1, b:2"], vec![fixed("a:1"), fixed("b:2")]),
             (vec!["ipv4:10.0.0.1:1,10.0.0.2:1"], vec![fixed("10.0.0.1:1"), fixed("10.0.0.2:1")]),
             (vec!["dns:///replay.svc:8000", "c:3"], vec![name("replay.svc:8000"), fixed("c:3")]),
+            (vec!["dns:replay.svc:8000", "dns:3"], vec![name("replay.svc:8000"), fixed("dns:3")]),
         ] {
             assert_eq!(sources(&given).unwrap(), expected, "{given:?}");
         }
-        assert!(is_many("a:1,b:2") && is_many("dns:///a:1") && !is_many("a:1"));
+        assert!(is_many("a:1,b:2") && is_many("dns:///a:1") && is_many("dns:a:1"));
+        assert!(!is_many("a:1") && !is_many("dns:1"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import threading
 
 import numpy as np
@@ -244,9 +245,29 @@ def test_options_out_of_range(dataset, option, value):
         assert "integer >= -1" in str(raised.value)
 
 
-def test_dtypes_and_shapes_of_different_structures():
-    with pytest.raises(ValueError):
-        reverb.TrajectoryDataset("localhost:1", "table", {"a": tf.float32}, tf.TensorShape([]), 1)
+@pytest.mark.parametrize("dataset", ["TrajectoryDataset", "TimestepDataset"])
+@pytest.mark.parametrize(
+    ("dtypes", "shapes", "error"),
+    [
+        ({"a": tf.float32}, tf.TensorShape([]), ValueError),
+        ([tf.float32], [tf.TensorShape([]), tf.TensorShape([])], ValueError),
+        ({"a": tf.float32}, {"b": tf.TensorShape([])}, ValueError),
+        ({"a": tf.float32}, [tf.TensorShape([])], TypeError),
+    ],
+    ids=["leaf", "number", "names", "kind"],
+)
+def test_dtypes_and_shapes_of_different_structures(dataset, dtypes, shapes, error):
+    with pytest.raises(error):
+        # dm-reverb compares the structures completely only here.
+        _ = getattr(reverb, dataset)("localhost:1", "table", dtypes, shapes, 1).element_spec
+
+
+@pytest.mark.parametrize("dataset", ["TrajectoryDataset", "TimestepDataset"])
+@pytest.mark.parametrize(("of_dtypes", "of_shapes"), [(list, tuple), (tuple, list), (list, list)])
+def test_lists_and_tuples_are_one_structure(dataset, of_dtypes, of_shapes):
+    dtypes, shapes = of_dtypes([tf.float32, tf.int64]), of_shapes([tf.TensorShape([2]), tf.TensorShape([])])
+    made = getattr(reverb, dataset)("localhost:1", "table", {"a": dtypes}, {"a": shapes}, 1)
+    assert made.element_spec.data == {"a": (tf.TensorSpec([2], tf.float32), tf.TensorSpec([], tf.int64))}
 
 
 @pytest.mark.parametrize("dataset", ["TrajectoryDataset", "TimestepDataset"])
@@ -262,10 +283,36 @@ def test_tables_without_a_signature(serve, dataset):
     assert str(raised.value).index("other") < str(raised.value).rindex("plain")
 
 
+def _stopped_server():
+    """Returns the port of a server of this process that has stopped."""
+    server = reverb.Server([_queue()])
+    port = server.port
+    server.stop()
+    return port
+
+
 @pytest.mark.parametrize("dataset", ["TrajectoryDataset", "TimestepDataset"])
-def test_an_unresponsive_server_exceeds_the_deadline(dataset):
+@pytest.mark.parametrize("port", [lambda: 1, _stopped_server], ids=["no server", "stopped"])
+def test_an_unresponsive_server_exceeds_the_deadline(dataset, port):
     with pytest.raises(reverb.DeadlineExceededError):
-        getattr(reverb, dataset).from_table_signature("localhost:1", "table", 1, get_signature_timeout_secs=1)
+        getattr(reverb, dataset).from_table_signature(
+            f"localhost:{port()}", "table", 1, get_signature_timeout_secs=1
+        )
+
+
+def test_an_iterator_waits_for_a_server_that_starts_again():
+    port = _stopped_server()
+    dataset = reverb.TrajectoryDataset(f"localhost:{port}", "queue", tf.float32, _SHAPE([1]), 1)
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        first = threads.submit(lambda: next(iter(dataset)))
+        with pytest.raises(TimeoutError):
+            first.result(timeout=2)
+        server = reverb.Server([_queue()], port)
+        try:
+            reverb.Client(f"localhost:{port}").insert(np.float32(5), {"queue": 1.0})
+            assert first.result(timeout=60).data.numpy() == [5]
+        finally:
+            server.stop()
 
 
 def _first(client, table, dtypes, shapes, dataset="TrajectoryDataset"):

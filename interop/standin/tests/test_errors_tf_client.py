@@ -15,8 +15,13 @@ def tf_client(serve, *tables):
 
 
 def filled_client(serve):
-    client = serve(table(sampler=selectors.Prioritized(1.0)), queue())
+    """Returns a client for a table with a time step, and for a table with an item that is no time steps."""
+    client = serve(table(sampler=selectors.Prioritized(1.0)), queue(), queue("uneven"))
     client.insert([np.zeros(2, np.float32), np.int64(1)], {"table": 1.0})
+    with client.trajectory_writer(3) as writer:
+        for step in range(3):
+            writer.append(step)
+        writer.create_item("uneven", 1.0, [writer.history[-3:], writer.history[-2:]])
     return reverb.TFClient(client.server_address)
 
 
@@ -36,6 +41,11 @@ def test_sample_number(serve):
 @raises(tf.errors.InvalidArgumentError, "Type mismatch: actual int64 vs. expect int32")
 def test_sample_dtype(serve):
     filled_client(serve).sample("table", [tf.float32, tf.int32])
+
+
+@raises(tf.errors.InvalidArgumentError, "Sampled trajectory cannot be decomposed into timesteps.")
+def test_sample_of_no_time_steps(serve):
+    filled_client(serve).sample("uneven", [tf.int64, tf.int64])
 
 
 @raises(ValueError, "tables must be a string tensor of rank 1")
@@ -139,6 +149,11 @@ _IN_GRAPHS = {
         tf.errors.InvalidArgumentError,
         "Number of tensors in the replay sample did not match the expected count. Got 7 but wanted 6",
         lambda client: client.sample("table", [tf.float32]),
+    ),
+    "sample of no time steps": (
+        tf.errors.InvalidArgumentError,
+        "Sampled trajectory cannot be decomposed into timesteps.",
+        lambda client: client.sample("uneven", [tf.int64, tf.int64]),
     ),
     "insert unknown": (
         tf.errors.InvalidArgumentError,

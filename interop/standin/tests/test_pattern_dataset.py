@@ -62,6 +62,16 @@ def test_conditions():
     assert _windows(reverb.PatternDataset(steps, [config], True, _is_last)) == [[2, 3], [102, 103]]
 
 
+@pytest.mark.parametrize(("column", "wanted"), [("number", [[102], [103]]), ("pair", [])])
+def test_a_condition_on_a_column_that_is_not_one_integer_does_not_hold(column, wanted):
+    steps = _steps()
+    condition = structured.Condition.data(steps.element_spec)[column] >= 102
+    config = _config(steps, lambda step: {"window": step["number"][-1:]}, conditions=[condition])
+    assert _windows(reverb.PatternDataset(steps, [config], True, _is_last)) == wanted
+    samples = reverb.pattern_dataset.pattern_dataset_with_info(steps, [config], True, _is_last)
+    assert _windows(sample.data for sample in samples) == wanted
+
+
 def test_several_patterns_of_one_structure():
     steps = _steps(episodes=1)
     configs = [_config(steps, lambda step, n=n: {"window": step["number"][-n:]}) for n in (1, 2)]

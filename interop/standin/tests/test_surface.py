@@ -283,14 +283,20 @@ def test_sample_information():
     assert [np.asarray(zero).item() for zero in info.zeros()] == [0] * 5
 
 
-def test_a_server_from_the_command_line(is_standin):
+@pytest.mark.parametrize("is_in_a_file", [False, True])
+def test_a_server_from_the_command_line(is_standin, tmp_path, is_in_a_file):
     """The stand-in's `reverb_server`, which exits with 0 on Ctrl-C."""
     if not is_standin:
         pytest.skip("dm-reverb's never says that it is ready")
-    config = """--config=tables { table_name: "queue" max_size: 7 sampler { fifo: true } remover { fifo: true }
-        rate_limiter { samples_per_insert: 1 min_size_to_sample: 1 max_diff: 7 } }"""
+    config = """-config=tables { table_name: "queue" max_size: 7 sampler { fifo: true } remover { fifo: true } """
+    config += "rate_limiter { samples_per_insert: 1 min_size_to_sample: 1 max_diff: 7 } }"
+    flags = ["unused", config, "--alsologtostderr", "--nologtostderr", "--v=1", "-stderrthreshold", "info"]
+    if is_in_a_file:
+        file = tmp_path / "flags"
+        file.write_text("\n".join(["# A server.", f"--flagfile={file}", *flags, ""]))
+        flags = ["--flagfile", str(file)]
     server = subprocess.Popen(
-        [sys.executable, "-m", "reverb.server_executable.server_main", config],
+        [sys.executable, "-m", "reverb.server_executable.server_main", *flags],
         stdout=subprocess.PIPE,
         text=True,
     )

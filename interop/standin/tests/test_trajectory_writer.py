@@ -39,6 +39,16 @@ def test_items_of_all_kinds_of_references(client):
     assert flipped.tolist() == [4]
 
 
+def test_create_item_does_not_wait_for_a_full_table(client):
+    writer = client.trajectory_writer(1)
+    for number in range(10_101):
+        writer.append(number)
+        writer.create_item("small", 1.0, writer.history[-1:])
+    numbers = [sample.data[0].item() for sample in client.sample("small", 5, emit_timesteps=False)]
+    assert numbers == [0, 1, 2, 3, 4]
+    writer.close()
+
+
 def test_history_mirrors_the_structure(client):
     writer = client.trajectory_writer(2)
     with pytest.raises(RuntimeError):

@@ -1,6 +1,7 @@
 """The client and the writer for whole steps."""
 
 import functools
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -277,6 +278,10 @@ class Client(_relive.Client):
 
     @functools.wraps(_relive.Client.trajectory_writer)
     def trajectory_writer(self, num_keep_alive_refs: int, **options: Any) -> TrajectoryWriter:
+        for limit in ("max_pending_items", "max_pending_bytes"):
+            # As in dm-reverb, `create_item` does not wait for the server unless the program sets a limit.
+            if options.get(limit) is None:
+                options[limit] = sys.maxsize
         made: Any = super().trajectory_writer(num_keep_alive_refs, **options)
         writer: Any = TrajectoryWriter(made._writer)
         writer._client = self

@@ -3,11 +3,19 @@
 import importlib.util
 
 from reverb import _borrowed
+from reverb.client import Client as _Client
 
 if importlib.util.find_spec("tensorflow"):
-    from relive._tf.datasets import TimestepDataset as TimestepDataset
+    from relive._tf.datasets import TimestepDataset as _TimestepDataset
 else:
-    from relive.timestep_dataset import TimestepDataset as TimestepDataset  # type: ignore[assignment]
+    from relive.timestep_dataset import TimestepDataset as _TimestepDataset  # type: ignore[assignment]
+
+
+class TimestepDataset(_TimestepDataset):
+    __doc__ = _TimestepDataset.__doc__
+
+    # A client that waits for a stopped server of this process.
+    _client_class = _Client
 
 
 __getattr__, __dir__ = _borrowed.lend(

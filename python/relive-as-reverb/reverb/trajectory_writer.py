@@ -1,5 +1,6 @@
 """The writer of items that refer to any cells of the newest steps."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,12 +41,18 @@ _CREATE_ITEM = (
     _texts.rule("the trajectory has no columns", "trajectory must not be empty."),
 )
 
+# The number of unconfirmed items at which a writer of `relive` waits, and at which this writer begins to warn. A writer
+# that is faster than a network has thousands of them.
+_MANY_PENDING_ITEMS = 10_000
+
 
 class TrajectoryWriter(_relive.TrajectoryWriter):
     __doc__ = _relive.TrajectoryWriter.__doc__
 
     # The client for querying the signatures in texts.
     _client: _Client | None = None
+    # The number of unconfirmed items of the next warning.
+    _warns_at = _MANY_PENDING_ITEMS
 
     def __new__(cls, internal_writer: Any = None) -> "TrajectoryWriter":
         is_compiled = isinstance(internal_writer, _native.TrajectoryWriter)
@@ -67,7 +74,7 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
     def create_item(self, table: str, priority: float, trajectory: Any) -> int:
         table = _texts.name(table)
         try:
-            return self._writer.create_item(table, priority, trajectory)
+            key = self._writer.create_item(table, priority, trajectory)
         except TypeError as error:
             if all(isinstance(leaf, TrajectoryColumn) for leaf in nest.flatten(trajectory)):
                 told = _texts.retold(error, [_texts.arguments_of("CreateItem")])
@@ -78,6 +85,20 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
         except ValueError as error:
             told = self._of_signature(error, table, trajectory) or _texts.retold(error, _CREATE_ITEM)
             raise told from _texts.cause(told, error)
+        pending = self._writer.pending_items
+        if pending >= self._warns_at:
+            self._warn(pending)
+        return key
+
+    def _warn(self, pending: int) -> None:
+        """Warns of many unconfirmed items, for which this writer does not wait, and next of twice as many."""
+        self._warns_at = 2 * pending
+        logging.getLogger("relive").warning(
+            "%d items of a writer are not confirmed and stay in memory: their server is unreachable, their table is "
+            "full, or the writer is faster than the server. With max_pending_items and max_pending_bytes of "
+            "trajectory_writer(), create_item waits instead",
+            pending,
+        )
 
     @property
     def history(self) -> Any:

@@ -21,6 +21,8 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
     """
 
     _timesteps: ClassVar[bool]
+    # The class of the clients that read from the server.
+    _client_class: ClassVar[type[clients.Client]] = clients.Client
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
 
         Raises:
           ValueError: A number is out of range, or ``dtypes`` and ``shapes`` have different structures.
+          TypeError: A container of ``dtypes`` is of another kind than that of ``shapes``, such as a mapping and a list.
         """
         self._sampler_options = SamplerOptions(
             max_in_flight_samples_per_worker,
@@ -60,9 +63,11 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
             max_samples,
         )
         self._sampler_options.check()
+        # As in dm-reverb, a list and a tuple are the same structure.
+        dtypes, shapes = specs.lists_to_tuples(dtypes), specs.lists_to_tuples(shapes)
         tf.nest.assert_same_structure(dtypes, shapes)
-        self._spec = specs.element_spec(specs.lists_to_tuples(dtypes), specs.lists_to_tuples(shapes))
-        self._elements = _elements(self._spec, self._groups, (server_address, table))
+        self._spec = specs.element_spec(dtypes, shapes)
+        self._elements = self._split_groups((server_address, table))
         super().__init__()
 
     @classmethod
@@ -94,8 +99,9 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
           relive.errors.DeadlineExceededError: The server did not respond in time.
         """
         timeout = signature_timeout(get_signature_timeout_secs, get_signature_timeout_ms)
-        signature = _signature(server_address, table, timeout)
-        dtypes, shapes = specs.dtypes_and_shapes(signature)
+        # The address may be bytes, as in dm-reverb.
+        client = cls._client_class(tf.compat.as_str(server_address))
+        dtypes, shapes = specs.dtypes_and_shapes(signed_table(client, table, timeout).signature)
         return cls(
             server_address,
             table,
@@ -126,24 +132,38 @@ class _SampleDataset(tf.compat.v1.data.Dataset):
     def _read(self, server_address: bytes, table: bytes) -> Iterator[replay_sample.ReplaySample]:
         flat = tf.nest.flatten(self._spec.data)
         columns = [specs.Column(spec.dtype, spec.shape) for spec in flat]
-        request = source.Request(
-            server_address.decode(), table.decode(), columns, self._timesteps, self._sampler_options
-        )
+        client = self._client_class(server_address.decode())
+        request = source.Request(client, table.decode(), columns, self._timesteps, self._sampler_options)
         for info, data in source.read(request):
             yield tf.nest.pack_sequence_as(self._spec, [*info, *data])
 
+    def _split_groups(self, arguments: tuple[Any, ...]) -> tf.data.Dataset:
+        grouped = tf.nest.map_structure(specs.with_row_dimension, self._spec)
+        groups = tf.data.Dataset.from_generator(self._groups, args=arguments, output_signature=grouped)
 
-def _elements(spec: Any, generator: Any, arguments: tuple[Any, ...]) -> tf.data.Dataset:
-    grouped = tf.nest.map_structure(specs.with_row_dimension, spec)
-    groups = tf.data.Dataset.from_generator(generator, args=arguments, output_signature=grouped)
+        def check(server_address: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
+            found = tf.numpy_function(self._missing_table, [server_address, table], tf.string)
+            return operations.raise_not_found(found)
 
-    def check(server_address: tf.Tensor, table: tf.Tensor) -> tf.Tensor:
-        found = tf.numpy_function(_missing_table, [server_address, table], tf.string)
-        return operations.raise_not_found(found)
+        # Runs once, before each iterator.
+        checked = tf.data.Dataset.from_tensors(arguments).map(check)
+        return _split(checked.flat_map(lambda _: groups), self._spec)
 
-    # Runs once, before each iterator.
-    checked = tf.data.Dataset.from_tensors(arguments).map(check)
-    return _split(checked.flat_map(lambda _: groups), spec)
+    @classmethod
+    def _missing_table(cls, server_address: bytes, table: bytes) -> bytes:
+        """Returns the error text for an unknown table, or an empty text for an existing table."""
+        with shutdown.calls:
+            if shutdown.calls.are_ending:
+                # An error rather than an empty dataset, which `repeat()` would restart forever.
+                return b"the program has ended"
+            try:
+                tables = cls._client_class(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
+            except errors.DeadlineExceededError:
+                return b""
+        name = table.decode()
+        if name in tables:
+            return b""
+        return f"Priority table {name} was not found; this server has: {', '.join(tables)}".encode()
 
 
 def _split(groups: tf.data.Dataset, spec: Any) -> tf.data.Dataset:
@@ -156,30 +176,6 @@ def _split(groups: tf.data.Dataset, spec: Any) -> tf.data.Dataset:
 
 def _may_be_empty(shape: tf.TensorShape) -> bool:
     return not shape.is_fully_defined() or shape.num_elements() == 0
-
-
-def _missing_table(server_address: bytes, table: bytes) -> bytes:
-    """Returns the error text for an unknown table, or an empty text for an existing table."""
-    with shutdown.calls:
-        if shutdown.calls.are_ending:
-            # An error rather than an empty dataset, which `repeat()` would restart forever.
-            return b"the program has ended"
-        try:
-            tables = clients.Client(server_address.decode()).server_info(source.SIGNATURE_TIMEOUT_SECONDS)
-        except errors.DeadlineExceededError:
-            return b""
-    name = table.decode()
-    return b"" if name in tables else f"Priority table {name} was not found; this server has: {', '.join(tables)}".encode()
-
-
-def _signature(server_address: str, table: str, timeout: float | None) -> Any:
-    # It may be bytes, as in dm-reverb.
-    client = clients.Client(tf.compat.as_str(server_address))
-    try:
-        return signed_table(client, table, timeout).signature
-    except errors.DeadlineExceededError as error:
-        text = f"ServerInfo call did not complete within provided timeout of {timeout}s ({error})"
-        raise errors.DeadlineExceededError(text) from error
 
 
 class TrajectoryDataset(_SampleDataset):

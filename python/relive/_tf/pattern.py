@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from relive import pattern_dataset, replay_sample, structured_writer
 from relive._tf import shutdown, specs
+from relive.client import Client
 
 
 class PatternDataset(tf.data.Dataset):
@@ -16,6 +17,9 @@ class PatternDataset(tf.data.Dataset):
 
     The dataset must be created and iterated eagerly, since the steps pass through Python.
     """
+
+    # The class of the client whose writer creates the items.
+    _client_class: type[Client] = Client
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class PatternDataset(tf.data.Dataset):
         configs, respect_episode_boundaries = self._pattern
         steps = self._steps.as_numpy_iterator()
         items = pattern_dataset.PatternDataset(steps, configs, respect_episode_boundaries, lambda step: step[1])
+        items._client_class = self._client_class
         for item in items:
             yield tf.nest.pack_sequence_as(self._spec, tf.nest.flatten(item))
 
@@ -93,7 +98,10 @@ def pattern_dataset_with_info(
     is_end_of_episode: Callable[[Any], Any],
 ) -> tf.data.Dataset:
     """Like :class:`PatternDataset`, with each item in a ``ReplaySample`` with zeros as information."""
-    dataset = PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode)
+    return _with_info(PatternDataset(input_dataset, configs, respect_episode_boundaries, is_end_of_episode))
+
+
+def _with_info(dataset: PatternDataset) -> tf.data.Dataset:
     # As in dm-reverb, TensorFlow chooses the types of the zeros: int32 and float32.
     zeros = replay_sample.SampleInfo.zeros()
     return dataset.map(lambda *item: replay_sample.ReplaySample(zeros, item[0] if len(item) == 1 else item))

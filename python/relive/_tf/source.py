@@ -29,7 +29,7 @@ Check = Callable[[Sequence[np.ndarray]], None]
 class Request(NamedTuple):
     """A dataset's request to a server."""
 
-    server_address: str
+    client: clients.Client
     table: str
     columns: Sequence[Column]
     timesteps: bool
@@ -42,12 +42,11 @@ def read(request: Request) -> Iterator[groups.Group]:
     Ends when the sampler ends or, if the timeout of the table's rate limiter is finite, when that timeout expires; and
     at the end of the program.
     """
-    client = clients.Client(request.server_address)
-    check = _check_of_items(client, request)
+    check = _check_of_items(request)
     nothing = _no_samples(request.columns)
     options = request.sampler_options
     most = options.max_in_flight_samples_per_worker * max(1, options.num_workers)
-    sampler = client._sampler(request.table, keep_rows=request.timesteps, **options._asdict())
+    sampler = request.client._sampler(request.table, keep_rows=request.timesteps, **options._asdict())
     with contextlib.closing(sampler):
         while not shutdown.calls.are_ending:
             try:
@@ -66,8 +65,8 @@ def read(request: Request) -> Iterator[groups.Group]:
                 yield from groups.of_trajectories(samples, check)
 
 
-def _check_of_items(client: clients.Client, request: Request) -> Check:
-    signature = _signature(client, request.table)
+def _check_of_items(request: Request) -> Check:
+    signature = _signature(request.client, request.table)
     if signature is not None:
         checks.requested_columns(request.table, request.columns, signature)
 

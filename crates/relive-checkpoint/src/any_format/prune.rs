@@ -6,15 +6,17 @@ use super::root::lock_folder_of;
 use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 
 /// Removes all checkpoints in the folder or bucket at `root` except the newest `keep` of both formats together, and
-/// removes all files to which no remaining Relive checkpoint refers. Other files are kept. If the root has Relive
-/// checkpoints, at least one of them is kept.
+/// removes all files to which no remaining Relive checkpoint refers. Other files are kept, and so are dm-reverb's
+/// checkpoints with other names than their writer's, which do not count. If the root has Relive checkpoints, at least one
+/// of them is kept.
 ///
 /// # Errors
 /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references are
 /// then unknown; `Io` if the storage refuses an operation.
 pub fn prune(root: &str, keep: usize) -> Result<Pruned, Error> {
     let _lock = lock_folder_of(root)?;
-    let found = list(root)?;
+    let mut found = list(root)?;
+    found.retain(|info| info.format == Format::Relive || reverb::Store::may_remove(&path_of(&info.location)));
     let old = found.len().saturating_sub(keep.max(1));
     let (removed, kept) = found.split_at(old);
     let of = |format: Format| move |info: &&CheckpointInfo| info.format == format;

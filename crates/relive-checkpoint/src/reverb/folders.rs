@@ -14,6 +14,9 @@ use crate::storage::disk::{Disk, is_being_written};
 pub(super) struct Folders {
     /// Complete checkpoints, oldest first.
     pub(super) whole: Vec<(Time, PathBuf)>,
+    /// Complete checkpoints whose names are no times, oldest first by modification time, such as renamed or copied ones.
+    /// They are loaded like the others, but never removed.
+    pub(super) renamed: Vec<(Time, PathBuf)>,
     /// Folders that have a checkpoint's name but lack the last file.
     pub(super) incomplete: Vec<(Time, PathBuf)>,
     /// Folders of checkpoints that were being written or removed.
@@ -54,15 +57,22 @@ impl Folders {
                 found.incomplete.extend(Time::in_name(&path).map(|time| (time, path)));
             }
         }
-        found.whole.sort();
-        found.incomplete.sort();
+        for folders in [&mut found.whole, &mut found.renamed, &mut found.incomplete] {
+            folders.sort();
+        }
         Ok(found)
     }
 
     /// Adds an entry of the root if it is a checkpoint or a draft.
     fn sort_in(&mut self, path: &Path) -> io::Result<()> {
         let time = Time::in_name(path);
-        if (time.is_none() && !is_draft(path)) || !is_folder(fs::metadata(path))? {
+        if time.is_none() && !is_draft(path) {
+            if is_renamed(path) {
+                self.renamed.push((Time::of_folder(path), path.to_owned()));
+            }
+            return Ok(());
+        }
+        if !is_folder(fs::metadata(path))? {
             return Ok(());
         }
         match time {
@@ -76,7 +86,7 @@ impl Folders {
     /// Returns the latest time of a checkpoint, complete or not.
     pub(super) fn latest_time(&self) -> Option<Time> {
         let last = |folders: &[(Time, PathBuf)]| folders.last().map(|(time, _)| *time);
-        last(&self.whole).max(last(&self.incomplete))
+        last(&self.whole).max(last(&self.renamed)).max(last(&self.incomplete))
     }
 }
 
@@ -97,6 +107,13 @@ pub(crate) fn is_checkpoint(folder: &Path) -> bool {
 /// Returns whether a folder is a complete checkpoint.
 pub(crate) fn is_whole(folder: &Path) -> bool {
     folder.join(DONE).is_file()
+}
+
+/// Returns whether an entry whose name is no time is a complete checkpoint. Hidden entries are not, nor are entries that
+/// cannot be examined, because such a name usually belongs to something else.
+fn is_renamed(entry: &Path) -> bool {
+    let is_hidden = entry.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    !is_hidden && is_whole(entry) && entry.join(TABLES).is_file()
 }
 
 /// Returns the name of the folder in which the checkpoint `name` is written. Loaders ignore it.

@@ -13,13 +13,16 @@ use crate::record::RecordReader;
 use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
 
 impl Store {
-    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist.
+    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist. Checkpoints whose names
+    /// are no times come first.
     ///
     /// # Errors
     /// The folder cannot be read. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
     pub(crate) fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
         let found = Folders::list(root)?;
-        Ok(found.whole.iter().map(|(time, folder)| info(*time, folder)).collect())
+        // A copy of an old checkpoint has a late modification time, but must not pass for the newest checkpoint.
+        let folders = found.renamed.iter().chain(&found.whole);
+        Ok(folders.map(|(time, folder)| info(*time, folder)).collect())
     }
 }
 

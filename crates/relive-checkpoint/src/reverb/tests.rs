@@ -122,6 +122,24 @@ fn foreign_files_and_folders_are_never_touched() {
 }
 
 #[test]
+fn a_renamed_checkpoint_is_loaded_if_there_is_no_other_and_never_removed() {
+    let folder = Folder::new();
+    let root = root_at(&folder.0);
+    let golden = folder.0.join("golden");
+    fs::rename(save(&root, 1), &golden).unwrap();
+    assert_eq!(samples(&root), Some(1));
+    fs::rename(save(&root, 2), folder.0.join("golden-2")).unwrap();
+    assert_eq!(samples(&root), Some(2), "the one that was written last");
+    for number in 3..5 {
+        save(&root, number);
+        assert_eq!((samples(&root), folder.names().len()), (Some(number), 3));
+    }
+    root.release();
+    assert_eq!(crate::prune(&folder.0.to_string_lossy(), 1).unwrap().checkpoints, [""; 0]);
+    assert!(golden.exists());
+}
+
+#[test]
 fn checkpoints_are_ordered_by_time_not_by_text_or_clock() {
     let folder = Folder::new();
     let root = root_at(&folder.0).keep(9);

@@ -232,7 +232,11 @@ impl Client {
         codec: &str,
     ) -> PyResult<StructuredWriter> {
         let configs = to_configs(&configs)?;
-        let options = StructuredWriterOptions::default().validate_items(!self.as_reverb);
+        let mut options = StructuredWriterOptions::default().validate_items(!self.as_reverb);
+        if self.as_reverb {
+            // dm-reverb's writer does not wait for the server.
+            options = options.max_pending_items(usize::MAX).max_pending_bytes(usize::MAX);
+        }
         let options = codec_named(codec)?.map_or(options, |codec| options.codec(codec));
         let (client, runtime) = (self.connect(py)?, wait::runtime()?);
         let _inside = runtime.enter();

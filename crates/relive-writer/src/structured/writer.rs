@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use relive_connection::{Error, ErrorKind, Result};
 use relive_fleet::Backend;
-use relive_tensor::{Codec, DType, Nest, Rows, Shape, Tensor};
+use relive_tensor::{DType, Nest, Rows, Shape, Tensor};
 use smallvec::SmallVec;
 
 use super::condition::ConditionValues;
 use super::config::{PriorityFn, StructuredConfig, td_error, validate_all};
 use super::flat_step::{FlatStep, StepShape};
 use super::node::PatternNode;
+use super::options::StructuredWriterOptions;
 use super::validation::Validation;
 use super::values::RecentValues;
 use crate::columns::ColumnName;
@@ -20,46 +21,6 @@ use crate::columns::{AppendFault, AppendMismatch};
 use crate::columns::{Column, Runs, item_shape, push_run};
 use crate::trajectory::TrajectoryWriter;
 use crate::trajectory::TrajectoryWriterOptions;
-
-/// Options for a [`StructuredWriter`](crate::StructuredWriter).
-#[derive(Debug, Clone, Copy)]
-pub struct StructuredWriterOptions {
-    pub(crate) codec: Option<Codec>,
-    pub(crate) check_names: bool,
-    pub(crate) validate_items: bool,
-}
-
-impl Default for StructuredWriterOptions {
-    fn default() -> StructuredWriterOptions {
-        StructuredWriterOptions { codec: None, check_names: true, validate_items: true }
-    }
-}
-
-impl StructuredWriterOptions {
-    /// Like [`TrajectoryWriterOptions::check_names`], but applies to the names in patterns. Items are held back until
-    /// the server has answered. If the names differ, no item is sent and the writer fails.
-    #[must_use]
-    pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
-        self.check_names = check;
-        self
-    }
-
-    /// Like [`TrajectoryWriterOptions::validate_items`]. The first append requests the signatures of all tables. Without
-    /// validation, names are not checked either, and a condition on a column that is not one integer or bool never holds,
-    /// as in dm-reverb; otherwise, such a column is an error.
-    #[must_use]
-    pub fn validate_items(mut self, validate: bool) -> StructuredWriterOptions {
-        self.validate_items = validate;
-        self
-    }
-
-    /// Like [`TrajectoryWriterOptions::codec`].
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
-        self.codec = Some(codec);
-        self
-    }
-}
 
 /// Appends steps and creates an item whenever the conditions of one of its patterns hold.
 ///
@@ -149,7 +110,10 @@ impl StructuredWriter {
     ) -> Result<StructuredWriter> {
         let configs = validate_all(configs)?;
         let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
-        let writer = TrajectoryWriterOptions::new(max_age).validate_items(false);
+        let writer = TrajectoryWriterOptions::new(max_age)
+            .validate_items(false)
+            .max_pending_items(options.max_pending_items)
+            .max_pending_bytes(options.max_pending_bytes);
         let writer = TrajectoryWriterOptions { codec: options.codec, ..writer };
         let values = RecentValues::new(&configs, options.validate_items);
         let new = |config: StructuredConfig| {

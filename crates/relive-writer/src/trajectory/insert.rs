@@ -10,7 +10,8 @@ use super::options::TrajectoryWriterOptions;
 use super::writer::TrajectoryWriter;
 
 /// Writes one step as one item into each table in `priorities` (pairs of name and priority), and waits until the items
-/// are confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`.
+/// are confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`. If a table refuses its item, the items
+/// for the tables before it are inserted nevertheless, as by dm-reverb's client.
 ///
 /// # Errors
 /// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server
@@ -29,9 +30,9 @@ pub async fn insert(
     writer.append(step)?;
     let (started, deadline) = (Instant::now(), Deadline::after(backend.timeout()));
     let create = create_each(&mut writer, step, priorities);
-    let as_insert = |error: Error| error.renamed("insert");
-    deadline.run(create).await.ok_or_else(|| backend.timed_out("insert"))?.map_err(as_insert)?;
-    writer.close_with_timeout(backend.timeout().saturating_sub(started.elapsed())).await.map_err(as_insert)
+    let created = deadline.run(create).await.unwrap_or_else(|| Err(backend.timed_out("insert")));
+    let closed = writer.close_with_timeout(backend.timeout().saturating_sub(started.elapsed())).await;
+    created.and(closed).map_err(|error| error.renamed("insert"))
 }
 
 /// Creates an item from the newest step for each table.

@@ -31,6 +31,19 @@ async fn unknown_tables() {
 }
 
 #[tokio::test]
+async fn an_insert_that_a_table_refuses_reaches_the_tables_before_it() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    for (client, items) in [(server.client(), 2), (server.client_in_process(), 4)] {
+        for refused in [("nope", 1.0), ("t", f64::NAN)] {
+            let error = client.insert(&leaf(1), &[("t", 1.0), refused]).await.unwrap_err();
+            let kind = if refused.1.is_nan() { ErrorKind::InvalidArgument } else { ErrorKind::NotFound };
+            assert_eq!(error.kind(), kind, "{error}");
+        }
+        assert_eq!(client.server_info().await.unwrap().table("t").unwrap().current_size, items);
+    }
+}
+
+#[tokio::test]
 async fn every_later_call_returns_a_permanent_error() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     let options = TrajectoryWriterOptions::new(1).validate_items(false);

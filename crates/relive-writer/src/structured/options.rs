@@ -1,0 +1,67 @@
+//! Options for a structured writer.
+
+use relive_tensor::Codec;
+
+use crate::trajectory::TrajectoryWriterOptions;
+
+/// Options for a [`StructuredWriter`](crate::StructuredWriter).
+#[derive(Debug, Clone, Copy)]
+pub struct StructuredWriterOptions {
+    pub(crate) codec: Option<Codec>,
+    pub(crate) check_names: bool,
+    pub(crate) validate_items: bool,
+    pub(crate) max_pending_items: usize,
+    pub(crate) max_pending_bytes: usize,
+}
+
+impl Default for StructuredWriterOptions {
+    fn default() -> StructuredWriterOptions {
+        StructuredWriterOptions {
+            codec: None,
+            check_names: true,
+            validate_items: true,
+            max_pending_items: TrajectoryWriterOptions::DEFAULT_MAX_PENDING_ITEMS,
+            max_pending_bytes: TrajectoryWriterOptions::DEFAULT_MAX_PENDING_BYTES,
+        }
+    }
+}
+
+impl StructuredWriterOptions {
+    /// Like [`TrajectoryWriterOptions::check_names`], but applies to the names in patterns. Items are held back until
+    /// the server has answered. If the names differ, no item is sent and the writer fails.
+    #[must_use]
+    pub fn check_names(mut self, check: bool) -> StructuredWriterOptions {
+        self.check_names = check;
+        self
+    }
+
+    /// Like [`TrajectoryWriterOptions::validate_items`]. The first append requests the signatures of all tables. Without
+    /// validation, names are not checked either, and a condition on a column that is not one integer or bool never holds,
+    /// as in dm-reverb; otherwise, such a column is an error.
+    #[must_use]
+    pub fn validate_items(mut self, validate: bool) -> StructuredWriterOptions {
+        self.validate_items = validate;
+        self
+    }
+
+    /// Like [`TrajectoryWriterOptions::max_pending_items`]. Beyond this limit, `append` waits.
+    #[must_use]
+    pub fn max_pending_items(mut self, items: usize) -> StructuredWriterOptions {
+        self.max_pending_items = items;
+        self
+    }
+
+    /// Like [`TrajectoryWriterOptions::max_pending_bytes`]. Beyond this limit, `append` waits.
+    #[must_use]
+    pub fn max_pending_bytes(mut self, bytes: usize) -> StructuredWriterOptions {
+        self.max_pending_bytes = bytes;
+        self
+    }
+
+    /// Like [`TrajectoryWriterOptions::codec`].
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
+        self.codec = Some(codec);
+        self
+    }
+}
