@@ -1,4 +1,4 @@
-"""Batches as PyTorch tensors.
+"""Batches as PyTorch tensors, and data sets for ``torch.utils.data.DataLoader``.
 
 >>> dataset = ReplayDataset("localhost:8000", "replay", batch_size=256, device="cuda")  # doctest: +SKIP
 >>> for info, data, _ in dataset:  # doctest: +SKIP
@@ -10,14 +10,16 @@ copied to page-locked memory and from there to the device, while Python continue
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from relive import nest
+from relive import gpu, nest
 from relive.batches import Batch
 from relive.client import Client
 
@@ -71,10 +73,7 @@ class ReplayDataset(IterableDataset[Batch]):
         pin_memory: bool | None = None,
     ) -> None:
         super().__init__()
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        if max_batches is not None and max_batches < 0:
-            raise ValueError(f"max_batches must be at least 0, got {max_batches}")
+        _check_numbers(batch_size, max_batches)
         self._client = Client(server) if isinstance(server, str) else server
         self._table = table
         self._batch_size = batch_size
@@ -86,12 +85,10 @@ class ReplayDataset(IterableDataset[Batch]):
         self._pin_memory = pin_memory
 
     def __iter__(self) -> Iterator[Batch]:
-        max_batches = self._max_batches
         worker = get_worker_info()
         if worker is not None:
-            self._check_worker()
-            if max_batches is not None:
-                max_batches = _share(max_batches, worker.id, worker.num_workers)
+            _check_worker(self._device, self._pin_memory)
+        max_batches = _share(self._max_batches, worker)
         if max_batches == 0:
             return
         with self._client.batches(
@@ -102,17 +99,92 @@ class ReplayDataset(IterableDataset[Batch]):
 
     def __len__(self) -> int:
         """Returns the number of batches, if bounded."""
-        if self._max_batches is None:
-            raise TypeError("the dataset has no length because it was created without max_batches")
-        return self._max_batches
+        return _bound(self._max_batches)
 
-    def _check_worker(self) -> None:
-        if self._pin_memory or (self._device is not None and self._device.type != "cpu"):
-            raise ValueError(
-                f"device={self._device} and pin_memory={self._pin_memory} do not work in the workers of a DataLoader, "
-                "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the batches in the training "
-                "process, or use no workers"
-            )
+
+class StoreDataset(IterableDataset[gpu.Batch]):
+    """An endless dataset of batches of a store of trajectories, like :meth:`relive.gpu.Store.loader`, as PyTorch
+    tensors.
+
+    Iterate over it directly, or through a ``torch.utils.data.DataLoader`` with ``batch_size=None``, since the data is
+    already batched. A loader's workers, forked or spawned, attach to the store by its name and draw their own batches;
+    ``max_batches`` is divided among them, and each of them is one of the store's ``readers``. Most programs need no
+    workers, since a store's loader collects batches ahead, without Python's interpreter lock.
+
+    The first iteration has the batches of ``store.loader(..., seed=seed)``; each later iteration, and each worker, has
+    its own random stream. The streams of workers also depend on the seed of PyTorch, ``torch.manual_seed``. To save the
+    state of a stream, iterate over a ``store.loader`` instead.
+
+    Args:
+      store: the store, or its name on this machine, which workers need. A store that is one of several ranks cannot be
+        given by name.
+      batch_size: the number of trajectories in a batch.
+      windows: the steps and columns, by name.
+      max_batches: the number of batches of one iteration over the dataset; by default, an iteration never ends.
+      seed: the seed of all draws.
+      options: the other arguments of :meth:`relive.gpu.Store.loader`: ``sampling``, ``steps``, ``device``, ``prefetch``,
+        ``threads``, ``max_weight``. A device other than the CPU cannot be used with a loader's workers.
+
+    Raises:
+      ValueError: a number that is out of range; or workers cannot use the store or the device. While iterating, the same
+        exceptions as :func:`relive.gpu.attach` and the iterator of the store.
+    """
+
+    def __init__(
+        self,
+        store: gpu.Readable | str,
+        batch_size: int,
+        windows: Mapping[str, gpu.Window],
+        *,
+        max_batches: int | None = None,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        _check_numbers(batch_size, max_batches)
+        self._store = store
+        self._arguments: dict[str, Any] = {"batch_size": batch_size, "windows": windows, **options, "framework": "torch"}
+        self._max_batches = max_batches
+        self._seed = seed
+        self._iterations = 0
+
+    def __iter__(self) -> Iterator[gpu.Batch]:
+        worker = get_worker_info()
+        if worker is not None:
+            if not isinstance(self._store, str):
+                _refuse_workers()
+            _check_worker(torch.device(self._arguments.get("device", "cpu")), None)
+        # PyTorch starts the workers anew for each iteration, with new seeds, unless they are persistent.
+        stream = [self._iterations] if worker is None else [worker.seed, self._iterations]
+        self._iterations += 1
+        return self._batches(self._seed if stream == [0] else _mixed(self._seed, *stream), _share(self._max_batches, worker))
+
+    def _batches(self, seed: int, max_batches: int | None) -> Iterator[gpu.Batch]:
+        with contextlib.ExitStack() as opened:
+            store = opened.enter_context(gpu.attach(self._store)) if isinstance(self._store, str) else self._store
+            loader = opened.enter_context(store.loader(seed=seed, **self._arguments))
+            yield from itertools.islice(loader, max_batches)
+
+    def __len__(self) -> int:
+        """Returns the number of batches, if bounded."""
+        return _bound(self._max_batches)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if not isinstance(self._store, str):
+            _refuse_workers()
+        return self.__dict__
+
+
+def _refuse_workers() -> NoReturn:
+    raise ValueError(
+        "other processes, such as the workers of a DataLoader, cannot use this process's store; create the store with name=, and give "
+        "StoreDataset its name instead of the store, or use no workers"
+    )
+
+
+def _mixed(*numbers: int) -> int:
+    """Returns a seed that depends on all numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
 
 
 def to_torch(
@@ -161,6 +233,32 @@ def _placed(tensor: torch.Tensor, device: torch.device | None, pinned: bool) -> 
     return tensor.to(device, non_blocking=True)
 
 
-def _share(total: int, worker: int, num_workers: int) -> int:
-    """Returns one worker's share of ``total``; the remainder is distributed among the first workers."""
-    return total // num_workers + (worker < total % num_workers)
+def _check_numbers(batch_size: int, max_batches: int | None) -> None:
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    if max_batches is not None and max_batches < 0:
+        raise ValueError(f"max_batches must be at least 0, got {max_batches}")
+
+
+def _check_worker(device: torch.device | None, pin_memory: bool | None) -> None:
+    if pin_memory or (device is not None and device.type != "cpu"):
+        raise ValueError(
+            f"device={device} and pin_memory={pin_memory} do not work in the workers of a DataLoader, "
+            "whose tensors travel through shared memory; use DataLoader(..., pin_memory=True) and move the batches in the training "
+            "process, or use no workers"
+        )
+
+
+def _bound(max_batches: int | None) -> int:
+    if max_batches is None:
+        raise TypeError("the dataset has no length because it was created without max_batches")
+    return max_batches
+
+
+def _share(total: int | None, worker: Any) -> int | None:
+    """Returns one worker's share of ``total``, if there is a worker; the remainder is distributed among the first
+    workers."""
+    if total is None or worker is None:
+        return total
+    share: int = total // worker.num_workers + (worker.id < total % worker.num_workers)
+    return share

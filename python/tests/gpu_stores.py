@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from relive import gpu
 from relive.specs import ArraySpec
 
@@ -39,3 +41,25 @@ def put(store: gpu.Store, value: float, weight: float = 1.0, length: int = 3) ->
 def survivors(store: gpu.Store) -> list[float]:
     there = np.flatnonzero(store.weights())
     return sorted(store.collect(there, {"x": gpu.Window(-1, 1)}).data["x"][:, 0].tolist())
+
+
+def written(arrays: dict[str, Any], ending: str, folder: pathlib.Path) -> Any:
+    """Returns the arrays as a data set of the given kind. Tables consist of parts of four rows."""
+    path = folder / f"data{ending}"
+    if ending == "mapping":
+        return arrays
+    if ending == ".npz":
+        np.savez_compressed(path, **arrays)
+    elif ending == ".hdf5":
+        with pytest.importorskip("h5py").File(path, "w") as file:
+            file.update(arrays)
+    elif ending == ".safetensors":
+        pytest.importorskip("safetensors.numpy").save_file(arrays, path)
+    else:
+        parquet, feather = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow.feather")
+        table = pytest.importorskip("pyarrow").table({name: list(array) for name, array in arrays.items()})
+        if ending == ".parquet":
+            parquet.write_table(table, path, row_group_size=4)
+        else:
+            feather.write_feather(table, path, chunksize=4)
+    return path

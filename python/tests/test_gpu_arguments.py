@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -241,3 +243,19 @@ def test_episodes_need_no_rewards() -> None:
     with pytest.raises(errors.InvalidArgumentError, match="no .'infos/goal'.*Arrays with names other than D4RL's, such as infos, are not "
                                                           "read"):
         gpu.Store({"infos/goal": "float64"}, capacity=2, max_steps=3).insert_dataset(data)
+
+
+def test_the_documentation_lists_every_counter() -> None:
+    text = (pathlib.Path(__file__).resolve().parents[2] / "docs/gpu.md").read_text().split("## Metrics")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", text, re.MULTILINE)
+    with store() as made:
+        placed = made.insert({"x": X, "action": ACTIONS})
+        made.insert({"x": X, "action": ACTIONS})
+        batch = made.collect([placed.index], {"x": gpu.Window(-9, 9, dtype="float64")})
+        counters = made.metrics()
+    assert {name for keys, _ in rows for name in re.findall(r"`(\w+)`", keys)} == counters.keys()
+    (reasons,) = (meaning for keys, meaning in rows if keys == "`evictions`")
+    assert set(re.findall(r"`(\w+)` \(", reasons)) == counters["evictions"].keys()
+    assert (counters["inserted_rows"], counters["collects"], counters["collected_rows"]) == (3, 1, 1)
+    assert counters["collected_bytes"] == batch.lengths[0] * X.itemsize, "without padding, and before the conversion"
+    assert counters["collect_s"] > 0 and len(counters["ages"]) == 65 and sum(counters["ages"]) == counters["ages"][1] == 1

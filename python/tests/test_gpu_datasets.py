@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import relive
+from gpu_stores import written
 from relive import errors, gpu
 from relive.gpu import _reading, _tables
 from relive.specs import ArraySpec
@@ -99,7 +100,7 @@ def test_damaged_files_are_named(ending: str, tmp_path: pathlib.Path) -> None:
 def test_pickled_files_are_named(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "pickled.npz"
     np.savez(path, observations=np.array([{}], object), terminals=np.zeros(1))
-    with pytest.raises(errors.InvalidArgumentError, match="pickled.npz: Object arrays cannot be loaded"):
+    with pytest.raises(errors.InvalidArgumentError, match="pickled.npz: .*Object arrays cannot be loaded"):
         gpu.Store.of_dataset(path)
 
 
@@ -118,22 +119,6 @@ def test_a_dataset_without_enough_room_removes_nothing(options: dict[str, int], 
         assert len(store.insert_dataset(rows([1] * room))) == len(store) == room
     with pytest.raises(errors.InvalidArgumentError, match="room for only 2"):
         gpu.Store.of_dataset(data, max_selectable=2)
-
-
-def written(arrays: dict[str, Any], ending: str, folder: pathlib.Path) -> Any:
-    """Returns the arrays as a data set of the given kind."""
-    path = folder / f"data{ending}"
-    if ending == "mapping":
-        return arrays
-    if ending == ".npz":
-        np.savez(path, **arrays)
-    elif ending == ".hdf5":
-        with pytest.importorskip("h5py").File(path, "w") as file:
-            file.update(arrays)
-    else:
-        pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(pyarrow.table(arrays), path)
-    return path
 
 
 def test_items_of_a_table_are_read_once_without_sampling(monkeypatch: pytest.MonkeyPatch) -> None:

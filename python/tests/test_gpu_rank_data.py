@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -44,16 +46,35 @@ def test_a_dataset_is_divided() -> None:
     np.testing.assert_array_equal(np.stack([share[1] for share in shares], axis=1).reshape(-1), alone)
 
 
-def test_the_number_of_an_episode_is_its_number_in_the_dataset() -> None:
+def test_no_rank_inserts_a_dataset_that_does_not_fit_one_rank() -> None:
+    """The number of an episode in the error is its number in the data set."""
     data = {"actions": np.arange(11), "terminals": np.array([0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 1], bool)}
 
-    def work(group: gpu.Group) -> str:
+    def work(group: gpu.Group) -> tuple[type[Exception], str]:
         with gpu.Store({"actions": "int64"}, capacity=2, max_steps=4, group=group) as store:
-            try:
+            with pytest.raises((errors.InvalidArgumentError, errors.UnavailableError)) as raised:
                 store.insert_dataset(data)
-            except errors.InvalidArgumentError as error:
-                return str(error)
-        return ""
+            assert len(store) == 0
+            store.insert_dataset({name: array[:6] for name, array in data.items()})
+            assert len(store) == 2 - group.rank
+            return raised.type, str(raised.value)
 
     first, second = together(2, work)
-    assert first == "" and "episode 3" in second
+    assert first[0] is errors.UnavailableError and "rank 1 cannot continue: episode 3 has 5 steps" in first[1]
+    assert second[0] is errors.InvalidArgumentError and "episode 3 has 5 steps" in second[1]
+
+
+def test_a_missing_file_of_one_rank_is_an_error_of_all_ranks(tmp_path: pathlib.Path) -> None:
+    path, name = tmp_path / "data.npz", f"of-files-{os.getpid()}"
+    np.savez(path, actions=np.arange(4), terminals=np.array([0, 1, 0, 1]))
+
+    def work(group: gpu.Group) -> None:
+        missing = path if group.rank == 0 else tmp_path / "missing.npz"
+        with pytest.raises((FileNotFoundError, errors.UnavailableError), match="No such file .*missing.npz"):
+            gpu.Store.of_dataset(missing, name=name, rank=group.rank, ranks=group.ranks)
+        # No rank may still hold its place in the group.
+        group.all_gather(b"")
+        with gpu.Store.of_dataset(path, name=name, rank=group.rank, ranks=group.ranks) as store:
+            assert len(store) == 1
+
+    together(2, work)

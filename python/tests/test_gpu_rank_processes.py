@@ -229,6 +229,8 @@ def test_another_process_reads_one_rank_and_does_not_draw() -> None:
 
     def work(group: gpu.Group) -> None:
         with filled(group, name=name):
+            # Rank 1 has inserted its trajectories.
+            group.all_gather(b"")
             if group.rank == 0:
                 with gpu.attach(name, rank=1) as reader:
                     assert (reader.rank, reader.ranks) == (1, 2)

@@ -2,125 +2,79 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
+import json
 import os
 import pathlib
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import nest
 from relive.errors import InvalidArgumentError
-from relive.gpu import _columns, _tables
+from relive.gpu import _columns, _dataset_checks, _ranks, _tables
 from relive.gpu._given import real
-from relive.gpu._reading import Readable
+from relive.gpu._group import Group
 from relive.gpu._sampling import LARGEST
 from relive.specs import ArraySpec
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-_log = logging.getLogger("relive")
 
-_READ = "observations, actions, rewards, next_observations, terminals and timeouts"
-# Arrays of D4RL's files that are known to be ignored.
-_UNUSED = {"infos", "metadata"}
+class Episodes(NamedTuple):
+    """One rank's part of a data set."""
+
+    start: int
+    """The number of the part's first episode in the data set."""
+    part: list[Arrays]
+    sample: Arrays
+    """Steps of the data set, which have the shapes and data types of its arrays even if the part is empty."""
 
 
-def episodes_of(data: Any, table: str | None, *, is_whole: bool = False) -> list[Arrays]:
-    """Returns the episodes of a data set, or of the table with this name, each with its arrays by name. If the arrays
+def episodes_of(data: Any, table: str | None, group: Group | None, *, is_whole: bool = False) -> Episodes:
+    """Reads this rank's part of the episodes of a data set, or of the items of the table with this name. If the arrays
     become the columns of a store (``is_whole``), there must be observations or actions, and ignored arrays are
     logged."""
     if table is not None:
-        return _tables.trajectories_of(data, table)
-    from relive import rl
-    from relive.rl import recorded
+        return Episodes(*_tables.trajectories_of(data, table, group))
+    from relive.rl import datasets, recorded
 
-    with _naming_file(data):
-        if isinstance(data, (str, os.PathLike)):
-            path = pathlib.Path(data)
-            if path.is_dir():
-                data = recorded.load(path)
-            elif path.suffix == ".npz":
-                # Numpy does not close a damaged file that it opened itself.
-                with open(path, "rb") as file, np.load(file) as arrays:
-                    data = dict(arrays)
+    with _dataset_checks.naming_file(data):
+        if isinstance(data, (str, os.PathLike)) and pathlib.Path(data).is_dir():
+            data = recorded.load(data)
         if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
-            episodes = [_of_recorded(episode) for episode in data]
-        else:
-            _expect_dataset(data)
-            # The store's columns determine which other arrays are required.
-            arrays = rl.arrays_of(data, required=())
+            if not data:
+                raise InvalidArgumentError("the data set has no episodes")
+            part = _ranks.part_of(group, len(data))
+            return Episodes(part.start, [_of_recorded(episode) for episode in data[part]], _of_recorded(data[0]))
+        if hasattr(data, "episode_indices") and hasattr(data, "iterate_episodes"):
+            return _of_minari(data, group)
+        _dataset_checks.expect_dataset(data)
+        # The store's columns determine which other arrays are required.
+        with datasets.opened(data, required=()) as arrays:
             if is_whole:
-                _expect_content(_names(data), {name.split("/")[0] for name in arrays})
-            episodes = _cut(arrays)
-    if not episodes:
-        raise InvalidArgumentError("the data set has no episodes")
-    return episodes
+                _dataset_checks.expect_content(_dataset_checks.names_of(data), {name.split("/")[0] for name in arrays})
+            return _cut(arrays, group)
 
 
-@contextlib.contextmanager
-def _naming_file(data: Any) -> Iterator[None]:
-    """Adds the path of the data set, if it is a file, to errors that do not contain it."""
-    try:
-        yield
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if not isinstance(data, (str, os.PathLike)) or os.fsdecode(data) in str(error):
-            raise
-        if isinstance(error, OSError) and error.errno is not None:
-            # The exception's class and errno already identify the error.
-            raise
-        kind = OSError if isinstance(error, OSError) else InvalidArgumentError
-        raise kind(f"{os.fsdecode(data)}: {error}") from error
+def sized_episodes_of(data: Any, table: str | None, group: Group | None) -> tuple[Episodes, int, int]:
+    """Reads this rank's part of the episodes for a new store, and returns it with the largest number of episodes of a
+    rank, and of steps of an episode."""
+    found: list[Episodes] = []
+
+    def read() -> bytes:
+        found.append(episodes_of(data, table, group, is_whole=True))
+        return json.dumps([len(found[0].part), max(map(_length, found[0].part), default=0)]).encode()
+
+    sizes = [json.loads(answer) for answer in _ranks.gathered(group, read, "Store.of_dataset()")]
+    episodes, steps = map(max, zip(*sizes))
+    return found[0], episodes, steps
 
 
-def _expect_dataset(data: Any) -> None:
-    is_known = (
-        isinstance(data, (str, os.PathLike, Mapping, Readable)) or hasattr(data, "iterate_episodes")
-        or hasattr(data, "column_names") and hasattr(data, "column")
-    )
-    if not is_known:
-        raise TypeError(
-            f"{type(data).__name__} is not a data set; give a mapping of arrays, a list of relive.rl.recorded.Episode, a folder of recorded "
-            "episodes, a file of numpy's savez, of HDF5, Parquet, Arrow or safetensors, a data set of Minari, a pyarrow.Table, a store, or a "
-            "relive.Client or relive.Server together with table="
-        )
-
-
-def _names(data: Any) -> set[str]:
-    """Returns the names of the arrays in a data set, without the names of their parts."""
-    from relive.rl import _dataset_files
-
-    names: set[str] = set()
-
-    def note(name: str) -> bool:
-        names.add(name)
-        # Only the name is needed.
-        return False
-
-    if isinstance(data, (str, os.PathLike)):
-        _dataset_files.read(pathlib.Path(data), note)
-    elif isinstance(data, Readable):
-        names.update(data.columns)
-    elif isinstance(data, Mapping):
-        names.update(str(name) for name, value in data.items() if value is not None)
-    elif hasattr(data, "column_names"):
-        names.update(data.column_names)
-    return {name.split("/")[0] for name in names}
-
-
-def _expect_content(given: set[str], read: set[str]) -> None:
-    """Reports arrays with unknown names, which may be misspelt."""
-    if not read & {"observations", "actions"}:
-        raise InvalidArgumentError(
-            f"the data set has {sorted(given | read)}, but neither observations nor actions; rename the arrays: only {_READ} are read"
-        )
-    if ignored := given - read - _UNUSED:
-        _log.warning("the arrays %s of the data set are ignored: only %s are read", sorted(ignored), _READ)
+def _length(episode: Arrays) -> int:
+    return len(next(iter(episode.values())))
 
 
 def weight_of(given: Any) -> float | Literal["length"]:
@@ -134,6 +88,19 @@ def weight_of(given: Any) -> float | Literal["length"]:
     if isinstance(given, str):
         raise InvalidArgumentError(f"weight is {given!r}; give a number, or 'length' for the number of steps of each episode")
     return real("weight", given, most=LARGEST)
+
+
+def _of_minari(data: Any, group: Group | None) -> Episodes:
+    """Reads this rank's part of the episodes of a data set of Minari."""
+    from relive.rl import datasets
+
+    part = _ranks.part_of(group, len(data.episode_indices))
+    # Without a part, an episode is needed for its shapes.
+    numbers = data.episode_indices[part] if part.start < part.stop else data.episode_indices[:1]
+    chosen = types.SimpleNamespace(iterate_episodes=lambda: data.iterate_episodes(numbers), action_space=getattr(data, "action_space", None))
+    with datasets.opened(chosen, required=()) as arrays:
+        found = _cut(arrays, None)
+    return Episodes(part.start, found.part if part.start < part.stop else [], found.sample)
 
 
 def _of_recorded(episode: Any) -> Arrays:
@@ -152,9 +119,9 @@ def _of_recorded(episode: Any) -> Arrays:
     return {"/".join(map(str, path)): np.asarray(leaf) for path, leaf in nest.flatten_with_path(parts)}
 
 
-def _cut(arrays: Arrays) -> list[Arrays]:
-    """Splits consecutive rows into episodes. Each episode ends with a row that has a terminal or a timeout; the last
-    episode may lack such a row."""
+def _cut(arrays: Mapping[str, Any], group: Group | None) -> Episodes:
+    """Splits consecutive rows into episodes, and reads the rows of this rank's part. Each episode ends with a row that
+    has a terminal or a timeout; the last episode may lack such a row."""
     found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
     if not found:
         raise InvalidArgumentError(
@@ -165,11 +132,22 @@ def _cut(arrays: Arrays) -> list[Arrays]:
     if wrong := {name: len(array) for name, array in arrays.items() if len(array) != rows}:
         raise InvalidArgumentError(f"the data set marks the ends of episodes for {rows} rows, but has a different number of rows in {wrong}")
     ends = np.any([array.astype(np.bool_).reshape(rows) for array in found], axis=0)
-    stops = [*(np.flatnonzero(ends) + 1).tolist()]
-    if rows and (not stops or stops[-1] < rows):
-        stops.append(rows)
-    starts = [0, *stops]
-    return [{name: array[start:stop] for name, array in arrays.items()} for start, stop in zip(starts, stops)]
+    bounds = np.unique([0, *(np.flatnonzero(ends) + 1), rows]).tolist()
+    if rows == 0:
+        raise InvalidArgumentError("the data set has no episodes")
+    part = _ranks.part_of(group, len(bounds) - 1)
+    bounds = bounds[part.start : part.stop + 1]
+    if len(bounds) < 2:
+        return Episodes(part.start, [], _rows(arrays, 0, 1))
+    read = _rows(arrays, bounds[0], bounds[-1])
+    episodes = [
+        {name: array[start - bounds[0] : stop - bounds[0]] for name, array in read.items()} for start, stop in zip(bounds, bounds[1:])
+    ]
+    return Episodes(part.start, episodes, episodes[0])
+
+
+def _rows(arrays: Mapping[str, Any], start: int, stop: int) -> Arrays:
+    return {name: np.ascontiguousarray(array[start:stop]) for name, array in arrays.items()}
 
 
 def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, number: int) -> Arrays:
@@ -183,7 +161,7 @@ def fitted(episode: Arrays, columns: Mapping[str, ArraySpec], max_steps: int, nu
             f"the data set has no {missing}; it has {sorted(episode)}; rename the columns, or omit them. Arrays with names other than "
             "D4RL's, such as infos, are not read; make them parts of observations"
         )
-    length = len(next(iter(episode.values())))
+    length = _length(episode)
     if length > max_steps:
         raise InvalidArgumentError(f"episode {number} has {length} steps, but a trajectory can have at most {max_steps}; create the store with a larger max_steps")
     return {name: _fitted(name, episode[name], spec, number) for name, spec in columns.items()}

@@ -215,7 +215,9 @@ class Loader:
 
         The state contains the random stream, the batches that were drawn ahead, the first rows of a batch for which
         there were too few trajectories, β, and the weights of all trajectories of this process's store. It does not
-        contain the trajectories, which ``Store.save`` saves.
+        contain the trajectories, which ``Store.save`` saves. With several ranks and the removal ``("max_times_sampled",
+        n)``, it also does not contain the rows of a batch for which there were too few trajectories, although they count
+        as sampled; this is logged. After a call of ``next`` that returns a batch, there are no such rows.
         """
         seed, selector, pending, unfinished = self._native.state()
         weights = _kept_weights.of_store(self._source) if isinstance(self._source, _native.GpuStore) else None

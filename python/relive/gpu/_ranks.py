@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,7 @@ class _OfStore(LocalGroup):
 
 
 @contextlib.contextmanager
-def freeing(group: Group, store: _native.GpuStore | None = None) -> Iterator[None]:
+def freeing(group: Group | None, store: _native.GpuStore | None = None) -> Iterator[None]:
     """Closes a store, and its own group, if they cannot be used, so that another attempt can use the name."""
     try:
         yield
@@ -145,6 +145,11 @@ def part_of(group: Group | None, count: int) -> slice:
         return slice(0, count)
     each = -(-count // group.ranks)
     return slice(group.rank * each, min(count, (group.rank + 1) * each))
+
+
+def gathered(group: Group | None, make: Callable[[], bytes], call: str) -> list[bytes]:
+    """Like :func:`exchange`, if there are other ranks."""
+    return [make()] if group is None or group.ranks == 1 else exchange(group, make, call)
 
 
 def own_updates(

@@ -75,9 +75,15 @@ class Readable:
         return weights
 
     def metrics(self) -> dict[str, Any]:
-        """Returns this process's counters for the store: trajectories and bytes inserted and collected, seconds spent
-        collecting and waiting, evicted trajectories by reason, and a histogram of the ages of sampled trajectories in
-        powers of two."""
+        """Returns this process's counters for the store, since it created the store or attached to it.
+
+        The keys are ``inserted_rows``, ``inserted_bytes``, ``aborted_rows``, ``collects``, ``collected_rows``,
+        ``collected_bytes``, ``collect_s``, ``waits``, ``wait_s``, ``evictions`` (a dictionary by reason: ``no_free``,
+        ``max_selectable``, ``exhausted``, ``removed``), ``stale_updates``, ``dead_readers``, ``dead_writers`` and
+        ``ages``; the section "Metrics" of docs/gpu.md has their meanings. Bytes are those of steps in the store, without
+        padding, so ``collected_bytes / collect_s`` is the mean number of bytes per second. Element ``i`` of ``ages``
+        counts sampled trajectories since which ``2^(i-1)`` to ``2^i - 1`` others had become available; element 0 counts
+        those with no later one."""
         metrics: dict[str, Any] = self._native.metrics()
         return metrics
 

@@ -215,13 +215,14 @@ class Store(Readable):
     ) -> Store:
         """Creates a store with the columns of a data set, and inserts its episodes. The columns are the arrays that
         :meth:`insert_dataset` lists, without ``infos``. With several ranks, each rank takes a consecutive part of the
-        episodes, so that the index of an episode equals its number in the data set for any number of ranks.
+        episodes, so that the index of an episode equals its number in the data set for any number of ranks. All ranks
+        call this together.
 
         Args:
           data, table, weight: as in :meth:`insert_dataset`. The columns of a table's first item become the columns of
             the store.
-          capacity, max_steps: by default the number of episodes in the data set (of each rank), and the length of its
-            longest episode.
+          capacity, max_steps: by default the largest number of episodes of a rank, and the length of the longest
+            episode of all ranks.
           options: the other options of the class.
 
         Raises:
@@ -230,17 +231,15 @@ class Store(Readable):
           TypeError, ValueError, ImportError, OSError: as for :meth:`insert_dataset`.
         """
         weight = _datasets.weight_of(weight)
-        episodes = _datasets.episodes_of(data, table, is_whole=True)
-        first = episodes[0]
-        columns = {name: (array.dtype, array.shape[1:]) for name, array in first.items()}
-        longest = max(len(next(iter(episode.values()))) for episode in episodes)
         group = _ranks.group_for(options.get("name"), options.pop("group", None), options.pop("rank", None), options.pop("ranks", None))
-        each = -(-len(episodes) // (1 if group is None else group.ranks))
-        capacity = each if capacity is None else capacity
-        max_steps = longest if max_steps is None else max_steps
-        store = cls(columns, capacity=capacity, max_steps=max_steps, group=group, **options)
+        with _ranks.freeing(group):
+            episodes, each, longest = _datasets.sized_episodes_of(data, table, group)
+            columns = {name: (array.dtype, array.shape[1:]) for name, array in episodes.sample.items()}
+            capacity = each if capacity is None else capacity
+            max_steps = longest if max_steps is None else max_steps
+            store = cls(columns, capacity=capacity, max_steps=max_steps, group=group, **options)
         try:
-            store._insert_all(episodes, weight)
+            store._insert_all(lambda: episodes, weight)
         except BaseException:
             store.close()
             raise
@@ -293,7 +292,8 @@ class Store(Readable):
         self, data: Any, *, table: str | None = None, weight: float | Literal["length"] = 1.0
     ) -> list[Inserted]:
         """Copies the episodes of a data set into the store, including an incomplete last episode. With several ranks,
-        all ranks call this with the same data, and each rank takes a part.
+        all ranks call this together with the same data. Each rank takes a part; of files and tables, it reads only this
+        part (docs/gpu.md lists exceptions).
 
         An episode ends with a row of ``terminals`` or ``timeouts``; the data must have one of these. These arrays and
         ``observations``, ``actions``, ``rewards`` and ``next_observations``, if present, are stored in the columns of
@@ -315,22 +315,30 @@ class Store(Readable):
         Raises:
           InvalidArgumentError: a column is not in the data or has a different shape, values do not fit a column's data
             type, or the store does not have enough room for all episodes, also because of ``max_selectable`` or of rows
-            that writers hold. Nothing is inserted.
+            that writers hold. No rank inserts anything.
+          UnavailableError: another rank could not read its part, or its part does not fit. No rank inserts anything.
           TypeError, ValueError, ImportError, OSError: the same as for :func:`relive.rl.arrays_of`.
         """
-        return self._insert_all(_datasets.episodes_of(data, table), weight)
+        return self._insert_all(lambda: _datasets.episodes_of(data, table, self._group), weight)
 
-    def _insert_all(self, episodes: list[dict[str, npt.NDArray[Any]]], weight: float | Literal["length"]) -> list[Inserted]:
-        weight = _datasets.weight_of(weight)
-        part = _ranks.part_of(self._group, len(episodes))
-        episodes = episodes[part]
-        room = self._native.room()
-        if len(episodes) > room:
-            raise InvalidArgumentError(
-                f"the data set has {len(episodes)} episodes, but there is room for only {room} without removing others; create a larger "
-                "store"
-            )
-        fitting = [_datasets.fitted(episode, self._columns, self.max_steps, number) for number, episode in enumerate(episodes, part.start)]
+    def _insert_all(self, read: Callable[[], _datasets.Episodes], weight: float | Literal["length"]) -> list[Inserted]:
+        """Inserts this rank's part of a data set, after all ranks have checked theirs."""
+        fitting: list[_datasets.Arrays] = []
+
+        def check() -> bytes:
+            nonlocal weight
+            weight = _datasets.weight_of(weight)
+            start, part, _ = read()
+            room = self._native.room()
+            if len(part) > room:
+                raise InvalidArgumentError(
+                    f"the data set has {len(part)} episodes, but there is room for only {room} without removing others; create a larger "
+                    "store"
+                )
+            fitting.extend(_datasets.fitted(episode, self._columns, self.max_steps, number) for number, episode in enumerate(part, start))
+            return b""
+
+        _ranks.gathered(self._group, check, "insert_dataset")
         return [
             self.insert(episode, len(next(iter(episode.values()))) if weight == "length" else weight) for episode in fitting
         ]

@@ -11,15 +11,23 @@ from relive import nest
 from relive.client import Client
 from relive.errors import InvalidArgumentError
 from relive.gpu._given import text
+from relive.gpu._group import Group
+from relive.gpu._ranks import part_of
 from relive.server import Server
 
 # The number of items that a request reads.
 _ITEMS_AT_ONCE = 256
 
 
-def trajectories_of(source: Any, table: str) -> list[dict[str, npt.NDArray[Any]]]:
-    """Returns all items of a table in the order of insertion, each with its columns by name. Nothing is sampled, and
-    the table stays unchanged.
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def trajectories_of(source: Any, table: str, group: Group | None) -> tuple[int, list[Columns], Columns]:
+    """Reads this rank's part of the items of a table in the order of insertion, each with its columns by name. Nothing
+    is sampled, and the table stays unchanged.
+
+    Returns:
+      The number of the part's first item, the items of the part, and the columns of any item.
 
     Raises:
       InvalidArgumentError: the source has no tables, the table is empty, or an item has columns of different lengths.
@@ -27,13 +35,20 @@ def trajectories_of(source: Any, table: str) -> list[dict[str, npt.NDArray[Any]]
     """
     client = _client(source, text("table", table))
     keys = [item.key for item in client.items(table)]
+    part = part_of(group, len(keys))
+    found = _items(client, table, keys[part])
+    sample = found or _items(client, table, keys[:1])
+    if not sample:
+        raise InvalidArgumentError(f"table {table!r} has no items")
+    return part.start, found, sample[0]
+
+
+def _items(client: Client, table: str, keys: list[int]) -> list[Columns]:
     found = []
     for start in range(0, len(keys), _ITEMS_AT_ONCE):
         items = client.get_items(table, keys[start : start + _ITEMS_AT_ONCE])
         # Items without a value were deleted after their keys were read.
         found += [_columns_of(item.data, item.info.key) for item in items if item is not None]
-    if not found:
-        raise InvalidArgumentError(f"table {table!r} has no items")
     return found
 
 
@@ -49,7 +64,7 @@ def _client(source: Any, table: str) -> Client:
     )
 
 
-def _columns_of(data: Any, key: int) -> dict[str, npt.NDArray[Any]]:
+def _columns_of(data: Any, key: int) -> Columns:
     columns = {"/".join(map(str, path)): np.asarray(leaf) for path, leaf in nest.flatten_with_path(data)}
     lengths = {array.shape[:1] for array in columns.values()}
     if len(lengths) != 1 or lengths == {()}:

@@ -29,7 +29,8 @@ class Window:
       pad: the position of padding: ``"head"`` before the steps, ``"tail"`` after them.
       value: the value of padding, in the data type of the batch.
       dtype: a data type other than the column's: float16, bfloat16 (which needs the package ml_dtypes), float32 or
-        float64.
+        float64. Columns of bool, integers and floats can be converted. Values are computed as float32, so that integers
+        beyond 2^24 are rounded; for this reason, integers of 32 and 64 bits cannot be converted to float64.
       scale: with ``dtype``: the finite factor by which values are multiplied, by default 1. It does not apply to
         padding.
       column: the name of the column, if it differs from the window's name, as for two windows of one column.

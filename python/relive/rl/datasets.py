@@ -9,14 +9,15 @@ import shutil
 import sys
 import tempfile
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
-from relive.rl import _dataset_files, recorded
+from relive.rl import _dataset_files, _dataset_tables, recorded
+from relive.rl._dataset_tables import Rows
 from relive.rl.gymnasium_adapters import from_zero
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -26,6 +27,7 @@ _NAMES = ("observations", "actions", "rewards", "terminals", "timeouts", "next_o
 _REQUIRED = ("observations", "actions", "rewards", "terminals")
 # Arrays with one number per transition.
 _NUMBERS = ("rewards", "terminals", "timeouts")
+_ENDS = ("terminals", "timeouts")
 # Gymnasium's names for some of these arrays.
 _OTHER_NAMES = {"terminations": "terminals", "truncations": "timeouts"}
 
@@ -53,33 +55,54 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
       ImportError: h5py or pyarrow is not installed.
       OSError: the file cannot be read.
     """
+    with opened(data, required=required) as arrays:
+        return {name: np.ascontiguousarray(rows[:]) for name, rows in arrays.items()}
+
+
+@contextlib.contextmanager
+def opened(data: Any, *, required: Iterable[str]) -> Iterator[dict[str, Rows]]:
+    """Provides the arrays of a data set like :func:`arrays_of`. If the data set is a file or a table, only
+    ``terminals`` and ``timeouts`` have been read; the rows of other arrays are read when a slice of them is taken,
+    within the context."""
     if hasattr(data, "iterate_episodes"):
         arrays = _of_episodes(data.iterate_episodes(), getattr(data, "action_space", None))
-        return _known("the data set of Minari", arrays, required)
+        yield _known("the data set of Minari", arrays, required)
     # The value can be a store only if the module of stores has been imported.
-    if "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
-        return _known("the store", data.all_steps(), required)
-    if isinstance(data, Mapping):
-        return _known("the data", _flattened(_native.with_lists_joined(dict(data))), required)
-    left_out: set[str] = set()
+    elif "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
+        yield _known("the store", data.all_steps(), required)
+    elif isinstance(data, Mapping):
+        yield _known("the data", _flattened(_native.with_lists_joined(dict(data))), required)
+    elif isinstance(data, (str, os.PathLike)) and (folder := pathlib.Path(data)).is_dir():
+        yield _known(str(folder), _of_recording(folder), required)
+    else:
+        left_out: set[str] = set()
 
-    def is_wanted(name: str) -> bool:
-        if not _is_known(name):
-            left_out.add(name)
-        return _is_known(name)
+        def is_wanted(name: str) -> bool:
+            if not _is_known(name):
+                left_out.add(name)
+            return _is_known(name)
 
+        with _reading(data, is_wanted) as (place, arrays):
+            leaves = {"/".join(map(str, path)): rows for path, rows in nest.flatten_with_path(arrays)}
+            read = {name: np.ascontiguousarray(leaves[name][:]) for name in _ENDS if name in leaves}
+            yield _known(place, {**leaves, **read}, required, left_out)
+
+
+@contextlib.contextmanager
+def _reading(data: Any, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Provides the name of a file or table for errors, and its wanted arrays."""
     if isinstance(data, (str, os.PathLike)):
         path = pathlib.Path(data)
-        if path.is_dir():
-            return _known(str(path), _of_recording(path), required)
-        return _known(str(path), _flattened(_dataset_files.read(path, is_wanted)), required, left_out)
-    if hasattr(data, "column_names") and hasattr(data, "column"):
-        return _known("the table", _flattened(_dataset_files.of_table(data, "the table", is_wanted)), required, left_out)
-    raise TypeError(
-        f"{type(data).__name__} is not a data set; give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a "
-        "file of "
-        "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
-    )
+        with _dataset_files.reading(path, is_wanted) as arrays:
+            yield str(path), arrays
+    elif hasattr(data, "column_names") and hasattr(data, "column"):
+        yield "the table", _dataset_tables.of_table(data, "the table", is_wanted)
+    else:
+        raise TypeError(
+            f"{type(data).__name__} is not a data set; give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a "
+            "file of "
+            "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
+        )
 
 
 def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
@@ -181,7 +204,7 @@ def _is_known(name: str) -> bool:
     return name.split("/")[0] in _NAMES
 
 
-def _known(place: str, arrays: Arrays, required: Iterable[str], left_out: Iterable[str] = ()) -> Arrays:
+def _known(place: str, arrays: Mapping[str, Any], required: Iterable[str], left_out: Iterable[str] = ()) -> dict[str, Rows]:
     there = {*left_out, *(key.split("/")[0] for key in arrays)}
     for other, name in _OTHER_NAMES.items():
         if other in there and name not in there:
@@ -189,7 +212,7 @@ def _known(place: str, arrays: Arrays, required: Iterable[str], left_out: Iterab
     if missing := [name for name in required if name not in there]:
         hint = "; for agents that learn without rewards, such as rl.BC, use zeros" if missing == ["rewards"] else ""
         raise ValueError(f"{place}: these arrays are missing: {', '.join(missing)}; there are {', '.join(sorted(there)) or 'none'}{hint}")
-    for name in _NUMBERS[1:]:
+    for name in _ENDS:
         if name in arrays:
             _expect_ends(place, name, arrays[name])
     known = {key: array for key, array in arrays.items() if _is_known(key)}
