@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import math
 import os
 import pathlib
@@ -124,14 +125,73 @@ def test_iterating_twice_over_iterators_continues_and_over_lists_restarts(on: An
     assert (lists.take(2), lists.take(2)) == ([0, 1], [0, 1])
 
 
+def one_two() -> Iterator[int]:
+    yield from (1, 2)
+
+
 @EVERYWHERE
 def test_items_are_repeated(on: Any) -> None:
     assert flow.from_items([1, 2], num_shards=2, repeat=True, on=on).take(6) == [1, 2] * 3
+    sources = [[1, 2], one_two, functools.partial(iter, [1, 2])]
+    assert flow.from_iterators(sources, repeat=True, on=on).take(18) == [1, 1, 1, 2, 2, 2] * 3
 
 
 def test_an_iterator_cannot_be_repeated() -> None:
-    with pytest.raises(ValueError, match="repeat=True requires a list, or a function"):
-        flow.from_iterators([iter([1])], repeat=True, on="serial").take(3)
+    numbers = iter([1, 2])
+    for source, count in ((iter([1, 2]), 0), (lambda: numbers, 2)):
+        items = flow.from_iterators([source], repeat=True, on="serial").gather_sync()
+        assert items.take(count) == [1, 2][:count]
+        with pytest.raises(ValueError, match="repeat=True requires a list, or a function that returns a new iterator each time"):
+            next(items)
+
+
+def noted(notes: pathlib.Path) -> Iterator[int]:
+    """Returns a new iterator, and notes the thread in which this happens."""
+    with notes.open("a") as file:
+        file.write(f"{os.getpid()} {threading.get_ident()}\n")
+    return iter((1, 2, 3))
+
+
+@EVERYWHERE
+def test_a_function_creates_a_source_at_the_first_pull_in_its_shard(on: Any, tmp_path: pathlib.Path) -> None:
+    notes = tmp_path / "notes"
+    notes.touch()
+    shards = flow.from_iterators([functools.partial(noted, notes)] * 2, on=on)
+    items = shards.gather_sync()
+    assert notes.read_text() == ""
+    assert items.take(2) == [1, 1]
+    here, places = f"{os.getpid()} {threading.get_ident()}", notes.read_text().splitlines()
+    assert (len(places), len(set(places)), here in places) == ((2, 1, True) if on == "serial" else (2, 2, False))
+    items.close()
+    if on == "processes":
+        # New processes start over.
+        assert list(shards.gather_sync()) == [1, 1, 2, 2, 3, 3] and len(notes.read_text().splitlines()) == 4
+    else:
+        # A shard in a thread may have produced its second item already.
+        rest = list(shards.gather_sync())
+        assert sorted(rest)[-2:] == [3, 3] and 1 not in rest and notes.read_text().splitlines() == places
+
+
+class Passes(flow.ParallelIteratorWorker):
+    """Yields the number of the pass, twice in each pass."""
+
+    def __init__(self, repeat: bool) -> None:
+        self.passes = 0
+        super().__init__(self.items, repeat)
+
+    def items(self) -> Iterator[int]:
+        self.passes += 1
+        yield from [self.passes] * 2
+
+
+@EVERYWHERE
+def test_the_items_of_a_shard_may_be_a_method(on: Any) -> None:
+    assert flow.from_actors([Passes(False)], on=on).take(5) == [1, 1]
+    assert flow.from_actors([Passes(True)], on=on).take(5) == [1, 1, 2, 2, 3]
+    shard = Passes(False)
+    assert next(iter(shard)) == 1
+    # The items that have begun continue here; a copy of the shard in another process starts over.
+    assert flow.from_actors([shard], on=on).take(5) == ([2, 2] if on == "processes" else [1])
 
 
 def test_show_prints(capsys: Any) -> None:

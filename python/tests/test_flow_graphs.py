@@ -14,6 +14,8 @@ import pytest
 from relive import flow
 from relive.flow import LocalIterator
 
+EVERYWHERE = pytest.mark.parametrize("on", ["threads", "serial", "processes"])
+
 
 class Named(flow.ParallelIteratorWorker):
     def __init__(self, name: str, count: int = 3) -> None:
@@ -21,8 +23,8 @@ class Named(flow.ParallelIteratorWorker):
         super().__init__([name] * count)
 
 
-def named(names: str, count: int = 3) -> flow.ParallelIterator[str]:
-    return flow.from_actors([Named(name, count) for name in names])
+def named(names: str, count: int = 3, on: Any = "threads") -> flow.ParallelIterator[str]:
+    return flow.from_actors([Named(name, count) for name in names], on=on)
 
 
 def told(stream: LocalIterator[Any]) -> list[str]:
@@ -64,6 +66,21 @@ def test_functions_see_the_shard_of_their_item() -> None:
 
     mixed = named("a").gather_sync().union(LocalIterator.of(["local"] * 3), deterministic=True).for_each(who)
     assert list(mixed) == ["a", None] * 3
+
+
+def by_shard(item: Any) -> tuple[Any, str]:
+    return item, flow.get_metrics().current_actor.name
+
+
+def is_of_shard(item: str) -> bool:
+    return bool(flow.get_metrics().current_actor.name == item)
+
+
+@EVERYWHERE
+def test_functions_in_shards_see_their_shard(on: Any) -> None:
+    shards = named("a", on=on).union(named("xyz", on=on).select_shards([2, 1]))
+    items = shards.filter(is_of_shard).transform(renewed).for_each(by_shard).for_each(by_shard, max_concurrency=2).gather_async()
+    assert sorted(items) == [((name, name), name) for name in "ayz" for _ in range(3)]
 
 
 def test_functions_of_a_shard_share_their_counters() -> None:
@@ -125,6 +142,39 @@ def test_exceptions_in_threads_take_no_other_item_with_them() -> None:
 def test_functions_without_a_limit_all_run_at_a_time() -> None:
     together = threading.Barrier(60)
     assert len(list(LocalIterator.of(range(60)).for_each(lambda _: together.wait(10), max_concurrency=0))) == 60
+
+
+class Running:
+    """Counts the calls that are running and those that have started. The calls meet in groups."""
+
+    def __init__(self, group: int) -> None:
+        self.meeting, self.changes = threading.Barrier(group), threading.Lock()
+        self.started = self.now = self.most = 0
+
+    def __call__(self, item: int) -> int:
+        with self.changes:
+            self.started, self.now = self.started + 1, self.now + 1
+            self.most = max(self.most, self.now)
+        self.meeting.wait(60)
+        with self.changes:
+            self.now -= 1
+        return item
+
+
+def test_each_shard_runs_exactly_the_given_number_of_calls_at_a_time() -> None:
+    running = Running(group=4)
+    shards = flow.from_range(400, num_shards=2).for_each(running, max_concurrency=2)
+    assert sorted(shards.gather_async()) == list(range(400)) and running.most == 4
+
+
+@pytest.mark.parametrize(("num_async", "max_concurrency"), [(1, 1), (1, 3), (3, 2), (4, 4)])
+def test_a_shard_starts_no_more_calls_ahead_than_its_limits_allow(num_async: int, max_concurrency: int) -> None:
+    running = Running(group=1)
+    shards = flow.from_range(400, num_shards=1).for_each(running, max_concurrency=max_concurrency)
+    items = shards.gather_async(num_async=num_async)
+    for taken in range(1, 400):
+        next(items)
+        assert running.started <= taken + num_async + max_concurrency - 1
 
 
 def test_a_union_does_not_wait_for_a_function_in_threads() -> None:
@@ -234,7 +284,7 @@ def renewed(items: Iterator[Any]) -> Iterator[Any]:
     yield from items
 
 
-@pytest.mark.parametrize("on", ["threads", "serial", "processes"])
+@EVERYWHERE
 def test_transformed_items_of_a_shard_belong_to_the_shard(on: Any) -> None:
     shards = ["ab", "xy"]
     items = flow.from_actors(shards, on=on).transform(renewed).gather_sync().zip_with_source_actor()

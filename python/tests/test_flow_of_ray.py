@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
+import queue
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -61,6 +63,110 @@ def test_no_weights_are_an_empty_list_or_none() -> None:
     for weights in ([], None):
         one, other = LocalIterator.of([1, 2]), LocalIterator.of([3, 4])
         assert list(one.union(other, deterministic=True, round_robin_weights=weights)) == [1, 3, 2, 4]
+
+
+def test_weights_override_the_order_of_a_union() -> None:
+    for weights, expected in (([1, "*"], [1, 2, 2, 2, 1, 1]), ([2, 1], [1, 1, 2, 1, 2, 2])):
+        ones, twos = LocalIterator.of([1] * 3), LocalIterator.of([2] * 3)
+        assert list(ones.union(twos, deterministic=True, round_robin_weights=weights)) == expected
+
+
+@pytest.mark.parametrize(("weights", "share"), [([1, 0.5], 1 / 3), ([1.75, 1], 1 / 2.75)])
+def test_fractions_of_weights_are_probabilities(weights: list[float], share: float) -> None:
+    ones, others = LocalIterator.of(itertools.repeat(0)), LocalIterator.of(itertools.repeat(1))
+    taken = ones.union(others, round_robin_weights=weights).take(6_000)
+    assert abs(sum(taken) / 6_000 - share) < 0.02
+
+
+class Inbox:
+    """A queue, and the stream of what is in it, as in the queues of RLlib's learners."""
+
+    def __init__(self) -> None:
+        self.queue: queue.Queue[Any] = queue.Queue()
+        self.timeouts: list[float | None] = []
+
+    def put(self, item: Any) -> Any:
+        self.queue.put(("learned", item))
+        return item
+
+    def items(self, timeout: float | None = None) -> Iterator[Any]:
+        self.timeouts.append(timeout)
+        while True:
+            try:
+                yield self.queue.get(timeout=timeout)
+            except queue.Empty:
+                yield flow._NextValueNotReady()
+
+    def stream(self) -> LocalIterator[Any]:
+        return LocalIterator(self.items, SharedMetrics())
+
+
+SKIPPED = [
+    lambda acting, inbox: acting.union(inbox.stream()),
+    lambda acting, inbox: acting.union(inbox.stream(), round_robin_weights=[1, "*"]),
+    lambda acting, inbox: acting.union(inbox.stream().for_each(tuple).filter(bool)),
+    lambda acting, inbox: acting.union(inbox.stream().union(LocalIterator.of([]))),
+    lambda acting, inbox: acting.union(LocalIterator.of([]).transform(lambda _: inbox.items(0))),
+]
+
+
+@pytest.mark.parametrize("joined", SKIPPED)
+def test_a_union_skips_a_source_without_an_item(joined: Any) -> None:
+    inbox = Inbox()
+    items = joined(LocalIterator.of(range(3)).for_each(inbox.put), inbox)
+    assert items.take(6) == [0, ("learned", 0), 1, ("learned", 1), 2, ("learned", 2)]
+    with pytest.raises(TimeoutError):
+        items.next(timeout=0.05)
+    inbox.put(3)
+    assert items.next(timeout=60) == ("learned", 3) and inbox.timeouts == [0]
+
+
+WAITING = [
+    lambda learning: learning,
+    lambda learning: learning.union(LocalIterator.of([]), deterministic=True),
+    lambda learning: learning.union(LocalIterator.of([]), round_robin_weights=[1, 1]),
+    lambda learning: learning.prefetch(1).union(LocalIterator.of([])),
+    lambda learning: learning.transform(iter).union(LocalIterator.of([])),
+]
+
+
+@pytest.mark.parametrize("changed", WAITING)
+def test_other_streams_wait_for_a_source(changed: Any) -> None:
+    inbox = Inbox()
+    inbox.put(0)
+    assert changed(inbox.stream()).next(timeout=60) == ("learned", 0) and inbox.timeouts == [None]
+    # A source that waits in a thread of its own ends with its next item.
+    inbox.put(1)
+
+
+def test_copies_of_a_source_without_an_item_are_skipped() -> None:
+    inbox = Inbox()
+    one, other = inbox.stream().duplicate(2)
+    items = one.union(other, LocalIterator.of([1]))
+    assert next(items) == 1 and inbox.timeouts == [0]
+    inbox.put(0)
+    assert items.take(2) == [("learned", 0)] * 2
+
+
+@pytest.mark.parametrize("max_concurrency", [1, 2])
+def test_a_function_cannot_postpone_its_item(max_concurrency: int) -> None:
+    items = LocalIterator.of(range(2)).for_each(lambda item: item or flow._NextValueNotReady(), max_concurrency=max_concurrency)
+    with pytest.raises(TypeError, match=r"only a source .* may yield it; .* use for_each\(function, max_concurrency=2\)"):
+        items.take(2)
+
+
+def test_queues_can_wait_in_threads_of_their_own() -> None:
+    full, done = queue.Queue[int](maxsize=1), queue.Queue[Any]()
+    learner = threading.Thread(target=lambda: [done.put(full.get()) for _ in range(8)])
+    learner.start()
+    acting = LocalIterator.of(range(8)).for_each(full.put, max_concurrency=2)
+    learning = LocalIterator.of(iter(done.get, None)).prefetch(1)
+    items = acting.union(learning)
+    taken = [items.next(timeout=60) for _ in range(16)]
+    assert sorted(item for item in taken if item is not None) == list(range(8))
+    learner.join()
+    done.put(None)
+    assert list(items) == []
 
 
 def test_timers_count_units() -> None:

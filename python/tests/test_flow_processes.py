@@ -86,12 +86,9 @@ class Counter(flow.ParallelIteratorWorker):
 
     def __init__(self, step: int, notes: pathlib.Path | None = None) -> None:
         self.step, self.at, self.notes = step, 0, notes
-        super().__init__(self, False)
+        super().__init__(self.items)
 
-    def __reduce__(self) -> Any:
-        return Counter, (self.step, self.notes)
-
-    def __iter__(self) -> Iterator[int]:
+    def items(self) -> Iterator[int]:
         while True:
             self.at += self.step
             if self.notes is not None:
@@ -139,7 +136,24 @@ def test_a_call_that_fails_is_raised_in_place_of_an_item_and_wrong_calls_are_ref
     shard.set_step(1)
 
 
-@pytest.mark.parametrize(("num_async", "ahead"), [(1, 1), (2, 2), (3, 2), (5, 3), (8, 4)])
+@pytest.mark.parametrize("num_async", [None, 1, 3])
+def test_items_that_arrive_in_any_order_name_their_shard(num_async: int | None) -> None:
+    shards = flow.from_actors([Counter(1), Counter(-1)], on="processes")
+    items = shards.gather_async(num_async=num_async).zip_with_source_actor()
+    seen = {f"<shard {number} in another process, a Counter>": [0] for number in (0, 1)}
+    while min(abs(of_shard[-1]) for of_shard in seen.values()) < 50_000:
+        shard, item = items.next(timeout=60)
+        seen[repr(shard)].append(item)
+        if abs(item) == 100:
+            shard.set_step(1000 * item)
+    items.close()
+    for sign, of_shard in zip((1, -1), seen.values(), strict=True):
+        assert [sign * item for item in of_shard[:101]] == list(range(101))
+        # The call has reached the shard that the item named.
+        assert all(sign * (after - before) in (1, 100_000) for before, after in itertools.pairwise(of_shard))
+
+
+@pytest.mark.parametrize(("num_async", "ahead"), [(1, 1), (2, 2), (3, 2), (5, 2), (8, 3)])
 def test_num_async_limits_how_far_a_shard_is_ahead(num_async: int, ahead: int, tmp_path: pathlib.Path) -> None:
     notes = tmp_path / "notes"
     os.mkfifo(notes)
@@ -151,6 +165,7 @@ def test_num_async_limits_how_far_a_shard_is_ahead(num_async: int, ahead: int, t
         while select.select([pipe], [], [], 0)[0]:
             made += len(os.read(pipe, 4096))
         assert made <= taken + num_async
+    # If the latest message has a single item, the shard may have been asked for no more than these items.
     while made < taken + ahead:
         assert select.select([pipe], [], [], 60)[0], "the shard works while the consumer does"
         made += len(os.read(pipe, 4096))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_ranks import together
 from relive import errors, gpu
 
 COLUMNS: dict[str, Any] = {"observation": ("float32", (2,)), "action": "int64", "reward": "float32"}
@@ -30,7 +31,7 @@ ENVIRONMENT = """
     import sys
     import numpy as np
     from relive import gpu
-    with gpu.attach_writer({name!r}, {columns!r}, max_steps=6) as writer:
+    with gpu.attach_writer({name!r}, {columns!r}, max_steps=6, rank={rank!r}) as writer:
         for episode in range({episodes}):
             writer.begin()
             for step in range(1 + episode % 6):
@@ -42,30 +43,44 @@ ENVIRONMENT = """
 """
 
 
-def test_processes_act_with_answers_of_the_store() -> None:
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_processes_act_with_answers_of_the_store(ranks: int) -> None:
+    """Also on a rank whose first index is not 0."""
     name = f"writers-{os.getpid()}"
-    with store(capacity=16, name=name) as made:
-        processes = [run(ENVIRONMENT.format(name=name, columns=COLUMNS, episodes=6, first=100 * number)) for number in range(2)]
-        finished: list[gpu.Inserted] = []
-        while len(finished) < 12:
-            scan = made.scan(timeout=30.0)
-            assert scan.requests or scan.finished or scan.aborted, "nobody wants anything"
-            finished += scan.finished
-            if scan.requests:
-                seen = made.observe(scan.requests, "observation")
-                assert seen[:, 1].tolist() == [request.step for request in scan.requests]
-                made.answer(scan.requests, {"action": 10 * seen[:, 1].astype(np.int64)})
-        for process in processes:
-            _, err = process.communicate(timeout=60)
-            assert process.returncode == 0, err
-        batch = made.collect([place.index for place in finished], {key: gpu.Window(-6, 6, pad="tail") for key in COLUMNS})
-        assert batch.generations.tolist() == [place.generation for place in finished]
-        for row, length in enumerate(batch.lengths):
-            observation, reward = batch.data["observation"][row], batch.data["reward"][row]
-            assert observation[0, 0] % 100 == length - 1
-            assert observation[:length, 1].tolist() == list(range(length))
-            assert reward[:length].tolist() == batch.data["action"][row][:length].tolist() == [10 * step for step in range(length)]
-        assert sorted(made.weights()) == [0] * 4 + sorted([1, 2, 3, 4, 5, 6] * 2)
+
+    def work(group: gpu.Group) -> None:
+        with store(capacity=16, name=name, group=group) as made:
+            serve(made, name, group, 2 // ranks)
+
+    together(ranks, work)
+
+
+def serve(made: gpu.Store, name: str, group: gpu.Group, count: int) -> None:
+    """Serves so many processes until they have ended, and checks what they have written."""
+    rank = group.rank if group.ranks > 1 else None
+    given = {"name": name, "columns": COLUMNS, "rank": rank, "episodes": 6}
+    processes = [run(ENVIRONMENT.format(first=100 * number, **given)) for number in range(count)]
+    finished: list[gpu.Inserted] = []
+    while len(finished) < 6 * count:
+        scan = made.scan(timeout=30.0)
+        assert scan.requests or scan.finished or scan.aborted, "nobody wants anything"
+        finished += scan.finished
+        if scan.requests:
+            seen = made.observe(scan.requests, "observation")
+            assert seen[:, 1].tolist() == [request.step for request in scan.requests]
+            made.answer(scan.requests, {"action": 10 * seen[:, 1].astype(np.int64)})
+    for process in processes:
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    assert {place.index // 16 for place in finished} == {group.rank}
+    batch = made.collect([place.index for place in finished], {key: gpu.Window(-6, 6, pad="tail") for key in COLUMNS})
+    assert batch.generations.tolist() == [place.generation for place in finished]
+    for row, length in enumerate(batch.lengths):
+        observation, reward = batch.data["observation"][row], batch.data["reward"][row]
+        assert observation[0, 0] % 100 == length - 1
+        assert observation[:length, 1].tolist() == list(range(length))
+        assert reward[:length].tolist() == batch.data["action"][row][:length].tolist() == [10 * step for step in range(length)]
+    assert sorted(made.weights()) == [0] * (16 - len(finished)) + sorted([1, 2, 3, 4, 5, 6] * count)
 
 
 @pytest.mark.parametrize("at", ["begin()", "begin(); writer.write({'reward': 1})", "begin(); writer.append(step)", "begin(); writer._native.request()"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import uniform_table
+from adder_episodes import SPEC, Place, Row, play, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,59 +16,7 @@ from relive import rl
 from relive.rl import adders
 from relive.rl.adders import EndBehavior
 
-Row = tuple[float, int, float, float, bool]
 PADDING: Row = (0.0, 0, 0.0, 0.0, False)
-SPEC = rl.EnvironmentSpec(
-    relive.ArraySpec((), np.float32), rl.DiscreteArraySpec(100), relive.ArraySpec((), np.float64), relive.ArraySpec((), np.float64)
-)
-
-
-class Place:
-    """A server with tables that return every item once, in order of creation."""
-
-    def __init__(self, signature: Any = None) -> None:
-        tables = [
-            uniform_table(name, sampler=relive.selectors.Fifo(), max_times_sampled=1, signature=signature)
-            for name in ("priority_table", "other")
-        ]
-        self.server = relive.Server(tables)
-        self.client = relive.Client(f"localhost:{self.server.port}")
-
-    def __enter__(self) -> Place:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.stop()
-
-    def items(self, table: str = "priority_table") -> list[Any]:
-        count = self.client.server_info()[table].current_size
-        named = {"emit_timesteps": False, "unpack_as_table_signature": True}
-        return list(self.client.sample(table, count, **named)) if count else []
-
-    def sequences(self) -> list[list[Row]]:
-        return [rows_of(sample.data) for sample in self.items()]
-
-
-def rows_of(data: Any) -> list[Row]:
-    fields = ("observation", "action", "reward", "discount", "start_of_episode")
-    columns = [np.asarray(data[name]).tolist() for name in fields]
-    return list(zip(*columns, strict=True))
-
-
-def rows(episode: int, steps: int) -> list[Row]:
-    first = 100.0 * (episode + 1)
-    taken = [(first + t, t + 1, first + t + 0.5, 0.0 if t + 1 == steps else 0.75, t == 0) for t in range(steps)]
-    return [*taken, (first + steps, 0, 0.0, 0.0, False)]
-
-
-def play(adder: adders.Adder, episode: int, steps: int, until: int | None = None) -> None:
-    script = rows(episode, steps)
-    adder.add_first(rl.restart(np.float32(script[0][0])))
-    for t in range(steps if until is None else until):
-        _, action, reward, discount, _ = script[t]
-        observation = np.float32(script[t + 1][0])
-        kind = rl.truncation if t + 1 == steps else rl.transition
-        adder.add(np.int32(action), kind(reward, observation, discount))
 
 
 def expected(episodes: list[int], length: int, period: int, end: EndBehavior) -> list[list[Row]]:
@@ -158,7 +106,7 @@ def test_transitions_are_acmes(
     extras = {"t": relive.ArraySpec((), np.int64)}
     with Place(adders.NStepTransitionAdder.signature(nested, extras)) as place:
         run(adders.NStepTransitionAdder(place.client, n, g))
-        plain = [adders.Transition(**sample.data) for sample in place.items()]
+        plain = [adders.Transition(*sample.data) for sample in place.items()]
     with Place() as place:
         configs = adders.create_n_step_transition_config(adders.create_step_spec(nested, extras), n, "priority_table")
         run(adders.StructuredAdder(place.client, configs, max_in_flight_items=1))
@@ -183,7 +131,7 @@ def test_episodes_are_items() -> None:
             play(adder, 3, 4)
         padded = adders.EpisodeAdder(place.client, 4, padding_fn=lambda shape, dtype: np.full(shape, 1, dtype))
         play(padded, 0, 1)
-        assert place.sequences() == [rows(0, 1) + [(1.0, 1, 1.0, 1.0, True)] * 2]
+        assert place.sequences() == [rows(0, 1) + [(1.0, 1, 1.0, 1.0, False)] * 2]
 
 
 def test_an_abandoned_episode_ends_no_sequence() -> None:
@@ -212,15 +160,6 @@ def test_an_abandoned_episode_keeps_its_items() -> None:
         place.client.resume_table("priority_table")
         resetting.join()
         assert len(place.sequences()) == 3
-
-
-def test_priorities_are_computed_for_each_table() -> None:
-    with Place() as place:
-        functions: dict[str, Any] = {"priority_table": lambda item: float(item.rewards.sum()), "other": None}
-        play(adders.SequenceAdder(place.client, 2, 2, priority_fns=functions), 0, 3)
-        rewards = [row[2] for row in rows(0, 3)]
-        assert [sample.info.priority for sample in place.items()] == [sum(rewards[:2]), sum(rewards[2:])]
-        assert [sample.info.priority for sample in place.items("other")] == [1.0, 1.0]
 
 
 def test_unsupported_adder_arguments_are_reported() -> None:

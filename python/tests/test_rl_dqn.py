@@ -212,6 +212,8 @@ def test_progress_is_reported_and_may_end_the_run(capsys: pytest.CaptureFixture[
     seen: list[dict[str, Any]] = []
     rl.DQN(SMALL).train("catch/0", steps=2_000, progress=seen.append)
     assert seen and seen[-1]["env_steps"] >= 1_990 and seen[-1]["episode_length"] == 9
+    assert 0 < seen[-1]["duration_s"] < seen[-1]["seconds"]
+    assert seen[-1]["steps_per_second"] == pytest.approx(9 / seen[-1]["duration_s"])
 
     def enough(episode: dict[str, Any]) -> None:
         raise StopIteration(episode["episode"])

@@ -47,6 +47,30 @@ def test_native_environments_have_dm_envs_interface() -> None:
         assert environment.step(np.array(0)).first(), "a step after the last is a reset"
 
 
+# As in crates/relive-env/tests/golden/bsuite_totals.json, for a thousand episodes of bsuite's environments.
+TOTALS = {"catch/0": {"total_regret": 1600.0}, "deep_sea/0": {"total_bad_episodes": 1000.0, "denoised_return": 0.0}}
+
+
+@pytest.mark.parametrize("name", TOTALS)
+def test_environments_of_bsuite_have_its_totals(name: str) -> None:
+    environment, actions = rl.make(name, seed=5), np.random.RandomState(17)
+    assert environment.bsuite_num_episodes == 10_000
+    assert list(environment.bsuite_info().items()) == [(total, 0.0) for total in TOTALS[name]], "in bsuite's order"
+    for _ in range(1_000):
+        step = environment.reset()
+        while not step.last():
+            step = environment.step(actions.randint(environment.action_spec().num_values))
+    assert environment.bsuite_info() == TOTALS[name]
+    assert rl.StepLimit(environment, 3).bsuite_info() == TOTALS[name], "wrappers pass them on"
+
+
+def test_other_native_environments_have_no_totals() -> None:
+    environment = rl.make("CartPole-v1")
+    assert not hasattr(environment, "bsuite_info")
+    with pytest.raises(AttributeError, match="CartPole-v1 is not an environment of bsuite"):
+        _ = environment.bsuite_num_episodes
+
+
 def test_actions_refused_by_native_environments_change_nothing() -> None:
     environment, untouched = rl.make("CartPole-v1", seed=5), rl.make("CartPole-v1", seed=5)
     environment.reset(), untouched.reset()

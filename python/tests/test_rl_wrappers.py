@@ -101,6 +101,40 @@ def test_life_loss_may_zero_the_discount(make: Any) -> None:
         rl.Atari(rl.NoopStarts(WithoutLives()), zero_discount_on_life_loss=True)
 
 
+class Lives(Film):
+    """A game with a given number of lives in each frame, counted from the reset."""
+
+    def __init__(self, lives: list[int], *, is_cut: bool = False) -> None:
+        super().__init__(len(lives) - 1 if is_cut else 1_000)
+        self._lives = lives
+
+    def _step(self, kind: rl.StepType, reward: Any, discount: Any) -> rl.TimeStep:
+        step = super()._step(kind, reward, discount)
+        self.info = {"lives": self._lives[min(self._frame, len(self._lives) - 1)]}
+        return step._replace(discount=None if kind == rl.StepType.FIRST else 1.0)
+
+
+def test_lives_are_compared_in_each_frame() -> None:
+    extra_life = rl.Atari(Lives([3, 3, 2, 2, 3]), size=(4, 4), zero_discount_on_life_loss=True)
+    extra_life.reset()
+    assert [extra_life.step(0).discount for _ in range(2)] == [0.0, 1.0]
+    cut = rl.Atari(Lives([3, 3, 2], is_cut=True), size=(4, 4), zero_discount_on_life_loss=True)
+    cut.reset()
+    step = cut.step(0)
+    assert step.last() and step.discount == 1.0, "a truncation stays a truncation"
+
+
+def test_the_number_of_lives_may_be_part_of_the_observation() -> None:
+    environment = rl.Atari(Lives([3, 3, 2, 2, 2]), size=(4, 4), expose_lives_observation=True)
+    pixels, lives = environment.observation_spec()
+    assert pixels.shape == (4, 4, 4) and (lives.shape, lives.dtype) == ((), np.int32)
+    for step, left in ((environment.reset(), 3), (environment.step(0), 2)):
+        assert step.observation[0].shape == (4, 4, 4) and step.observation[1] == left
+        assert step.discount in (None, 1.0)
+    with pytest.raises(TypeError, match="does not report lives"):
+        rl.Atari(WithoutLives(), expose_lives_observation=True)
+
+
 def test_wrappers_have_the_attributes_of_their_environment() -> None:
     wrapped = rl.StepLimit(rl.NoopStarts(Film(length=7), noop_max=0), 20)
     assert wrapped.actions == [] and not hasattr(wrapped, "_frame") and not hasattr(wrapped, "lives")
@@ -149,6 +183,7 @@ def test_games_of_ale_py() -> None:
     ("options", "error", "told"),
     [
         ({"action_repeats": 0}, ValueError, "action_repeats must be at least 1"),
+        ({"pooled_frames": 3, "action_repeats": 2}, ValueError, "pooled_frames must be at most action_repeats, the frames of a step, got 3 of 2"),
         ({"preprocessing": "none"}, ValueError, "must be 'acme' or 'dopamine'"),
     ],
 )

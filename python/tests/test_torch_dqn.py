@@ -61,6 +61,27 @@ def test_the_loss_matches_double_q_learning() -> None:
     assert losses.tolist() == pytest.approx([0.25**2 / 2, 3 - 0.5]) and priorities.tolist() == pytest.approx([0.25, 3.0])
 
 
+def test_ties_are_broken_randomly_while_exploring() -> None:
+    def tied(spec: rl.EnvironmentSpec) -> nn.Module:
+        module = nn.Sequential(nn.Flatten(), nn.Linear(50, 3))
+        with torch.no_grad():
+            module[1].weight.zero_()
+            module[1].bias.copy_(torch.tensor([1.0, 0.0, 1.0]))
+        return module
+
+    agent, spec = rlt.DQN(epsilon=0.0, network=tied), rl.make_environment_spec(rl.make("catch/0"))
+
+    def counts(explores: bool) -> list[int]:
+        context = rl.PolicyContext(explores=explores, seeds=tuple(range(300)), first=0, of=300)
+        actions = agent.policy(spec, context).act(np.zeros((300, 10, 5), np.float32), np.ones(300, np.bool_))
+        return np.bincount(actions, minlength=3).tolist()
+
+    # Six standard deviations around half of them.
+    first, worse, last = counts(explores=True)
+    assert worse == 0 and 98 <= first <= 202 and first + last == 300
+    assert counts(explores=False) == [300, 0, 0]
+
+
 @pytest.mark.parametrize("loss", [conservative, flat])
 def test_a_custom_network_and_loss_are_used(loss: Any) -> None:
     seen: list[Any] = []

@@ -58,7 +58,15 @@ from relive.rl.rollout import Rollout, minibatches
 from relive.rl.sac import SAC, SACConfig
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec, make_environment_spec
 from relive.rl.timestep import StepType, TimeStep, restart, termination, transition, truncation
-from relive.rl.wrappers import EnvironmentWrapper, NoopStarts, SinglePrecision, StepLimit
+from relive.rl.wrappers import CanonicalSpec, EnvironmentWrapper, SinglePrecision
+from relive.rl.wrappers_episodes import ActionRepeat, DelayedReward, NoopStarts, StepLimit
+from relive.rl.wrappers_observations import (
+    OAR,
+    ConcatObservation,
+    ExpandScalar,
+    FrameStacking,
+    ObservationActionReward,
+)
 
 if TYPE_CHECKING:
     from relive.rl import adders, jax, recorded, torch, vector
@@ -69,6 +77,7 @@ __all__ = [
     "A3C",
     "A3CConfig",
     "APPO",
+    "ActionRepeat",
     "AllReduce",
     "ApeX",
     "Atari",
@@ -76,6 +85,8 @@ __all__ = [
     "BCQ",
     "CQL",
     "CRR",
+    "CanonicalSpec",
+    "ConcatObservation",
     "ContractError",
     "Costs",
     "D4PG",
@@ -84,12 +95,15 @@ __all__ = [
     "DQN",
     "DQNConfig",
     "DQfD",
+    "DelayedReward",
     "DiscreteArraySpec",
     "Environment",
     "EnvironmentSpec",
     "EnvironmentWrapper",
     "EpisodeLog",
     "Evaluation",
+    "ExpandScalar",
+    "FrameStacking",
     "GymEnvironment",
     "IMPALA",
     "IQL",
@@ -98,6 +112,8 @@ __all__ = [
     "MPO",
     "NativeEnvironment",
     "NoopStarts",
+    "OAR",
+    "ObservationActionReward",
     "PPO",
     "PPOConfig",
     "Policy",

@@ -12,7 +12,7 @@ from relive.rl.policy import Policy
 
 Progress = Callable[[dict[str, Any]], object]
 """Receives an episode: ``episode``, ``episode_return``, ``episode_length``, ``env_steps``, ``learner_steps``,
-``actor``, ``seconds``."""
+``actor``, ``seconds``, ``duration_s``, ``steps_per_second``."""
 
 
 @dataclasses.dataclass(frozen=True)

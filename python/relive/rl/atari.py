@@ -39,12 +39,14 @@ class Atari(EnvironmentWrapper):
       environment: an environment with frames of ``[height, width, 3]`` bytes as observations and one discrete action.
         It must not repeat actions itself.
       action_repeats: the number of frames in a step.
-      pooled_frames: the number of frames at the end of a step over which the pixelwise maximum is taken.
+      pooled_frames: the number of frames at the end of a step over which the pixelwise maximum is taken, at most
+        ``action_repeats``.
       size: the height and width of the agent's observation.
       stacked_frames: the number of steps that are stacked, along the last dimension.
       max_abs_reward: the bound on the absolute reward of a step.
-      zero_discount_on_life_loss: whether losing a life gives discount 0 (the episode continues). The number of lives
-        comes from a Gymnasium environment's ``info``.
+      zero_discount_on_life_loss: whether losing a life in any frame of a step gives discount 0 (the episode continues).
+        The number of lives comes from a Gymnasium environment's ``info``.
+      expose_lives_observation: whether the observation is a tuple of the pixels and the number of lives, an int32.
       max_episode_frames: the number of frames after which an episode is truncated.
       to_float: whether pixels are float32 from 0 to 1 instead of bytes.
       preprocessing: ``"dopamine"`` converts frames to gray before it takes their maximum, and averages areas when it
@@ -65,6 +67,7 @@ class Atari(EnvironmentWrapper):
         stacked_frames: int = 4,
         max_abs_reward: float | None = None,
         zero_discount_on_life_loss: bool = False,
+        expose_lives_observation: bool = False,
         max_episode_frames: int = 108_000,
         to_float: bool = False,
         preprocessing: Literal["acme", "dopamine"] = "acme",
@@ -81,18 +84,21 @@ class Atari(EnvironmentWrapper):
         for name, count in counts.items():
             if count < 1:
                 raise ValueError(f"{name} must be at least 1, got {count}")
+        if pooled_frames > action_repeats:
+            raise ValueError(f"pooled_frames must be at most action_repeats, the frames of a step, got {pooled_frames} of {action_repeats}")
         if preprocessing not in _GREY:
             raise ValueError(f"preprocessing must be 'acme' or 'dopamine', got {preprocessing!r}")
         self._frames = _frames_of(super().observation_spec())
         if not isinstance(super().action_spec(), DiscreteArraySpec):
             raise TypeError(f"only one discrete action is supported, but the environment has {super().action_spec()!r}")
-        if zero_discount_on_life_loss and not hasattr(environment, "info"):
+        if (zero_discount_on_life_loss or expose_lives_observation) and not hasattr(environment, "info"):
             raise TypeError(f"{environment!r} does not report lives: it has no info, unlike a GymEnvironment")
         self._action_repeats = action_repeats
         self._pooled_frames = pooled_frames
         self._size = size
         self._max_abs_reward = max_abs_reward
         self._zero_discount_on_life_loss = zero_discount_on_life_loss
+        self._expose_lives = expose_lives_observation
         self._max_episode_frames = max_episode_frames
         self._to_float = to_float
         self._preprocessing = preprocessing
@@ -121,28 +127,28 @@ class Atari(EnvironmentWrapper):
             frames.append(step.observation)
             reward += step.reward
             discount *= step.discount
+            if self._lost_life() and step.mid() and self._zero_discount_on_life_loss:
+                discount = 0.0
             last = step.last() or self._frames_left <= 0
             if last:
                 break
-        if self._zero_discount_on_life_loss and self._lost_life():
-            discount = 0.0
         if self._max_abs_reward is not None:
             reward = float(np.clip(reward, -self._max_abs_reward, self._max_abs_reward))
         self._over = last
         return TimeStep(StepType.LAST if last else StepType.MID, reward, discount, self._observed(frames))
 
     def observation_spec(self) -> Any:
-        """Returns the spec of observations; stacked steps are the last dimension."""
+        """Returns the spec of observations; stacked steps are the last dimension of the pixels."""
         dtype, greatest = (np.float32, 1.0) if self._to_float else (np.uint8, 255)
-        return BoundedArraySpec(self._stack.shape, dtype, 0, greatest, "pixels")
+        pixels = BoundedArraySpec(self._stack.shape, dtype, 0, greatest, "pixels")
+        return (pixels, ArraySpec((), np.int32, "lives")) if self._expose_lives else pixels
 
     def _observed(self, frames: list[Any]) -> Any:
         pooled = [np.asarray(frame) for frame in frames[-self._pooled_frames :]]
         image = resized(self._grey(pooled), self._size, "area" if self._preprocessing == "dopamine" else "bilinear")
         self._stack = np.concatenate([self._stack[..., 1:], image[..., np.newaxis]], axis=-1)
-        if self._to_float:
-            return self._stack.astype(np.float32) / np.float32(255.0)
-        return self._stack.copy()
+        pixels = self._stack.astype(np.float32) / np.float32(255.0) if self._to_float else self._stack.copy()
+        return (pixels, np.int32(self._lives)) if self._expose_lives else pixels
 
     def _grey(self, frames: list[npt.NDArray[Any]]) -> _Pixels:
         weights = _GREY[self._preprocessing]

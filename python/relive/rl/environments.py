@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -80,6 +81,29 @@ class NativeEnvironment:
     def discount_spec(self) -> Any:
         """Returns the spec of discounts."""
         return self._spec.discounts
+
+    @property
+    def bsuite_num_episodes(self) -> int:
+        """The number of episodes that bsuite specifies for this environment.
+
+        Raises:
+          AttributeError: the environment is not one of bsuite's.
+        """
+        episodes = self._native.num_episodes()
+        if episodes is None:
+            raise AttributeError(f"{self.name} is not an environment of bsuite, and has no bsuite_num_episodes or bsuite_info")
+        return episodes
+
+    @property
+    def bsuite_info(self) -> Callable[[], dict[str, float]]:
+        """A function that returns bsuite's totals over all episodes so far, such as ``total_regret``; bsuite's log
+        files and scores consist of these totals.
+
+        Raises:
+          AttributeError: the environment is not one of bsuite's.
+        """
+        _ = self.bsuite_num_episodes
+        return lambda: self._native.totals() or {}
 
     def close(self) -> None:
         """Does nothing; it is part of dm_env's interface."""

@@ -17,8 +17,8 @@ class GymEnvironment:
     """A Gymnasium environment with dm_env's interface.
 
     A truncated episode ends with discount 1, a terminated episode with discount 0. Observations have the data types of
-    their spaces. ``environment`` is the original environment, with its other methods; ``info`` is the ``info`` of the
-    last step.
+    their spaces; rewards and discounts are float64, or float32 in a :class:`relive.rl.SinglePrecision`. ``environment``
+    is the original environment, with its other methods; ``info`` is the ``info`` of the last step.
 
     Args:
       environment: a single environment, not a vector.

@@ -1,4 +1,4 @@
-"""Wrappers around environments with dm_env's interface."""
+"""Wrappers around environments with dm_env's interface: their base, and conversions of types and bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from relive import nest
 from relive.rl.environments import Environment
 from relive.rl.specs import DISCOUNTS, REWARDS, DiscreteArraySpec, normalized
-from relive.rl.timestep import StepType, TimeStep
+from relive.rl.timestep import TimeStep
 from relive.specs import ArraySpec, BoundedArraySpec
 
 _NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.dtype(np.int32)}
@@ -112,69 +112,80 @@ def _narrowed_spec(spec: ArraySpec) -> ArraySpec:
     return ArraySpec(spec.shape, dtype, spec.name)
 
 
-class StepLimit(EnvironmentWrapper):
-    """Truncates episodes after ``limit`` steps: the last step becomes a LAST and keeps its discount."""
+class CanonicalSpec(EnvironmentWrapper):
+    """Accepts actions in ``[-1, 1]`` for all bounded floats of the environment, and scales them to their bounds. Other
+    actions are passed through unchanged.
 
-    def __init__(self, environment: Environment, limit: int) -> None:
-        if limit < 1:
-            raise ValueError(f"limit must be at least 1, got {limit}")
+    Args:
+      environment: the environment.
+      clip: whether actions beyond ``[-1, 1]`` are clipped; otherwise, they are scaled like all others.
+
+    Raises:
+      ValueError: actions are bounded on only one side.
+    """
+
+    def __init__(self, environment: Environment, clip: bool = False) -> None:
         super().__init__(environment)
-        self._limit = limit
-        self._steps = 0
+        self._clip = clip
+        self._bounds = super().action_spec()
+        self._actions = nest.map_structure_with_path(_canonical, self._bounds)
         self._over = True
 
     def reset(self) -> TimeStep:
         """Starts an episode."""
-        self._steps, self._over = 0, False
+        self._over = False
         return super().reset()
 
     def step(self, action: Any) -> TimeStep:
-        """Takes one step."""
+        """Takes one step.
+
+        Raises:
+          ValueError: the action has another structure or shape than its spec.
+        """
+        # A step that resets ignores its action, which need not match the spec.
         if self._over:
             return self.reset()
-        step = super().step(action)
-        self._steps += 1
-        if self._steps >= self._limit:
-            step = step._replace(step_type=StepType.LAST)
+        specs = self._bounds
+        step = super().step(nest.map_structure_up_to(self._scaled, specs, specs, action, names=("the action spec", "the action")))
         self._over = step.last()
         return step
 
+    def action_spec(self) -> Any:
+        """Returns the spec of actions, with the bounds -1 and 1."""
+        return self._actions
 
-class NoopStarts(EnvironmentWrapper):
-    """Starts each episode with 0 to ``noop_max`` no-op actions, where each number is equally likely.
+    def _scaled(self, spec: ArraySpec, action: Any) -> Any:
+        if not _is_scaled(spec):
+            return action
+        if np.shape(action) != spec.shape:
+            raise ValueError(f"an action must have the shape {spec.shape} of {spec!r}, but it has the shape {np.shape(action)}")
+        assert isinstance(spec, BoundedArraySpec)
+        low, high = spec.minimum.astype(np.float64), spec.maximum.astype(np.float64)
+        value = np.asarray(action, np.float64)
+        if self._clip:
+            value = np.clip(value, -1.0, 1.0)
+        return (0.5 * (value + 1.0) * (high - low) + low).astype(spec.dtype)
 
-    If an episode ends during these actions, a new episode starts. ``reset`` returns a FIRST.
 
-    Args:
-      environment: an environment with one discrete action.
-      noop_action: the no-op action.
-      noop_max: the largest number of no-ops.
-      seed: the seed for the numbers of no-ops.
-    """
+def _is_scaled(spec: ArraySpec) -> bool:
+    """Returns whether an action is a bounded float. A spec whose bounds are all infinite does not bound it."""
+    if not isinstance(spec, BoundedArraySpec) or spec.dtype.kind != "f":
+        return False
+    return bool(np.isfinite(spec.minimum).any() or np.isfinite(spec.maximum).any())
 
-    def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
-        if noop_max < 0:
-            raise ValueError(f"noop_max must be at least 0, got {noop_max}")
-        super().__init__(environment)
-        self._noop_action = noop_action
-        self._noop_max = noop_max
-        self._random = np.random.default_rng(seed)
-        self._over = True
 
-    def reset(self) -> TimeStep:
-        """Starts an episode."""
-        step = super().reset()
-        for _ in range(int(self._random.integers(self._noop_max + 1))):
-            step = super().step(self._noop_action)
-            if step.last():
-                step = super().reset()
-        self._over = False
-        return TimeStep(StepType.FIRST, None, None, step.observation)
+def _canonical(path: nest.Path, spec: ArraySpec) -> ArraySpec:
+    if not _is_scaled(spec):
+        return spec
+    assert isinstance(spec, BoundedArraySpec)
+    if not (np.isfinite(spec.minimum).all() and np.isfinite(spec.maximum).all()):
+        place = f"the action at {nest.path_text(path)!r}" if path else "the action"
+        raise ValueError(f"{place} must have bounds on both sides of every element, or none, to be scaled; it is {spec!r}")
+    return BoundedArraySpec(spec.shape, spec.dtype, -1.0, 1.0, spec.name)
 
-    def step(self, action: Any) -> TimeStep:
-        """Takes one step."""
-        if self._over:
-            return self.reset()
-        step = super().step(action)
-        self._over = step.last()
-        return step
+
+def checked_count(name: str, count: int) -> int:
+    """Returns a number of steps or frames that is at least 1."""
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, got {count}")
+    return count

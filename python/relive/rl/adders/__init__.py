@@ -5,7 +5,8 @@
 >>> adder.add(action, environment.step(action))  # doctest: +SKIP
 
 Time steps can be dm_env's, this package's, or any objects with the same fields. Arguments with Acme's names have Acme's
-meaning.
+meaning. As in Acme, items, their signatures and the arguments of priority functions are named tuples:
+:class:`Transition`, or :class:`Step` for sequences and episodes.
 """
 
 from relive.rl.adders.base import DEFAULT_PRIORITY_TABLE, Adder, PriorityFn, PriorityFnInput, Step, Transition
@@ -19,12 +20,15 @@ from relive.rl.adders.structured import (
     create_step_spec,
     n_step_from_trajectory,
 )
+from relive.rl.adders.wrappers import ForkingAdder, IgnoreExtrasAdder
 
 __all__ = [
     "DEFAULT_PRIORITY_TABLE",
     "Adder",
     "EndBehavior",
     "EpisodeAdder",
+    "ForkingAdder",
+    "IgnoreExtrasAdder",
     "NStepTransitionAdder",
     "PriorityFn",
     "PriorityFnInput",

@@ -10,7 +10,8 @@ import numpy as np
 
 from relive import nest
 from relive.client import Client
-from relive.rl.adders.base import EpisodeWriter, PriorityFn, Step, as_extras_spec, single_precision
+from relive.rl.adders.base import PriorityFn, Step, as_extras_spec, single_precision
+from relive.rl.adders.rows import EpisodeWriter, RowAdder
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
 
@@ -23,7 +24,8 @@ class EndBehavior(enum.Enum):
     """
 
     ZERO_PAD = enum.auto()
-    """Adds rows of zeros until a sequence is complete; that sequence is the episode's last one."""
+    """Adds rows of zeros until a sequence is complete; that sequence is the episode's last one. If it would contain
+    only zeros, which is possible if the period is longer than a sequence, it is not written."""
     TRUNCATE = enum.auto()
     """Writes a shorter sequence with the rows of the incomplete sequence."""
     WRITE = enum.auto()
@@ -32,7 +34,7 @@ class EndBehavior(enum.Enum):
     """Writes nothing: sequences continue into the next episode."""
 
 
-class SequenceAdder:
+class SequenceAdder(RowAdder):
     """Writes a sequence of ``sequence_length`` rows every ``period`` rows.
 
     Row t contains the observation, the action taken for it, the resulting reward and discount (float32), and whether
@@ -42,14 +44,16 @@ class SequenceAdder:
       client: the client for the server.
       sequence_length: the number of rows in a sequence.
       period: the number of rows from the end of one sequence to the end of the next.
+      delta_encoded, chunk_length, get_signature_timeout_ms: accepted for programs written for Acme, without effect.
       priority_fns: as for :class:`relive.rl.adders.NStepTransitionAdder`.
-      max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`.
+      max_in_flight_items: as for :class:`relive.rl.adders.NStepTransitionAdder`, by default 2.
       end_of_episode_behavior: the treatment of an episode's last rows, by default ``ZERO_PAD``.
-      pad_end_of_episode, break_end_of_episode: Acme's older arguments for the same. Without ``break_end_of_episode``, the
-        behavior is ``CONTINUE``, otherwise ``ZERO_PAD`` or, without ``pad_end_of_episode``, ``TRUNCATE``.
+      pad_end_of_episode, break_end_of_episode: Acme's older arguments for the same. Without ``break_end_of_episode``,
+        the behavior is ``CONTINUE``, otherwise ``ZERO_PAD`` or, without ``pad_end_of_episode``, ``TRUNCATE``.
 
     Raises:
-      ValueError: a number below 1, or both kinds of arguments for the end of an episode.
+      ValueError: a number below 1, both kinds of arguments for the end of an episode, or ``pad_end_of_episode=True``
+        with ``break_end_of_episode=False``.
     """
 
     def __init__(
@@ -58,15 +62,19 @@ class SequenceAdder:
         sequence_length: int,
         period: int,
         *,
+        delta_encoded: bool = False,
         priority_fns: Mapping[str, PriorityFn | None] | None = None,
-        max_in_flight_items: int | None = None,
+        max_in_flight_items: int | None = 2,
         end_of_episode_behavior: EndBehavior | None = None,
+        chunk_length: int | None = None,
         pad_end_of_episode: bool | None = None,
         break_end_of_episode: bool | None = None,
+        get_signature_timeout_ms: int | None = None,
     ) -> None:
         if sequence_length < 1 or period < 1:
             raise ValueError(f"sequence_length and period must be at least 1, got {sequence_length} and {period}")
-        self._rows = EpisodeWriter(client, sequence_length, priority_fns, max_in_flight_items)
+        del delta_encoded, chunk_length, get_signature_timeout_ms
+        super().__init__(EpisodeWriter(client, sequence_length, priority_fns, max_in_flight_items))
         self._length = sequence_length
         self._period = period
         self._end = _behavior(end_of_episode_behavior, pad_end_of_episode, break_end_of_episode)
@@ -87,15 +95,6 @@ class SequenceAdder:
             self._write_last()
             if self._end is not EndBehavior.CONTINUE:
                 self.reset()
-
-    def reset(self) -> None:
-        """Drops the current episode."""
-        if self._rows.rows or self._rows.is_open:
-            self._rows.end()
-
-    def flush(self) -> None:
-        """Waits until all created items are in their tables."""
-        self._rows.flush()
 
     def _rows_missing(self) -> int:
         """Returns the number of rows until a sequence is complete."""
@@ -123,7 +122,7 @@ class SequenceAdder:
     def signature(
         cls, environment_spec: EnvironmentSpec, extras_spec: Any = (), sequence_length: int | None = None
     ) -> Any:
-        """Returns the signature of a table for these items, by default with sequences of any length."""
+        """Returns the signature of a table for these items, a :class:`Step`. By default, sequences have any length."""
         return row_signature(environment_spec, extras_spec, sequence_length)
 
 
@@ -133,6 +132,9 @@ def _behavior(end: EndBehavior | None, pads: bool | None, breaks: bool | None) -
             raise ValueError("end_of_episode_behavior replaces pad_end_of_episode and break_end_of_episode; omit them")
         return EndBehavior(end)
     if breaks is not None and not breaks:
+        if pads:
+            raise ValueError("pad_end_of_episode=True and break_end_of_episode=False contradict each other: only sequences that end with "
+                             "their episode are padded; omit one of them")
         return EndBehavior.CONTINUE
     return EndBehavior.TRUNCATE if pads is not None and not pads else EndBehavior.ZERO_PAD
 
@@ -143,15 +145,14 @@ def row_signature(environment_spec: EnvironmentSpec, extras_spec: Any, rows: int
     return nest.map_structure(lambda leaf: ArraySpec((rows, *leaf.shape), leaf.dtype, leaf.name), step)
 
 
-def row_spec(environment_spec: EnvironmentSpec, extras_spec: Any) -> Any:
-    """Returns the spec of a row, with extras only if there are any."""
+def row_spec(environment_spec: EnvironmentSpec, extras_spec: Any) -> Step:
+    """Returns the spec of a row."""
     rewards, discounts = single_precision(environment_spec)
-    spec = Step(
+    return Step(
         environment_spec.observations,
         environment_spec.actions,
         rewards,
         discounts,
         ArraySpec((), np.bool_, "start_of_episode"),
         as_extras_spec(extras_spec),
-    )._asdict()
-    return spec if nest.flatten(extras_spec) else {name: part for name, part in spec.items() if name != "extras"}
+    )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from relive import nest
 from relive.client import Client
-from relive.rl.adders.base import Transition
+from relive.rl.adders.base import Step, Transition
 from relive.rl.adders.n_step import n_step_return
 from relive.rl.adders.sequence import EndBehavior, row_spec
 from relive.rl.specs import EnvironmentSpec
@@ -22,7 +22,7 @@ class StructuredAdder:
     Args:
       client: the client for the server.
       configs: configurations from :func:`create_sequence_config` or :func:`create_n_step_transition_config`, or your
-        own configurations, based on the fields of :func:`create_step_spec`.
+        own configurations, based on the :class:`Step` of :func:`create_step_spec`.
       max_in_flight_items: the number of items that may be unconfirmed; ``None``: no bound.
     """
 
@@ -53,10 +53,10 @@ class StructuredAdder:
         }
         if nest.flatten(extras):
             rest["extras"] = extras
-        self._append({**self._open, **rest})
+        self._append(Step(**self._open, **rest))
         self._open = {"observation": next_timestep.observation, "start_of_episode": np.bool_(False)}
         if next_timestep.last():
-            self._append({**self._open, **nest.map_structure(np.zeros_like, rest)})
+            self._append(Step(**self._open, **nest.map_structure(np.zeros_like, rest)))
             self._open = None
             self._writer.end_episode()
 
@@ -73,15 +73,14 @@ class StructuredAdder:
         finally:
             abandoned.close()
 
-    def _append(self, row: dict[str, Any]) -> None:
+    def _append(self, row: Step) -> None:
         self._writer.append(row)
         if self._max_in_flight_items is not None:
             self._writer.flush(self._max_in_flight_items)
 
 
-def create_step_spec(environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Any:
-    """Returns the spec of a row: a dict of ``observation``, ``action``, ``reward``, ``discount``, ``start_of_episode``
-    and, if there are any, ``extras``."""
+def create_step_spec(environment_spec: EnvironmentSpec, extras_spec: Any = ()) -> Step:
+    """Returns the spec of a row."""
     return row_spec(environment_spec, extras_spec)
 
 
@@ -124,8 +123,8 @@ def create_sequence_config(
 
 
 def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> list[Any]:
-    """Returns the patterns for the items of :class:`relive.rl.adders.NStepTransitionAdder`, except that each item
-    contains the rewards and discounts of all its steps.
+    """Returns the patterns for the items of :class:`relive.rl.adders.NStepTransitionAdder`, except that each item is a
+    :class:`Step` with the rewards and discounts of all its steps, and with its first and its last observation.
 
     Readers convert the items with :func:`n_step_from_trajectory`.
 
@@ -145,7 +144,7 @@ def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> 
 
             return of
 
-        pattern = {name: nest.map_structure(cut(name), part) for name, part in reference.items()}
+        pattern = Step(**{name: nest.map_structure(cut(name), part) for name, part in reference._asdict().items()})
         return create_config(pattern=pattern, table=table, conditions=conditions)
 
     index, at_end = Condition.step_index, Condition.is_end_episode()
@@ -157,17 +156,20 @@ def create_n_step_transition_config(step_spec: Any, n_step: int, table: str) -> 
 
 def n_step_from_trajectory(trajectory: Any, additional_discount: float) -> Transition:
     """Returns the transition of an item of :func:`create_n_step_transition_config`; ``trajectory`` contains the item's
-    arrays in a dict of fields."""
+    arrays, in the fields of a :class:`Step` or in a mapping with their names."""
+    fields = trajectory if isinstance(trajectory, Mapping) else trajectory._asdict()
 
-    def first(part: Any) -> Any:
-        return nest.map_structure(lambda column: column[0], part)
+    def at(name: str, position: int) -> Any:
+        return nest.map_structure(lambda column: column[position], fields[name])
 
-    reward, discount = n_step_return(list(trajectory["reward"]), list(trajectory["discount"]), additional_discount)
+    steps = range(len(nest.flatten(fields["reward"])[0]))
+    rewards, discounts = ([at(name, step) for step in steps] for name in ("reward", "discount"))
+    reward, discount = n_step_return(rewards, discounts, additional_discount)
     return Transition(
-        observation=first(trajectory["observation"]),
-        action=first(trajectory["action"]),
+        observation=at("observation", 0),
+        action=at("action", 0),
         reward=reward,
         discount=discount,
-        next_observation=nest.map_structure(lambda column: column[-1], trajectory["observation"]),
-        extras=first(trajectory["extras"]) if "extras" in trajectory else (),
+        next_observation=at("observation", -1),
+        extras=at("extras", 0) if "extras" in fields else (),
     )

@@ -102,7 +102,7 @@ class DQN:
         )
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Returns a policy that takes the best action, or sometimes a random action."""
+        """Returns a policy that takes the best action, one of them if several are best, or at times a random action."""
         random = Stream(context.seeds[0])
         return _Policy(self._module(spec, random), context, random, _num_actions(spec), self)
 
@@ -145,7 +145,7 @@ class _Policy(Policy):
 
     def __init__(self, module: Module, context: PolicyContext, random: Stream, num_actions: int, settings: DQN) -> None:
         super().__init__(module)
-        self.rng, self.random, self.num_actions = context.rng(), random, num_actions
+        self.rng, self.random, self.num_actions, self.explores = context.rng(), random, num_actions, context.explores
         place = np.arange(context.first, context.first + context.rows) / max(context.of - 1, 1)
         self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if context.explores else np.zeros(context.rows)
 
@@ -154,7 +154,14 @@ class _Policy(Policy):
             values = self.module(inputs(tensors(observations)))
         expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
-        return np.where(self.rng.random(len(starts)) < self.epsilon, any_of_them, values.argmax(1).numpy())
+        return np.where(self.rng.random(len(starts)) < self.epsilon, any_of_them, self._best(values))
+
+    def _best(self, values: Tensor) -> Any:
+        """Returns one of the best actions of each row; while exploring, each of several is equally likely."""
+        are_best = (values == values.amax(1, keepdim=True)).numpy()
+        if self.explores and (are_best.sum(1) > 1).any():
+            return np.where(are_best, self.rng.random(are_best.shape), -1.0).argmax(1)
+        return values.argmax(1).numpy()
 
 
 class _Learner(Learner):
