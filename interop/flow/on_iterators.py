@@ -26,10 +26,35 @@ def _function(function: dict):
     }[name]
 
 
+def _function_of(items: list):
+    """Returns a function that creates a generator of these items."""
+
+    def generator():
+        yield from items
+
+    return generator
+
+
+def _every_other(items):
+    """Drops every second item. ray.util.iter may pass objects that stand for no item."""
+    is_kept = False
+    for item in items:
+        if type(item).__name__ == "_NextValueNotReady":
+            yield item
+            continue
+        is_kept = not is_kept
+        if is_kept:
+            yield item
+
+
 def _common(operator: str, of, arguments: dict):
     """Applies an operator that both shards and flows have."""
     if operator == "for_each":
         return of.for_each(_function(arguments["function"]))
+    if operator == "for_each_in_threads":
+        return of.for_each(_function(arguments["function"]), max_concurrency=arguments["threads"])
+    if operator == "transform":
+        return of.transform(_every_other)
     if operator == "filter":
         modulus, remainder = arguments["modulus"], arguments["remainder"]
         return of.filter(lambda item: number(item) % modulus == remainder)
@@ -53,6 +78,10 @@ class _Built:
             return self.parallel.from_items(arguments["items"], num_shards=arguments["shards"])
         if operator == "range":
             return self.parallel.from_range(arguments["count"], num_shards=arguments["shards"])
+        if operator == "repeated":
+            return self.parallel.from_items(arguments["items"], num_shards=arguments["shards"], repeat=True)
+        if operator == "generators":
+            return self.parallel.from_iterators([_function_of(items) for items in arguments["items"]], repeat=arguments["repeat"])
         of = self.shards(arguments["of"])
         if operator == "local_shuffle":
             return of.local_shuffle(arguments["buffer"], seed=1)
@@ -72,6 +101,8 @@ class _Built:
             return self.shards(arguments["of"]).batch_across_shards()
         if operator == "gather_async":
             return self.shards(arguments["of"]).gather_async(num_async=arguments["ahead"])
+        if operator == "shard":
+            return self.shards(arguments["of"]).get_shard(arguments["number"], num_async=arguments["ahead"])
         if operator == "sources":
             return _sources(self.shards(arguments["of"]).gather_async())
         if operator in ("round_robin", "ready", "weighted"):
@@ -90,7 +121,7 @@ def _joined(operator: str, flows: list, arguments: dict):
     first, *others = flows
     if operator == "weighted":
         weights = ["*" if weight is None else weight for weight in arguments["weights"]]
-        return first.union(*others, round_robin_weights=weights)
+        return first.union(*others, deterministic=arguments["deterministic"], round_robin_weights=weights)
     return first.union(*others, deterministic=operator == "round_robin")
 
 

@@ -3,7 +3,8 @@
 A program is a tree of operators as JSON: {"name of the operator": {"of": its source, ...}}. An item is a whole number
 or a list of items; `depth` is the number of lists around the numbers. `is_ordered` states whether the order of the
 items is the same in every run. If an operator does not determine the order, later operators do not depend on the order,
-and the items are compared without regard to their order.
+and the items are compared without regard to their order. Programs with operators in `PYTHON_ONLY` run only in Python, on
+ray.util.iter and on the package's `relive.flow`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import dataclasses
 import random
 
 MAX_SHARDS = 3
+PYTHON_ONLY = {"repeated", "generators", "transform", "for_each_in_threads", "shard"}
 
 
 @dataclasses.dataclass
@@ -33,16 +35,55 @@ class Part:
 
 
 def program(seed: int) -> dict:
-    """Returns the program of a seed: its operators, the number of items to take, and whether their order is
-    compared."""
+    """Returns the program of a seed: its operators, the number of items to take, whether their order is compared, and
+    whether it runs only in Python."""
     rng = random.Random(seed)
-    part = _joined(rng) if rng.random() < 0.5 else _flow(rng)
-    if rng.random() < 0.15 and not part.tree.keys() & {"round_robin", "ready", "weighted", "copies"}:
-        sources = _shards(rng)
-        return {"flow": {"sources": {"of": sources.tree}}, "take": None, "is_ordered": False}
-    # `take(0)` of ray.util.iter returns one item.
-    take = rng.randint(1, 12) if part.is_ordered and rng.random() < 0.3 else None
-    return {"flow": part.tree, "take": take, "is_ordered": part.is_ordered}
+    choice, take = rng.random(), None
+    if choice < 0.1:
+        part = _shards(rng).then("sources", is_ordered=False)
+    elif choice < 0.18:
+        shards = _shards(rng)
+        part = shards.then("shard", number=rng.randrange(shards.shards), ahead=rng.randint(1, 3))
+    elif choice < 0.3:
+        part, take = _endless(rng), rng.randint(1, 12)
+    else:
+        part = _joined(rng) if rng.random() < 0.5 else _flow(rng)
+        # `take(0)` of ray.util.iter returns one item.
+        take = rng.randint(1, 12) if part.is_ordered and rng.random() < 0.3 else None
+    is_python_only = bool(_names(part.tree) & PYTHON_ONLY)
+    return {"flow": part.tree, "take": take, "is_ordered": part.is_ordered, "is_python_only": is_python_only}
+
+
+def _names(tree) -> set[str]:
+    """Returns the names of all operators and arguments in a tree."""
+    if isinstance(tree, dict):
+        return {*tree, *(name for part in tree.values() for name in _names(part))}
+    return {name for part in tree for name in _names(part)} if isinstance(tree, list) else set()
+
+
+def _endless(rng: random.Random) -> Part:
+    """Returns a flow of repeated items, with operators that keep items coming."""
+    shards = rng.randint(1, MAX_SHARDS)
+    if rng.random() < 0.5:
+        part = Part({"repeated": {"items": [rng.randrange(50) for _ in range(rng.randint(shards, 6))], "shards": shards}})
+    else:
+        items = [[rng.randrange(50) for _ in range(rng.randint(1, 3))] for _ in range(shards)]
+        part = Part({"generators": {"items": items, "repeat": True}})
+    part = _lengthened(rng, dataclasses.replace(part, shards=shards))
+    choice = rng.choice(["gather_sync", "batch_across_shards", "shard"])
+    if choice == "shard":
+        part = part.then("shard", number=rng.randrange(shards), ahead=rng.randint(1, 3))
+    else:
+        part = part.then(choice, depth=part.depth + (choice == "batch_across_shards"))
+    return _lengthened(rng, part)
+
+
+def _lengthened(rng: random.Random, part: Part) -> Part:
+    if rng.random() < 0.5:
+        part = part.then("transform")
+    if rng.random() < 0.5:
+        part = part.then("batch", depth=part.depth + 1, size=rng.randint(1, 3))
+    return part.then("flatten", depth=part.depth - 1) if part.depth > 0 and rng.random() < 0.5 else part
 
 
 def _shards(rng: random.Random) -> Part:
@@ -50,6 +91,9 @@ def _shards(rng: random.Random) -> Part:
     if rng.random() < 0.5:
         items = [rng.randrange(50) for _ in range(rng.randrange(25))]
         part = Part({"items": {"items": items, "shards": shards}}, shards=shards)
+    elif rng.random() < 0.15:
+        items = [[rng.randrange(50) for _ in range(rng.randrange(9))] for _ in range(shards)]
+        part = Part({"generators": {"items": items, "repeat": False}}, shards=shards)
     else:
         part = Part({"range": {"count": rng.randrange(25), "shards": shards}}, shards=shards)
     for _ in range(rng.randrange(4)):
@@ -111,8 +155,10 @@ def _joined(rng: random.Random) -> Part:
         tree: dict = {"of": [flow.tree for flow in flows]}
         if choice == "weighted":
             tree["weights"] = [rng.randint(1, 3) for _ in flows]
-            if rng.random() < 0.3:
-                tree["weights"][rng.randrange(len(flows))] = None
+            # The weights determine the order in any case.
+            tree["deterministic"] = rng.random() < 0.5
+            if rng.random() < 0.5:
+                tree["weights"][rng.randrange(len(flows))] = rng.choice([None, 0.5, 1.25])
                 is_ordered = False
         joined = Part({choice: tree}, is_ordered=is_ordered)
     joined = _numbers(joined)
@@ -137,6 +183,11 @@ def _function(rng: random.Random, depth: int) -> tuple[dict, int]:
 
 def _operator(rng: random.Random, part: Part) -> Part:
     """Returns one of the operators that both shards and flows have."""
+    if rng.random() < 0.06:
+        if part.is_ordered and rng.random() < 0.6:
+            return part.then("transform")
+        function, depth = _function(rng, part.depth)
+        return part.then("for_each_in_threads", depth=depth, is_ordered=False, function=function, threads=rng.choice([0, 2]))
     choice = rng.choice(["for_each", "filter", "batch", "flatten", "combine"])
     if choice == "filter":
         modulus = rng.randint(1, 4)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from relive import flow
+
 
 class Node:
     """Repeatedly yields the ids of the Ray node and of the process in which it runs, with a running number."""
@@ -24,23 +26,36 @@ class Node:
             number += 1
 
 
-class Counter:
+class Counter(flow.ParallelIteratorWorker):
     """Counts in steps that a call changes. It notes each number in a file."""
 
     def __init__(self, step, notes=None):
-        self._step, self._notes = step, notes
+        self.step, self._notes = step, notes
+        super().__init__(self.numbers)
 
-    def __iter__(self):
+    def numbers(self):
         at = 0
         while True:
-            at += self._step
+            at += self.step
             if self._notes is not None:
                 with self._notes.open("a") as notes:
                     notes.write(".")
             yield at
 
     def set_step(self, step, *, plus=0):
-        self._step = step + plus
+        self.step = step + plus
+
+
+def with_step(number):
+    """Returns a number after the step of the counter that it comes from."""
+    return flow.get_metrics().current_actor.step, number
+
+
+def noted(notes):
+    """Returns an iterator, and notes the process in which this happens."""
+    with notes.open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return iter((1, 2))
 
 
 def doubled(number):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 
 import numpy as np
 import pytest
 import ray
-from shards import Counter, Node, contents, doubled, function_at_two, half_of_even, one_then_waits
+from shards import Counter, Node, contents, doubled, function_at_two, half_of_even, noted, one_then_waits, with_step
 
 import relive.ray
 from relive import flow
@@ -95,6 +96,26 @@ def test_calls_of_methods_reach_the_shard_before_its_next_round(cluster):
         if len(seen) == 8:
             break
     assert seen == [1, 10, 2, 20, 102, 120, 202, 220]
+
+
+def test_functions_see_their_shard_and_items_that_arrive_in_any_order_name_it(cluster):
+    stream = flow.from_actors([Counter(1), Counter(-1)], on="ray").for_each(with_step).gather_async(num_async=3).zip_with_source_actor()
+    seen = {f"<shard {number} in another process, a Counter>": [] for number in (0, 1)}
+    while min(map(len, seen.values())) < 50:
+        shard, item = stream.next(timeout=60)
+        seen[repr(shard)].append(item)
+    for step, items in zip((1, -1), seen.values(), strict=True):
+        assert items == [(step, step * number) for number in range(1, len(items) + 1)]
+
+
+def test_a_function_creates_its_source_once_and_in_the_actor(cluster, tmp_path):
+    notes = tmp_path / "notes"
+    notes.touch()
+    stream = flow.from_iterators([functools.partial(noted, notes)] * 2, on="ray").gather_sync()
+    assert notes.read_text() == ""
+    assert list(stream) == [1, 1, 2, 2]
+    processes = set(map(int, notes.read_text().split()))
+    assert len(processes) == 2 and os.getpid() not in processes
 
 
 def test_num_async_limits_how_far_an_actor_is_ahead(cluster, tmp_path):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from relive.flow._local import LocalIterator, ratio
 from relive.flow._metrics import MetricsContext, SharedMetrics, Timer, get_metrics
+from relive.flow._metrics import NotReady as _NextValueNotReady  # noqa: F401, Ray's name
 from relive.flow._parallel import ParallelIterator
 from relive.flow._sources import ParallelIteratorWorker, from_actors, from_items, from_iterators, from_range
 

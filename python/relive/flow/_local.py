@@ -9,7 +9,7 @@ import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import index
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from relive import _native
 from relive._numbers import count
@@ -49,30 +49,49 @@ class LocalIterator(Generic[T]):
         """Returns the items of the iterator that a function returns, as in Ray. :meth:`of` takes an iterable.
 
         Args:
-          base_iterator: the function. It is called at the first pull, with ``timeout``.
+          base_iterator: the function. It is called at the first pull, with ``timeout``. Its iterator may yield
+            ``flow._NextValueNotReady()`` while it has no item, after a wait of at most ``timeout`` seconds; it is then
+            asked again, and a union continues with its other streams.
           shared_metrics: the metrics of the graph.
-          timeout: the argument of the function.
+          timeout: the argument of the function. In a union that does not wait for this stream, the argument is 0.
           name: the name of the stream.
         """
         if not callable(base_iterator):
             raise TypeError(f"base_iterator must be a function that returns an iterator, got {base_iterator!r}; use LocalIterator.of()")
-        self._begin(_native.FlowStream.of(name, _Begun(base_iterator, timeout)), name, shared_metrics)
+        source = _Begun(base_iterator, timeout)
+        self._begin(_native.FlowStream.of(name, source), name, shared_metrics, sources=[source])
 
     @classmethod
     def _over(
-        cls, native: Any, name: str, metrics: SharedMetrics | None = None, actors: Sequence[Any] = (), kept: Sequence[Any] = ()
+        cls,
+        native: Any,
+        name: str,
+        metrics: SharedMetrics | None = None,
+        actors: Sequence[Any] = (),
+        kept: Sequence[Any] = (),
+        sources: Sequence[_Begun] = (),
     ) -> LocalIterator[Any]:
         stream: LocalIterator[Any] = cls.__new__(cls)
-        stream._begin(native, name, metrics, actors, kept)
+        stream._begin(native, name, metrics, actors, kept, sources)
         return stream
 
-    def _begin(self, native: Any, name: str, metrics: SharedMetrics | None, actors: Sequence[Any] = (), kept: Sequence[Any] = ()) -> None:
+    def _begin(
+        self,
+        native: Any,
+        name: str,
+        metrics: SharedMetrics | None,
+        actors: Sequence[Any] = (),
+        kept: Sequence[Any] = (),
+        sources: Sequence[_Begun] = (),
+    ) -> None:
         self._native = native
         self.name = name
         self.shared_metrics = metrics or SharedMetrics()
         self._actors = list(actors)
         # The functions of the graph.
         self._kept = list(kept)
+        # The sources that can report that they have no item yet, unless an operator waits for their items anyway.
+        self._sources = list(sources)
         _streams.add(self)
 
     @classmethod
@@ -119,11 +138,13 @@ class LocalIterator(Generic[T]):
     def _then(self, operator: Operator, name: str) -> LocalIterator[Any]:
         kept = [*self._kept]
         operator = bound(operator, Binding(Origins(self._actors, self.shared_metrics), kept))
-        return LocalIterator._over(self._native.then(operator), self.name + name, self.shared_metrics, self._actors, kept)
+        sources = () if operator[0] in ("transform", "prefetch") else self._sources
+        return LocalIterator._over(self._native.then(operator), self.name + name, self.shared_metrics, self._actors, kept, sources)
 
     def transform(self, fn: Callable[[Iterator[T]], Iterable[U]]) -> LocalIterator[U]:
-        """Applies a function, which takes an iterator and returns an iterator, to the stream. A union waits for each
-        item of the result, since an iterator cannot report whether an item is ready."""
+        """Applies a function, which takes an iterator and returns an iterator, to the stream. The iterator that the
+        function receives waits for each item. A union therefore waits for each item of the result, unless the result
+        has a source of its own and yields ``flow._NextValueNotReady()``."""
         stream = self._then(("transform", label("transform", fn), fn), ".transform()")
         # The function may combine items, so the items of the result do not belong to a shard.
         stream._actors = []
@@ -159,6 +180,13 @@ class LocalIterator(Generic[T]):
         """Yields lists of ``size`` consecutive items; each list starts ``step`` items after the previous one."""
         return self._then(("window", count("size", size, 1), count("step", step, 1)), f".window({size}, {step})")
 
+    def window_by_time(self, seconds: float) -> LocalIterator[list[T]]:
+        """Yields lists of the items that arrive within a time: each list begins with an item, and contains the items of
+        the following ``seconds``. A list has no maximum length."""
+        if not seconds > 0:
+            raise ValueError(f"seconds is {seconds}, but it must be above 0")
+        return self._then(("window_by_time", float(seconds)), f".window_by_time({seconds})")
+
     def prefetch(self, depth: int) -> LocalIterator[T]:
         """Yields the same items; a thread produces up to ``depth`` of them ahead of time."""
         return self._then(("prefetch", count("depth", depth, 1)), f".prefetch({depth})")
@@ -185,7 +213,8 @@ class LocalIterator(Generic[T]):
             return (actors[source] if source < len(actors) else source), item
 
         native = self._native.then(("for_each", "zip_with_source_actor", pair))
-        return LocalIterator._over(native, f"{self.name}.zip_with_source_actor()", self.shared_metrics, actors, self._kept)
+        name = f"{self.name}.zip_with_source_actor()"
+        return LocalIterator._over(native, name, self.shared_metrics, actors, self._kept, self._sources)
 
     def take(self, n: int) -> list[T]:
         """Returns the first ``n`` items as a list."""
@@ -202,16 +231,28 @@ class LocalIterator(Generic[T]):
         for item in itertools.islice(self, n):
             print(item)
 
-    def duplicate(self, n: int, max_lead: int = 1) -> list[LocalIterator[T]]:
-        """Returns copies of the stream, each of which yields all items. A copy can be at most ``max_lead`` items ahead
-        of the other copies; these items are kept for the other copies. Waiting for copies that no thread will pull
-        raises a RuntimeError that names these copies. If no thread of the graph pulls a copy, another thread must pull
-        it within a second."""
+    def duplicate(
+        self, n: int, max_lead: int = 1, *, when_full: Literal["wait", "drop_oldest"] = "wait"
+    ) -> list[LocalIterator[T]]:
+        """Returns copies of the stream. A copy can be at most ``max_lead`` items ahead of the other copies; these items
+        are kept for the other copies.
+
+        Args:
+          n: the number of copies.
+          max_lead: the number of items that are kept for a copy.
+          when_full: what happens when ``max_lead`` items are kept for a copy, and another copy is pulled. ``"wait"``:
+            the other copy waits, so each copy yields all items. Waiting for copies that no thread will pull raises a
+            RuntimeError that names these copies; if no thread of the graph pulls a copy, another thread must pull it
+            within a second. ``"drop_oldest"``: the oldest of the kept items is dropped; :meth:`operators` counts these
+            items as ``dropped``.
+        """
         if count("n", n, 1) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
-        copies = self._native.copies(n, count("max_lead", max_lead, 1))
+        if when_full not in ("wait", "drop_oldest"):
+            raise ValueError(f"when_full is {when_full!r}, but it must be 'wait' or 'drop_oldest'")
+        copies = self._native.copies(n, count("max_lead", max_lead, 1), when_full == "drop_oldest")
         return [
-            LocalIterator._over(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors, self._kept)
+            LocalIterator._over(copy, f"{self.name}.duplicate[{number}]", self.shared_metrics, self._actors, self._kept, self._sources)
             for number, copy in enumerate(copies)
         ]
 
@@ -246,6 +287,10 @@ class LocalIterator(Generic[T]):
             other.shared_metrics.join(self.shared_metrics)
         actors = [actor for stream in streams for actor in stream._actors]
         native = _native.FlowStream.union([stream._native for stream in streams], deterministic, weights)
+        is_skipped = [not deterministic] * len(streams) if weights is None else [weight is None for weight in weights]
+        for stream in itertools.compress(streams, is_skipped):
+            for source in stream._sources:
+                source.timeout = 0
         kept = [function for stream in streams for function in stream._kept]
         return LocalIterator._over(native, f"LocalUnion[{', '.join(map(repr, streams))}]", self.shared_metrics, actors, kept)
 
@@ -258,7 +303,7 @@ class LocalIterator(Generic[T]):
         return str(self._native.show(False))
 
     def operators(self) -> list[dict[str, Any]]:
-        """Returns the number of items and the waiting time of each operator."""
+        """Returns the number of items, of queued and of dropped items, and the waiting time of each operator."""
         found: list[dict[str, Any]] = json.loads(self._native.operators())
         return found
 
@@ -276,22 +321,32 @@ class LocalIterator(Generic[T]):
 
 
 class _Begun:
-    """The items of the iterator that a function returns."""
+    """The items of the iterator that a function returns for a timeout. A later timeout has no effect after the first
+    pull."""
 
     def __init__(self, function: Callable[[float | None], Iterable[Any]], timeout: float | None) -> None:
-        self._function, self._timeout = function, timeout
+        self._function, self.timeout = function, timeout
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._function(self._timeout))
+        return iter(self._function(self.timeout))
 
 
 def ratio(
-    inserts: LocalIterator[Any], samples: LocalIterator[Any], samples_per_insert: float, min_inserted: int = 1
+    inserts: LocalIterator[Any],
+    samples: LocalIterator[Any],
+    samples_per_insert: float,
+    min_inserted: int = 1,
+    *,
+    tolerance: float | None = None,
 ) -> LocalIterator[Any]:
     """Combines two streams in lockstep: ``samples_per_insert`` items of ``samples`` for each item of ``inserts``, after
-    the first ``min_inserted`` items of ``inserts``."""
+    the first ``min_inserted`` items of ``inserts``.
+
+    ``tolerance`` is the number of samples by which the streams may deviate from this ratio if one of them has no item
+    ready. The default is the least that works: the larger of 1 and ``samples_per_insert``.
+    """
     samples.shared_metrics.join(inserts.shared_metrics)
-    native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted)
+    native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted, tolerance)
     actors = [*inserts._actors, *samples._actors]
     return LocalIterator._over(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors, [*inserts._kept, *samples._kept])
 

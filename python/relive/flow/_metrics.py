@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
+from relive import _native
 
 # Held while a timer adds numbers. It belongs to no timer, so that timers can be pickled.
 _adding = threading.Lock()
@@ -150,6 +151,9 @@ class SharedMetrics:
 
 _now = threading.local()
 
+# A source yields an object of this type while it has no item; its consumer then tries again.
+NotReady = _native.FlowNotYet
+
 
 def get_metrics() -> MetricsContext:
     """Returns the metrics of the graph that the calling function belongs to.
@@ -170,17 +174,18 @@ class Origins:
     Args:
       actors: the shards.
       metrics: the metrics of all items; by default, each shard has its own.
+      otherwise: what items come from that have no number of a shard.
     """
 
-    def __init__(self, actors: list[Any], metrics: SharedMetrics | None = None) -> None:
-        self._actors, self._shared = actors, metrics
+    def __init__(self, actors: list[Any], metrics: SharedMetrics | None = None, otherwise: Any = None) -> None:
+        self._actors, self._shared, self._otherwise = actors, metrics, otherwise
         # The metrics of each shard, followed by those of items that do not come from a shard.
         self._own = [] if metrics is not None else [SharedMetrics() for _ in range(len(actors) + 1)]
 
     def of(self, number: int) -> tuple[Any, MetricsContext]:
-        """Returns a shard and its metrics. The number -1 stands for items that do not come from a shard."""
+        """Returns a shard and its metrics. The number -1 stands for items without the number of a shard."""
         place = number if 0 <= number < len(self._actors) else len(self._actors)
-        actor = self._actors[place] if place < len(self._actors) else None
+        actor = self._actors[place] if place < len(self._actors) else self._otherwise
         return actor, (self._own[place] if self._shared is None else self._shared).get()
 
 
@@ -224,7 +229,13 @@ def within(function: Callable[[Any], Any], binding: Binding) -> Callable[[Any, i
         outer = getattr(_now, "metrics", None), getattr(_now, "actor", None)
         _now.actor, _now.metrics = origins.of(number)
         try:
-            return function(item)
+            made = function(item)
+            if type(made) is NotReady:
+                raise TypeError(
+                    "a function returned _NextValueNotReady(), but only a source or a function of transform() may yield it; to wait in a "
+                    "function while a union continues, use for_each(function, max_concurrency=2)"
+                )
+            return made
         finally:
             _now.metrics = outer[0]
             if outer[0] is not None:

@@ -14,7 +14,7 @@ from relive import _native
 from relive._numbers import count
 from relive._remote import raised
 from relive.flow._local import LocalIterator
-from relive.flow._metrics import Binding
+from relive.flow._metrics import Binding, NotReady
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
 from relive.flow._shard_process import Message
@@ -22,8 +22,7 @@ from relive.flow._shard_process import Message
 # How long a thread waits for a message before it checks whether its stream was closed.
 LOOK_SECONDS = 0.1
 
-# A source returns this object when it has no item yet; its consumer then tries again.
-_NOT_YET = _native.FlowNotYet()
+_NOT_YET = NotReady()
 
 
 class Link(Protocol):

@@ -8,9 +8,11 @@ import time
 from collections.abc import Iterable
 from typing import Any, Literal, Protocol
 
+from relive import _native
 from relive._remote import RemoteError, describe_error
 from relive.flow._local import LocalIterator
-from relive.flow._operators import Operator
+from relive.flow._metrics import Binding, Origins, SharedMetrics
+from relive.flow._operators import Operator, bound
 
 # The largest number of items that are sent together.
 TOGETHER = 256
@@ -41,9 +43,7 @@ class Output(Protocol):
 
 def serve(shard: Any, operators: list[Operator], output: Output) -> None:
     """Produces as many items as are requested, until the shard ends. This is the main function of the process."""
-    stream: LocalIterator[Any] = LocalIterator.of(shard)
-    for operator in operators:
-        stream = stream._then(operator, "")
+    stream = _stream(shard, operators)
     outbox = _Outbox(output)
     room = 0
     while True:
@@ -61,6 +61,16 @@ def serve(shard: Any, operators: list[Operator], output: Output) -> None:
             outbox.fail(describe_error(error))
         else:
             outbox.add(item, at_once=room == 0)
+
+
+def _stream(shard: Any, operators: list[Operator]) -> LocalIterator[Any]:
+    """Returns the items of the shard after its operators, whose functions see the shard and share its metrics."""
+    kept: list[Any] = []
+    binding = Binding(Origins([], SharedMetrics(), shard), kept)
+    native = _native.FlowStream.of("items", shard)
+    for operator in operators:
+        native = native.then(bound(operator, binding))
+    return LocalIterator._over(native, "items", kept=kept)
 
 
 def _perform(shard: Any, call: bytes) -> None:

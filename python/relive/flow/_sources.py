@@ -21,15 +21,34 @@ class ParallelIteratorWorker:
     as the source of an item.
 
     Args:
-      item_generator: an iterable, or a function that creates one.
+      item_generator: an iterable, or a function that creates one. The function, such as a method of the subclass, is
+        called in the shard, at the first pull.
       repeat: whether the source restarts forever.
     """
 
     def __init__(self, item_generator: Any, repeat: bool = False) -> None:
-        self._items = _repeated(item_generator) if repeat else item_generator() if callable(item_generator) else item_generator
+        self._items = _Items(item_generator, repeat)
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._items)
+
+
+class _Items:
+    """The items of an iterable, or of a function that creates one. If it creates an iterator, a second iteration
+    continues that iterator. In another process, the items start over."""
+
+    def __init__(self, given: Any, repeat: bool) -> None:
+        self._given, self._repeat = given, repeat
+        self._begun: Any = None
+
+    def __reduce__(self) -> Any:
+        # An iterator that has begun stays in this process.
+        return _Items, (self._given, self._repeat)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._begun is None:
+            self._begun = _repeated(self._given) if self._repeat else _made(self._given)
+        return iter(self._begun)
 
 
 def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[T]:
@@ -57,7 +76,8 @@ def from_iterators(
 
     Args:
       generators: the iterables or functions. With ``on="processes"`` and ``"ray"`` they are pickled, so pass the
-        function that creates a generator rather than the generator.
+        function that creates a generator rather than the generator. A function is called in its shard, at the first
+        pull.
       repeat: whether the sources restart forever.
       name: the name of the sources in graphs.
       on: where shards run: each in its own thread or process; ``"serial"``, all in the pulling thread; ``"ray"`` or
@@ -66,7 +86,7 @@ def from_iterators(
     """
     given = list(generators)
     name = name or f"from_iterators[shards={len(given)}{', repeat=True' if repeat else ''}]"
-    return from_actors([_Shard(generator, repeat) for generator in given], name, on=on)
+    return from_actors([ParallelIteratorWorker(generator, repeat) for generator in given], name, on=on)
 
 
 def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Workers = "threads") -> ParallelIterator[Any]:
@@ -91,23 +111,18 @@ def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Work
     return ParallelIterator(lambda *_: _native.FlowShards.of("items", shards, on == "threads"), name, shards)
 
 
-class _Shard(ParallelIteratorWorker):
-    """A shard whose iterable is used directly."""
-
-    def __init__(self, generator: Any, repeat: bool) -> None:
-        self._given = generator, repeat
-        super().__init__(generator, repeat)
-
-    def __reduce__(self) -> Any:
-        return _Shard, self._given
+def _made(given: Any) -> Any:
+    return given() if callable(given) else given
 
 
-def _repeated(generator: Any) -> Iterator[Any]:
-    for number in itertools.count():
-        items = generator() if callable(generator) else generator
-        iterator = iter(items)
-        if iterator is items and number:
-            raise ValueError("repeat=True requires a list, or a function that returns an iterator; an iterator cannot be restarted")
+def _repeated(given: Any) -> Iterator[Any]:
+    earlier = given
+    while True:
+        iterator = iter(_made(given))
+        # An iterator was given, or a function returned the iterator of the pass before.
+        if iterator is earlier:
+            raise ValueError("repeat=True requires a list, or a function that returns a new iterator each time; an iterator cannot be restarted")
+        earlier = iterator
         first = list(itertools.islice(iterator, 1))
         if not first:
             raise ValueError("repeat=True requires a source with items, but this one is empty; a shard may have none if there are few items")
