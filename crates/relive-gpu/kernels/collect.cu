@@ -19,6 +19,14 @@
 #define TYPE_BF16 3
 #define TYPE_F32 4
 #define TYPE_F64 5
+#define TYPE_BOOL 6
+#define TYPE_I8 7
+#define TYPE_I16 8
+#define TYPE_U16 9
+#define TYPE_I32 10
+#define TYPE_U32 11
+#define TYPE_I64 12
+#define TYPE_U64 13
 
 struct Column {
     // Where row 0 begins, and the bytes from row to row and from step to step.
@@ -158,13 +166,22 @@ __device__ inline void fill_bytes(u64 out, u64 count, const u64 *pad) {
 }
 
 __device__ inline u32 size_of_type(u64 type) {
-    return type == TYPE_U8 ? 1 : type == TYPE_F32 ? 4 : type == TYPE_F64 ? 8 : 2;
+    switch (type) {
+    case TYPE_U8: case TYPE_BOOL: case TYPE_I8: return 1;
+    case TYPE_F32: case TYPE_I32: case TYPE_U32: return 4;
+    case TYPE_F64: case TYPE_I64: case TYPE_U64: return 8;
+    default: return 2;
+    }
 }
 
-// To the nearest number, of two the even one. What is no number stays none.
+// What is no number keeps its sign and its upper bits in every conversion, as on the CPU. A GPU's own operations would
+// replace it by one of their own.
+__device__ inline bool is_nan(u32 bits) { return (bits & 0x7fffffff) > 0x7f800000; }
+
+// To the nearest number, of two the even one.
 __device__ inline u16 to_bf16(float value) {
     u32 bits = __float_as_uint(value);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (u16)(bits >> 16 | 0x40);
+    if (is_nan(bits)) return (u16)(bits >> 16 | 0x40);
     return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
@@ -192,22 +209,49 @@ __device__ inline float from_f16(u32 half) {
     return __uint_as_float(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-// The element at a byte of 16 as f32.
-__device__ inline float element_of(uint4 v, u32 byte, u64 type) {
-    if (type == TYPE_U8) return (float)byte_of(v, byte);
-    u32 word = word_of(v, byte / 4);
-    if (type == TYPE_F32) return __uint_as_float(word);
-    if (type == TYPE_F64) {
-        u64 bits = (u64)word_of(v, byte / 4 + 1) << 32 | word;
-        return __double2float_rn(__longlong_as_double((i64)bits));
+__device__ inline float from_f64(u64 bits) {
+    if ((bits & 0x7fffffffffffffff) > 0x7ff0000000000000) {
+        return __uint_as_float((u32)(bits >> 32 & 0x80000000) | 0x7fc00000 | (u32)(bits >> 29 & 0x7fffff));
     }
-    u32 half = word >> (byte % 4 * 8) & 0xffff;
-    return type == TYPE_F16 ? from_f16(half) : __uint_as_float(half << 16);
+    return __double2float_rn(__longlong_as_double((i64)bits));
+}
+
+__device__ inline u64 to_f64(float value) {
+    u32 bits = __float_as_uint(value);
+    if (is_nan(bits)) return (u64)(bits & 0x80000000) << 32 | 0x7ff8ull << 48 | (u64)(bits & 0x7fffff) << 29;
+    return (u64)__double_as_longlong((double)value);
+}
+
+__device__ inline float scaled(float value, float scale) {
+    float product = __fmul_rn(value, scale);
+    if (!is_nan(__float_as_uint(product))) return product;
+    u32 bits = __float_as_uint(value);
+    // Otherwise it is infinity times 0.
+    return __uint_as_float(is_nan(bits) ? bits | 0x400000 : 0x7fc00000);
+}
+
+// The element at a byte of 16 as f32, of integers the nearest one.
+__device__ inline float element_of(uint4 v, u32 byte, u64 type) {
+    u32 word = word_of(v, byte / 4), low = word >> (byte % 4 * 8);
+    switch (type) {
+    case TYPE_U8: return (float)(u8)low;
+    case TYPE_BOOL: return (u8)low ? 1.0f : 0.0f;
+    case TYPE_I8: return (float)(signed char)low;
+    case TYPE_I16: return (float)(short)low;
+    case TYPE_U16: return (float)(u16)low;
+    case TYPE_F16: return from_f16(low & 0xffff);
+    case TYPE_BF16: return __uint_as_float(low << 16);
+    case TYPE_I32: return (float)(int)word;
+    case TYPE_U32: return (float)word;
+    case TYPE_F32: return __uint_as_float(word);
+    }
+    u64 bits = (u64)word_of(v, byte / 4 + 1) << 32 | word;
+    return type == TYPE_I64 ? (float)(i64)bits : type == TYPE_U64 ? (float)bits : from_f64(bits);
 }
 
 __device__ inline void store_element(u64 address, u64 type, float value) {
-    if (type == TYPE_F32) *(float *)address = value;
-    else if (type == TYPE_F64) *(double *)address = (double)value;
+    if (type == TYPE_F32) *(u32 *)address = __float_as_uint(value);
+    else if (type == TYPE_F64) *(u64 *)address = to_f64(value);
     else *(u16 *)address = type == TYPE_F16 ? to_f16(value) : to_bf16(value);
 }
 
@@ -226,7 +270,7 @@ __device__ inline void convert(u64 out, u64 source, u64 count, const Column &col
             u64 address = base + (load * WARP + this_lane()) * 16;
             for (u32 byte = 0; byte < 16; byte += from) {
                 if (address + byte < source || address + byte >= source + count) continue;
-                float value = __fmul_rn(element_of(loaded[load], byte, column.from), scale);
+                float value = scaled(element_of(loaded[load], byte, column.from), scale);
                 store_element(out + (address + byte - source) / from * to, column.to, value);
             }
         }

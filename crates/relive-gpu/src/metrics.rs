@@ -77,13 +77,13 @@ pub struct MetricsSnapshot {
     pub inserted_bytes: u64,
     /// The number of trajectories that were started and abandoned.
     pub aborted_rows: u64,
-    /// Collected batches.
+    /// Collected batches. A batch that a device collects counts when it is complete.
     pub collects: u64,
     /// The number of rows of these batches.
     pub collected_rows: u64,
-    /// The number of bytes of these batches that came from trajectories, without padding.
+    /// The number of bytes that were read from trajectories for these batches, before casts and without padding.
     pub collected_bytes: u64,
-    /// Time spent collecting.
+    /// Time spent collecting; by a device, from the first to the last of its work on a batch.
     pub collect_time: Duration,
     /// The number of waits for a free row, a turn, or a batch's memory.
     pub waits: u64,

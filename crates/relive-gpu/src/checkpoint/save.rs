@@ -344,3 +344,48 @@ fn nonce() -> u64 {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     RandomState::new().hash_one(time)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Column, Schema};
+    use crate::store::StoreOptions;
+    use relive_tensor::DType;
+
+    /// Defect 23: a checkpoint does not double the memory, since threads write and read one group at a time.
+    #[test]
+    fn groups_have_a_limited_size() {
+        const STEP: u64 = 1 << 20;
+        let schema = Schema::new(100, vec![Column::new("a", DType::UInt8, &[STEP])]).unwrap();
+        let options = StoreOptions { touch_threads: 0, ..StoreOptions::new(1) };
+        let store = Store::create(schema, options).unwrap();
+        let lengths = (0..200_u32).map(|number| if number % 10 == 0 { 50 + number / 4 } else { number % 10 });
+        let rows: Vec<SnapshotRow> = (0..)
+            .zip(lengths)
+            .map(|(row, length)| SnapshotRow {
+                row,
+                generation: 1,
+                length,
+                weight: 1.0,
+                inserted: row,
+                sampled: 0,
+            })
+            .collect();
+        let all: u64 = rows.iter().map(|row| u64::from(row.length)).sum();
+        let snapshot = Snapshot {
+            rows,
+            generations: Vec::new(),
+            free: Vec::new(),
+            order: Vec::new(),
+            random: 0,
+            committed: 0,
+        };
+        let groups = Dirty::new(&snapshot, None, &store).rows;
+        let steps = |group: &[GroupRow]| group.iter().map(|row| row.length).sum::<u64>();
+        assert_eq!(groups.iter().map(|group| steps(group)).sum::<u64>(), all);
+        for group in &groups {
+            let (_, others) = group.split_last().unwrap();
+            assert!(steps(others) * STEP < GROUP_BYTES, "{group:?}");
+        }
+    }
+}

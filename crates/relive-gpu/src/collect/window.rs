@@ -12,11 +12,13 @@ pub enum Pad {
     Tail,
 }
 
-/// Another element type for a window: each value is converted to `float`, multiplied by `scale`, and converted to the
-/// new type, rounded to nearest, ties to even.
+/// Another element type for a window of bools (`true` is 1), integers or floats: each value is converted to float32,
+/// multiplied by `scale`, and converted to the new type, each time rounded to nearest, ties to even. NaN keeps its sign
+/// and the upper bits of its payload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cast {
-    /// Float16, bfloat16, float32 or float64.
+    /// Float16, bfloat16, float32, or float64; the latter only for types of at most 16 bits and float32, all values of
+    /// which a float32 represents.
     pub to: DType,
     /// 1 leaves values unchanged.
     pub scale: f32,

@@ -18,9 +18,17 @@ use crate::{Error, ErrorKind, Result};
 /// The number of bytes of a row from which copy engines are faster than the kernel: 54 instead of 50 GB/s on an H100.
 const COPY_ENGINE_FROM: u64 = 256 << 10;
 
-/// A batch that is being collected: until the event has passed, its trajectories stay pinned, and the parts that
+/// A batch that is being collected: until `complete` has passed, its trajectories stay pinned, and the parts that
 /// collect it stay alive.
-type InFlight = (Arc<DeviceEvent>, Arc<Pinned>, Arc<Parts>);
+struct InFlight {
+    /// Passes when the device begins to collect.
+    begin: DeviceEvent,
+    complete: Arc<DeviceEvent>,
+    pinned: Arc<Pinned>,
+    parts: Arc<Parts>,
+    /// The number of bytes that come from the trajectories, or `None` if a part of the work could not be started.
+    bytes: Option<u64>,
+}
 
 /// The parts that a collection in flight uses.
 #[derive(Debug)]
@@ -97,35 +105,37 @@ impl DeviceBatches {
         out: DevicePtr,
         stream: Stream,
     ) -> Result<Arc<DeviceEvent>> {
-        let begin = Instant::now();
         let Parts { collector, store } = &*self.parts;
-        let event = Arc::new(DeviceEvent::new(store.device())?);
+        let (begin, complete) = (DeviceEvent::new(store.device())?, DeviceEvent::new(store.device())?);
+        let complete = Arc::new(complete);
         let (lists, bytes) = self.lists(pinned, steps);
         let parts = [&[bytemuck::cast_slice(&lists)], rest].concat();
         let tail = Tail { parts: &parts, to: out.at(self.plan.bytes) };
+        begin.record(stream)?;
         // SAFETY: the caller's contract; the pins and the registration stay valid until `release` drops them.
         let enqueued = unsafe { store.enqueue(collector, &self.plan, pinned, steps, (out, tail), stream) };
-        let recorded = event.record(stream);
+        let begun = enqueued.and(complete.record(stream));
+        let in_flight = InFlight {
+            begin,
+            complete: Arc::clone(&complete),
+            pinned: Arc::clone(pinned),
+            parts: Arc::clone(&self.parts),
+            bytes: begun.is_ok().then_some(bytes),
+        };
         // Even after a failure, part of the work may be in the stream. Sending cannot fail, because the thread ends only
         // after this sender is dropped.
-        drop(self.in_flight.send((Arc::clone(&event), Arc::clone(pinned), Arc::clone(&self.parts))));
-        enqueued.and(recorded)?;
-        let metrics = pinned.counters();
-        Metrics::add(&metrics.collects, 1);
-        Metrics::add(&metrics.collected_rows, steps.len() as u64);
-        Metrics::add(&metrics.collected_bytes, bytes);
-        Metrics::add(&metrics.collect_nanos, nanos(begin.elapsed()));
-        Ok(event)
+        drop(self.in_flight.send(in_flight));
+        begun.map(|()| complete)
     }
 
-    /// Returns the lists of a batch, and the number of bytes that are not padding.
+    /// Returns the lists of a batch, and the number of bytes that are read from the trajectories.
     fn lists(&self, pinned: &Pinned, steps: &[u64]) -> (Vec<u64>, u64) {
         let (rows, columns) = (pinned.rows(), &self.plan.columns);
         let (mut lists, mut bytes) = (Vec::with_capacity(rows.len() * (columns.len() + 2)), 0);
         for column in columns {
             let begin = lists.len();
             lists.extend(rows.iter().zip(steps).map(|(row, step)| column.valid_steps(*step, row.length)));
-            bytes += lists[begin..].iter().sum::<u64>() * column.output_step_bytes;
+            bytes += lists[begin..].iter().sum::<u64>() * column.step_bytes;
         }
         lists.extend(rows.iter().map(|row| row.length));
         lists.extend_from_slice(steps);
@@ -133,10 +143,21 @@ impl DeviceBatches {
     }
 }
 
-/// Drops pins once their trajectories have been read, however long this takes.
+/// Counts batches and drops their pins once their trajectories have been read, however long this takes.
+///
+/// Before its turn in a stream, a collection may wait for any other work, which is not part of its time.
 fn release(begun: &Receiver<InFlight>) {
-    for (event, pinned, parts) in begun {
-        event.wait_for_end();
+    for InFlight { begin, complete, pinned, parts, bytes } in begun {
+        begin.wait_for_end();
+        let begin = Instant::now();
+        complete.wait_for_end();
+        if let Some(bytes) = bytes {
+            let metrics = pinned.counters();
+            Metrics::add(&metrics.collects, 1);
+            Metrics::add(&metrics.collected_rows, pinned.rows().len() as u64);
+            Metrics::add(&metrics.collected_bytes, bytes);
+            Metrics::add(&metrics.collect_nanos, nanos(begin.elapsed()));
+        }
         drop((pinned, parts));
     }
 }

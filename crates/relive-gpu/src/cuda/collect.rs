@@ -10,6 +10,7 @@ use super::driver::{Copy, DevicePtr, Stream};
 use super::event::DeviceEvent;
 use super::memory::{DeviceBuffer, HostBuffer};
 use super::plan::{ColumnPlan, Rows, code};
+use super::registration::MAX_REGISTRATION_BYTES;
 use crate::collect::Pad;
 use crate::{Convert, Result};
 
@@ -327,14 +328,23 @@ fn is_full(column: &ColumnPlan, rows: Rows<'_>) -> bool {
     rows.iter().all(|((_, step), available)| column.span(*step, *available).count == column.length)
 }
 
+/// Returns the copies of all rows. The driver refuses a copy from two registrations, so a row that continues in the
+/// next registered piece of its column is copied in two parts.
 fn copies(column: &ColumnPlan, rows: Rows<'_>) -> Vec<Copy> {
     let mut copies = Vec::with_capacity(rows.indices.len());
     for (row, ((index, step), available)) in (0..).zip(rows.iter()) {
         let steps = column.span(*step, *available);
         if steps.count > 0 {
-            let to: u64 = column.out + row * column.out_row_bytes() + steps.at * column.step_bytes;
-            let from = column.source + index * column.row_stride + steps.begin * column.step_bytes;
-            copies.push(Copy { to, from, bytes: steps.count * column.step_bytes });
+            let mut to: u64 = column.out + row * column.out_row_bytes() + steps.at * column.step_bytes;
+            let begin = index * column.row_stride + steps.begin * column.step_bytes;
+            let end = begin + steps.count * column.step_bytes;
+            let mut at = begin;
+            while at < end {
+                let end_of_piece = (at / MAX_REGISTRATION_BYTES + 1) * MAX_REGISTRATION_BYTES;
+                let bytes = end.min(end_of_piece) - at;
+                copies.push(Copy { to, from: column.source + at, bytes });
+                (at, to) = (at + bytes, to + bytes);
+            }
         }
     }
     copies

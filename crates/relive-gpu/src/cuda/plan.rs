@@ -2,7 +2,7 @@
 
 use relive_tensor::DType;
 
-use crate::collect::{Convert, Pad, Span, span_from};
+use crate::collect::{Convert, Pad, Span, is_float, span_from};
 use crate::{Error, Result};
 
 /// Rows start at multiples of this number, so that whole vectors can be read.
@@ -14,7 +14,8 @@ const MAX_STEP: i64 = 1 << 60;
 /// One column of a collection. Addresses are in the address space of the collecting processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ColumnPlan {
-    /// The address of row 0, a multiple of [`ALIGNMENT`].
+    /// The address of row 0, a multiple of [`ALIGNMENT`]. If the rows are registered memory of the host, their
+    /// [registration](super::HostRegistration) starts there.
     pub source: u64,
     /// The number of rows in the store.
     pub store_rows: u64,
@@ -64,7 +65,7 @@ impl ColumnPlan {
         let Self { source, row_stride, step_bytes, offset, length, out, .. } = *self;
         let aligned = [source, row_stride, out].iter().all(|number| number.is_multiple_of(ALIGNMENT));
         let converts = self.convert.is_none_or(|Convert { from, to, scale }| {
-            let known = code(from).is_some() && code(to).is_some() && to != DType::UInt8;
+            let known = code(from).is_some() && is_float(to);
             known && step_bytes.is_multiple_of(element_bytes(from)) && scale.is_finite()
         });
         // The widest conversion turns one byte into 8.
@@ -101,6 +102,14 @@ pub(super) fn code(dtype: DType) -> Option<u64> {
         DType::BFloat16 => 3,
         DType::Float32 => 4,
         DType::Float64 => 5,
+        DType::Bool => 6,
+        DType::Int8 => 7,
+        DType::Int16 => 8,
+        DType::UInt16 => 9,
+        DType::Int32 => 10,
+        DType::UInt32 => 11,
+        DType::Int64 => 12,
+        DType::UInt64 => 13,
         _ => return None,
     })
 }

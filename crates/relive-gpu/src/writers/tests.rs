@@ -31,9 +31,18 @@ fn name(test: &str) -> String {
 }
 
 fn store(name: &str, slots: u32) -> Store {
+    store_of_rank(name, slots, (0, 1))
+}
+
+fn store_of_rank(name: &str, slots: u32, (rank, ranks): (u64, u64)) -> Store {
+    let (writers, readers) = (slots, slots);
     let options =
-        StoreOptions { writers: slots, readers: slots, touch_threads: 0, ..StoreOptions::new(CAPACITY) };
+        StoreOptions { writers, readers, touch_threads: 0, rank, ranks, ..StoreOptions::new(CAPACITY) };
     Store::create_named(name, schema(), options).unwrap()
+}
+
+fn indices(store: &Store) -> std::ops::Range<u64> {
+    store.shard().global(0)..store.shard().global(0) + CAPACITY
 }
 
 fn mix(a: u64, b: u64) -> u64 {
@@ -118,10 +127,14 @@ fn spawn(role: &str, store: &str, kill_at: &str) -> Child {
     command.stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Serves writers once: answers their requests, and checks their finished trajectories.
+/// Serves writers once: answers their requests, and checks their finished trajectories. They are put back first, as if
+/// the caller had been interrupted, and come again.
 fn serve(store: &Store) {
     let scan = store.scan().unwrap();
-    answer(store, &scan);
+    store.put_back(scan.clone());
+    let again = store.scan().unwrap();
+    assert!(scan.finished.iter().all(|inserted| again.finished.contains(inserted)), "{scan:?}, {again:?}");
+    answer(store, &again);
 }
 
 fn answer(store: &Store, scan: &Scan) {
@@ -163,7 +176,7 @@ fn serve_until(store: &Store, mut done: impl FnMut(&Store) -> bool) {
 }
 
 fn in_state(store: &Store, state: State) -> u64 {
-    let states = (0..CAPACITY).map(|index| store.status(index).unwrap().state);
+    let states = indices(store).map(|index| store.status(index).unwrap().state);
     states.filter(|&found| found == state).count() as u64
 }
 
@@ -176,16 +189,19 @@ fn assert_whole(store: &Store) {
     assert_eq!(store.free() + store.len(), CAPACITY);
 }
 
+/// Defect 6: writers of a rank whose first index is not 0 have its rows.
 #[test]
 fn a_writer_writes_trajectories_and_exits() {
-    let name = name("leaves");
-    let store = store(&name, 3);
-    let mut child = spawn("three", &name, "");
-    serve_until(&store, |store| store.metrics().inserted_rows == 3);
-    serve_until(&store, |_| child.try_wait().unwrap().is_some());
-    assert!(child.wait().unwrap().success());
-    assert_whole(&store);
-    assert_eq!((store.len(), store.metrics().dead_writers), (3, 0));
+    for shard in [(0, 1), (1, 2)] {
+        let name = name("leaves");
+        let store = store_of_rank(&name, 3, shard);
+        let mut child = spawn("three", &name, "");
+        serve_until(&store, |store| store.metrics().inserted_rows == 3);
+        serve_until(&store, |_| child.try_wait().unwrap().is_some());
+        assert!(child.wait().unwrap().success());
+        assert_whole(&store);
+        assert_eq!((store.len(), store.metrics().dead_writers), (3, 0));
+    }
 }
 
 /// Defects 8 to 10: a slot is served any number of times, finished trajectories become selectable, and the end of a

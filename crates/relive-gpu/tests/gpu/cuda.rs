@@ -4,7 +4,7 @@
 #![expect(unsafe_code, reason = "addresses of the tests' own memory")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use crate::support::numbers::{mixed, weight};
+use crate::support::numbers::{mixed, special, weight};
 use crate::support::{Call, Fault, Mapping, emulated, recorded};
 use proptest::prelude::*;
 use relive_gpu::cuda::{
@@ -200,8 +200,17 @@ fn an_update_refused_on_the_device_changes_nothing() {
 fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for element in bytes.chunks(from.size_bytes().unwrap()) {
+        #[expect(clippy::cast_precision_loss, reason = "rounding is intended")]
         let value = match from {
+            DType::Bool => f32::from(u8::from(element[0] != 0)),
             DType::UInt8 => f32::from(element[0]),
+            DType::Int8 => f32::from(element[0].cast_signed()),
+            DType::Int16 => f32::from(i16::from_le_bytes(element.try_into().unwrap())),
+            DType::UInt16 => f32::from(u16::from_le_bytes(element.try_into().unwrap())),
+            DType::Int32 => i32::from_le_bytes(element.try_into().unwrap()) as f32,
+            DType::UInt32 => u32::from_le_bytes(element.try_into().unwrap()) as f32,
+            DType::Int64 => i64::from_le_bytes(element.try_into().unwrap()) as f32,
+            DType::UInt64 => u64::from_le_bytes(element.try_into().unwrap()) as f32,
             DType::Float16 => half::f16::from_le_bytes(element.try_into().unwrap()).to_f32(),
             DType::BFloat16 => half::bf16::from_le_bytes(element.try_into().unwrap()).to_f32(),
             DType::Float32 => f32::from_le_bytes(element.try_into().unwrap()),
@@ -209,7 +218,8 @@ fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
             DType::Float64 => f64::from_le_bytes(element.try_into().unwrap()) as f32,
             other => panic!("{other} is not converted"),
         };
-        let value = value * scale;
+        let product = value * scale;
+        let value = if product.is_nan() && !value.is_nan() { f32::NAN } else { product };
         match to {
             DType::Float16 => out.extend(half::f16::from_f32(value).to_le_bytes()),
             DType::BFloat16 => out.extend(half::bf16::from_f32(value).to_le_bytes()),
@@ -218,6 +228,47 @@ fn converted(Convert { from, to, scale }: Convert, bytes: &[u8]) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Converts rows of all types to all floats: NaN, infinities and the limits of integers are among their values.
+pub(crate) fn convert_everywhere(device: &Device, row_bytes: u64) {
+    let words = aligned(usize::try_from(3 * row_bytes).unwrap(), |at| special(mixed(at)));
+    let store: Vec<u8> = bytemuck::cast_slice(&words).to_vec();
+    let address = words.as_ptr() as u64;
+    // SAFETY: the registration owns the memory, whose address does not change when the vector moves.
+    let memory = unsafe { HostRegistration::new(device, address, 3 * row_bytes, Box::new(words)) }.unwrap();
+    let out = DeviceBuffer::new(device, 2 * 8 * row_bytes).unwrap();
+    let length = row_bytes / 8;
+    let rows = Rows { indices: &[2, 0], steps: &[0; 2], lengths: &[length; 2] };
+    let collector = Collector::new(device).unwrap();
+    for (from, to) in NUMBERS.into_iter().flat_map(|from| FLOATS.map(|to| (from, to))) {
+        for scale in [1.0, 0.37, 0.0] {
+            let convert = Some(Convert { from, to, scale });
+            let column = ColumnPlan {
+                source: memory.on_device().0,
+                store_rows: 3,
+                row_stride: row_bytes,
+                step_bytes: 8,
+                offset: 0,
+                length,
+                pad: Pad::Tail,
+                padding: [0; 16],
+                convert,
+                out: out.address().0,
+            };
+            // SAFETY: the store is valid, and the output has room for the widest conversion.
+            unsafe { collector.collect(&[column], rows, device.stream()).unwrap() };
+            let expected = naive(&column, &store, rows);
+            let found: Vec<u8> = out.read(0, expected.len()).unwrap();
+            assert!(found == expected, "{convert:?}");
+        }
+    }
+}
+
+#[test]
+fn values_are_converted_to_the_same_bits() {
+    let Some((device, _)) = emulated() else { return };
+    convert_everywhere(&device, 4096);
 }
 
 /// Computes the expected output of a collection byte by byte.
@@ -272,13 +323,21 @@ struct Case {
     convert: Option<Convert>,
 }
 
+const FLOATS: [DType; 4] = [DType::Float16, DType::BFloat16, DType::Float32, DType::Float64];
+
+/// The types that kernels convert.
+pub(crate) const NUMBERS: [DType; 13] = {
+    use DType::{BFloat16, Bool, Float16, Float32, Float64, UInt8, UInt16, UInt32, UInt64};
+    use DType::{Int8, Int16, Int32, Int64};
+    [Bool, UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64, Float16, BFloat16, Float32, Float64]
+};
+
 fn case() -> impl Strategy<Value = Case> {
     let window = (-40i64..40, 1u64..50, any::<bool>())
         .prop_map(|(offset, length, head)| (offset, length, if head { Pad::Head } else { Pad::Tail }));
-    use DType::{BFloat16 as Bf16, Float16 as F16, Float32 as F32, Float64 as F64, UInt8 as U8};
-    let from = prop_oneof![3 => Just(U8), 1 => Just(F16), 1 => Just(Bf16), 1 => Just(F32), 1 => Just(F64)];
-    let to = prop_oneof![Just(F16), Just(Bf16), Just(F32), Just(F64)];
-    let scale = prop_oneof![Just(1.0f32), Just(1.0 / 255.0), Just(1e-9), Just(3e-7), Just(300.0)];
+    let from = prop_oneof![1 => Just(DType::UInt8), 4 => prop::sample::select(&NUMBERS[..])];
+    let to = prop::sample::select(&FLOATS[..]);
+    let scale = prop_oneof![Just(1.0f32), Just(1.0 / 255.0), Just(1e-9), Just(3e-7), Just(300.0), Just(0.0)];
     let conversion = (from, to, scale).prop_map(|(from, to, scale)| Convert { from, to, scale });
     let conversion = prop_oneof![1 => Just(None), 1 => conversion.prop_map(Some)];
     let sizes = prop_oneof![1u64..70, Just(4), Just(1), Just(512), Just(777)];
@@ -318,11 +377,8 @@ proptest! {
         let (mut plans, mut stores, mut outs) = (Vec::new(), Vec::new(), Vec::new());
         for (number, case) in (0u64..).zip(&cases) {
             let row_stride = (case.step_bytes * case.most_steps).next_multiple_of(16);
-            // No byte is 0x7c to 0x7f or 0xfc to 0xff, so that no float is infinite or NaN, since conversions of these
-            // values may differ.
-            let byte = |byte: u64| mixed(byte + number * 99).to_le_bytes()[3];
-            let finite = |at: u64| if byte(at) & 0x7c == 0x7c { byte(at) ^ 0x40 } else { byte(at) };
-            let store = aligned(usize::try_from(row_stride * 7).unwrap(), finite);
+            let byte = |byte: u64| special(mixed(byte + number * 99));
+            let store = aligned(usize::try_from(row_stride * 7).unwrap(), byte);
             let mut plan = ColumnPlan {
                 source: store.as_ptr() as u64,
                 store_rows: 7,
@@ -440,6 +496,26 @@ fn large_stores_are_addressed_in_64_bits() {
     let from = column.source + ((1 << 20) - 1) * (1 << 23);
     assert_eq!(copies.len(), 2_000);
     assert_eq!(copies[1_999], Copy { to: column.out + 1_999 * (1 << 23), from, bytes: 1 << 23 });
+
+    // A copy from two registrations would be refused. The second row starts shortly before the end of the first one.
+    let odd = ColumnPlan { row_stride: (1 << 23) - 1024, ..column };
+    let row = MAX_REGISTRATION_BYTES / odd.row_stride;
+    let before = MAX_REGISTRATION_BYTES - row * odd.row_stride;
+    assert!((1..1 << 23).contains(&before));
+    let both = Rows { indices: &[row - 1, row], steps: &[1_023; 2], lengths: &[1_023; 2] };
+    let odd = ColumnPlan { offset: -1_023, length: 1_023, ..odd };
+    // SAFETY: as above.
+    unsafe { collector.collect(&[odd], both, Stream(6)).unwrap() };
+    let calls = std::mem::take(&mut *log.lock().unwrap());
+    let [Call::Copy(copies, Stream(6))] = &calls[..] else { panic!("{calls:?}") };
+    let bytes = 1_023 << 13;
+    let (from, to) = (odd.source + row * odd.row_stride, odd.out + bytes);
+    let expected = [
+        Copy { to: odd.out, from: from - odd.row_stride, bytes },
+        Copy { to, from, bytes: before },
+        Copy { to: to + before, from: from + before, bytes: bytes - before },
+    ];
+    assert_eq!(copies, &expected);
 
     column.row_stride = 24;
     // SAFETY: the call is refused before anything is done.

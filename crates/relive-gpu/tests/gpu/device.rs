@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "memory of the host that a GPU reads")]
 #![expect(clippy::print_stdout, reason = "says why it does nothing")]
 
-use crate::cuda::{KINDS, draw_everywhere};
+use crate::cuda::{KINDS, convert_everywhere, draw_everywhere};
 use crate::support::numbers::{mixed, weight};
 use relive_gpu::Pad;
 use relive_gpu::cuda::{
@@ -70,6 +70,12 @@ fn a_gpu_keeps_its_draws() {
     let Some(device) = device() else { return };
     draw_everywhere(&device, 3_000_001, 1.0, 500_000);
     draw_everywhere(&device, 1_000_001, 0.6, 100_000);
+}
+
+#[test]
+fn a_gpu_converts_values_to_the_same_bits() {
+    let Some(device) = device() else { return };
+    convert_everywhere(&device, 1 << 20);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The contents of a store, as other mappings of its memory see them.
 
+use std::os::unix::fs::PermissionsExt;
+
 use relive_tensor::DType;
 
 use super::{insert, options, schema};
@@ -38,15 +40,25 @@ fn views_show_the_written_bytes() {
     assert!(!path.exists());
 }
 
-/// Defect 24: an attaching process sees the same rows, or an error that shows both schemas.
+/// Returns the access rights of a file.
+fn mode(file: &std::fs::File) -> u32 {
+    file.metadata().unwrap().permissions().mode() & 0o777
+}
+
+/// Defect 24: an attaching process sees the same rows, or an error that shows both schemas. Processes of other users
+/// have no access.
 #[test]
 fn attached_mappings_show_the_same_rows_and_other_schemas_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let name = format!("relive-gpu-attach-{}", std::process::id());
     let mut options = options(Removal::Fifo);
-    options.tiers.insert("b".into(), Tier::File(directory.path().join("b.column")));
+    let path = directory.path().join("b.column");
+    options.tiers.insert("b".into(), Tier::File(path.clone()));
     let store = Store::create_named(&name, schema(), options).unwrap();
     let row = insert(&store, 9, 1.0);
+    for path in [path, std::path::Path::new("/dev/shm").join(&name)] {
+        assert_eq!(mode(&std::fs::File::open(&path).unwrap()), 0o600, "{}", path.display());
+    }
     let by_name = Reader::attach(&name, Some(&schema())).unwrap();
     let descriptor = store.descriptor().unwrap().try_clone_to_owned().unwrap();
     // A named segment is a file, which can be truncated; as a descriptor, only sealed memory is accepted.
@@ -72,6 +84,7 @@ fn anonymous_memory_is_attached_by_its_descriptor() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
     let row = insert(&store, 7, 1.0);
     let descriptor = store.descriptor().unwrap().try_clone_to_owned().unwrap();
+    assert_eq!(mode(&descriptor.try_clone().unwrap().into()), 0o600);
     let reader = Reader::attach_descriptor(descriptor, Some(&schema())).unwrap();
     assert_eq!(reader.pin(&[row.index]).unwrap().bytes(0, 0).unwrap(), [7; 6]);
     drop(store);

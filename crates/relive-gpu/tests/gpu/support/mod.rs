@@ -73,10 +73,20 @@ pub(crate) struct TestDriver {
     hangs: Arc<AtomicBool>,
 }
 
+/// If this variable is set, as by `cargo xtask test`, tests fail where they cannot run the kernels.
+const REQUIRED: &str = "RELIVE_REQUIRE_KERNELS";
+
 /// Returns the kernels compiled for this CPU, or the reason why there are none.
 pub(crate) fn kernels() -> std::result::Result<&'static Library, String> {
     static KERNELS: OnceLock<std::result::Result<Library, String>> = OnceLock::new();
-    KERNELS.get_or_init(compile).as_ref().map_err(Clone::clone)
+    let kernels = KERNELS.get_or_init(compile).as_ref().map_err(Clone::clone);
+    if let (Err(reason), Some(_)) = (&kernels, std::env::var_os(REQUIRED)) {
+        panic!(
+            "the kernels are not tested: {reason}; install a C++ compiler as `c++`, for example Debian's package \
+             g++, or unset {REQUIRED}"
+        );
+    }
+    kernels
 }
 
 fn compile() -> std::result::Result<Library, String> {
@@ -86,6 +96,8 @@ fn compile() -> std::result::Result<Library, String> {
     std::fs::write(&source, text).map_err(|error| error.to_string())?;
     let mut compiler = Command::new("c++");
     compiler.args(["-std=c++17", "-O1", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno-unknown-pragmas"]);
+    // A GPU faults at misaligned accesses, which this processor would not notice. Trapping needs no runtime library.
+    compiler.args(["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]);
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
     let output =
         compiler.output().map_err(|error| format!("no C++ compiler: c++ cannot be started ({error})"))?;
@@ -94,7 +106,7 @@ fn compile() -> std::result::Result<Library, String> {
         "the kernels do not compile:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    // SAFETY: the library has no initializers that could do harm.
+    // SAFETY: the library's only initializer sets the handler of a signal that otherwise ends the process as well.
     unsafe { Library::new(&library) }.map_err(|error| error.to_string())
 }
 
@@ -114,10 +126,10 @@ pub(crate) fn emulated() -> Option<(Device, Log)> {
 }
 
 /// Returns a device that does nothing, and whose events do not pass while the flag is set.
-pub(crate) fn hanging() -> (Device, Arc<AtomicBool>) {
+pub(crate) fn hanging() -> (Device, Arc<AtomicBool>, Log) {
     let driver = TestDriver::default();
-    let hangs = Arc::clone(&driver.hangs);
-    (Device::with_driver(Box::new(driver), None).unwrap(), hangs)
+    let (hangs, log) = (Arc::clone(&driver.hangs), driver.log.clone());
+    (Device::with_driver(Box::new(driver), None).unwrap(), hangs, log)
 }
 
 /// Returns a device that only records calls.
@@ -125,6 +137,24 @@ pub(crate) fn recorded(fault: Fault, cache: Option<&Path>) -> (Result<Device>, L
     let driver = TestDriver { fault, ..TestDriver::default() };
     let log = driver.log.clone();
     (Device::with_driver(Box::new(driver), cache), log)
+}
+
+/// Runs a kernel on the CPU.
+///
+/// # Safety
+/// Same as [`Driver::launch`].
+pub(crate) unsafe fn launch(kernels: &Library, name: &str, shape: Shape, parameter: &[u8]) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap();
+    // SAFETY: `launch.h` defines both functions for every kernel; the parameter is as large as the kernel's.
+    unsafe {
+        let size =
+            kernels.get::<unsafe extern "C" fn() -> u64>(format!("size_of_{name}").as_bytes()).unwrap();
+        assert_eq!(size(), parameter.len() as u64, "the parameter of {name}");
+        type Run = unsafe extern "C" fn(*const u8, u32, u32);
+        let run = kernels.get::<Run>(format!("emulate_{name}").as_bytes()).unwrap();
+        run(parameter.as_ptr(), shape.blocks, shape.threads);
+    }
 }
 
 impl TestDriver {
@@ -262,17 +292,9 @@ impl Driver for TestDriver {
     unsafe fn launch(&self, kernel: Function, shape: Shape, stream: Stream, parameter: &[u8]) -> Result<()> {
         let name = self.names.lock().unwrap()[usize::try_from(kernel.0).unwrap()];
         self.record_call(Call::Launch { kernel: name, shape, stream, parameter: parameter.to_vec() });
-        let Some(kernels) = self.kernels else { return Ok(()) };
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let _turn = ONE_AT_A_TIME.lock().unwrap();
-        // SAFETY: `launch.h` defines both functions for every kernel; the parameter is as large as the kernel's.
-        unsafe {
-            let size =
-                kernels.get::<unsafe extern "C" fn() -> u64>(format!("size_of_{name}").as_bytes()).unwrap();
-            assert_eq!(size(), parameter.len() as u64, "the parameter of {name}");
-            type Run = unsafe extern "C" fn(*const u8, u32, u32);
-            let run = kernels.get::<Run>(format!("emulate_{name}").as_bytes()).unwrap();
-            run(parameter.as_ptr(), shape.blocks, shape.threads);
+        if let Some(kernels) = self.kernels {
+            // SAFETY: the caller's contract.
+            unsafe { launch(kernels, name, shape, parameter) };
         }
         Ok(())
     }
