@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use crate::metrics::Timer;
 use crate::{ErrorKind, FlowError, Result};
 
 /// The position of a graph: the result of [`Flow::save`](crate::Flow::save) and the input of
 /// [`Flow::restore`](crate::Flow::restore). Its fields are plain data, for any serialization format.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphState {
     /// The operators, each before the operators from which it pulls.
     pub operators: Vec<OperatorState>,
     /// The counters of the graph's [`Metrics`](crate::Metrics).
     pub counters: BTreeMap<String, i64>,
+    /// The values of the graph's metrics.
+    pub values: BTreeMap<String, f64>,
+    /// The timers of the graph's metrics.
+    pub timers: BTreeMap<String, Timer>,
 }
 
 /// The position of an operator.

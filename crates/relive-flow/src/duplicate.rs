@@ -15,6 +15,58 @@ use crate::sync::Mutex;
 use crate::waits::{FIRST_PULL_TIMEOUT, Need, Part, Puller};
 use crate::{Flow, Result};
 
+/// How far a copy may get ahead of the other copies, and what happens then.
+///
+/// ```
+/// use relive_flow::{Flow, Lead};
+///
+/// // A copy for a display: it never delays the first copy, and shows the latest items.
+/// let [learner, display] = Flow::from_iter("steps", 0..9).duplicate(Lead::dropping_oldest(2));
+/// assert_eq!(learner.into_iter().collect::<Result<Vec<_>, _>>()?.len(), 9);
+/// let monitor = display.monitor();
+/// assert_eq!(display.into_iter().collect::<Result<Vec<_>, _>>()?, [7, 8]);
+/// assert_eq!(monitor.operators()[1].dropped, Some(7));
+/// # Ok::<(), relive_flow::FlowError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// The number of items that are kept for a copy that is behind; 0 is treated as 1.
+    pub max: usize,
+    /// What happens when a copy is behind by `max` items, and another copy is pulled.
+    pub when_full: WhenFull,
+}
+
+/// What happens when a copy has all the items that are kept for it, and another copy is pulled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The copy that is ahead waits until the other copies are pulled. Each copy yields all items.
+    #[default]
+    Wait,
+    /// Each copy that is behind loses its oldest item, which
+    /// [`OperatorStatus::dropped`](crate::OperatorStatus::dropped) counts. No copy waits for another one.
+    DropOldest,
+}
+
+impl Lead {
+    /// Returns a lead at which the copy that is ahead waits.
+    #[must_use]
+    pub fn waiting(max: usize) -> Self {
+        Self { max, when_full: WhenFull::Wait }
+    }
+
+    /// Returns a lead at which the copies that are behind lose their oldest items.
+    #[must_use]
+    pub fn dropping_oldest(max: usize) -> Self {
+        Self { max, when_full: WhenFull::DropOldest }
+    }
+}
+
+impl From<usize> for Lead {
+    fn from(max: usize) -> Self {
+        Self::waiting(max)
+    }
+}
+
 /// The shared state of the copies.
 struct Duplicated<T> {
     upstream: Box<dyn Pull<T>>,
@@ -25,11 +77,14 @@ struct Duplicated<T> {
     shared_waker: Arc<SharedWaker>,
     /// Wakes the copies through `shared_waker`.
     waker: Waker,
-    max_lead: usize,
+    lead: Lead,
     is_over: bool,
+    /// Items that were dropped during the current pull. Their destructors run without the lock.
+    dropped: Vec<Tagged<T>>,
 }
 
 struct Copy<T> {
+    node: Arc<Node>,
     /// Items that other copies have pulled, but this copy has not.
     queue: VecDeque<Tagged<T>>,
     /// The thread that last pulled this copy.
@@ -50,7 +105,7 @@ impl<T: Clone> Duplicated<T> {
         if self.is_over {
             return Poll::Ready(None);
         }
-        if self.lead() >= self.max_lead {
+        if self.lead.when_full == WhenFull::Wait && self.ahead() >= self.lead.max {
             self.wait(number, node, turn);
             return Poll::Pending;
         }
@@ -83,7 +138,7 @@ impl<T: Clone> Duplicated<T> {
     }
 
     /// Returns how far the pulling copy, which is the furthest ahead, leads the copy that is furthest behind.
-    fn lead(&self) -> usize {
+    fn ahead(&self) -> usize {
         self.copies.iter().filter(|copy| !copy.is_dropped).map(|copy| copy.queue.len()).max().unwrap_or(0)
     }
 
@@ -93,6 +148,11 @@ impl<T: Clone> Duplicated<T> {
                 copy.waits_since = None;
             } else if !copy.is_dropped {
                 copy.queue.push_back(tagged.clone());
+                // This happens only with `WhenFull::DropOldest`; otherwise, the pulling copy has waited.
+                if copy.queue.len() > self.lead.max {
+                    self.dropped.extend(copy.queue.pop_front());
+                    copy.node.add_dropped();
+                }
             }
         }
     }
@@ -101,7 +161,7 @@ impl<T: Clone> Duplicated<T> {
     fn wait(&mut self, number: usize, node: &Node, turn: &mut Turn<'_>) {
         let Some(own) = self.copies.get_mut(number) else { return };
         let until = *own.waits_since.get_or_insert_with(Instant::now) + FIRST_PULL_TIMEOUT;
-        let (of, max_lead) = (self.copies.len(), self.max_lead);
+        let (of, max_lead) = (self.copies.len(), self.lead.max);
         let behind = self
             .copies
             .iter()
@@ -114,7 +174,7 @@ impl<T: Clone> Duplicated<T> {
         };
         let text = format!(
             "{}: this copy is ahead by the limit ({max_lead}), and would wait forever for the others; pull all \
-             copies, or allow a larger lead",
+             copies, allow a larger lead, or drop the oldest items",
             node.name()
         );
         let need = Need::Parts(behind.map(part).collect(), text);
@@ -132,7 +192,11 @@ struct Duplicate<T> {
 
 impl<T: Clone + Send> Pull<T> for Duplicate<T> {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<T> {
-        let polled = self.shared.lock().poll_next(self.number, &self.node, turn);
+        let mut shared = self.shared.lock();
+        let polled = shared.poll_next(self.number, &self.node, turn);
+        let dropped = std::mem::take(&mut shared.dropped);
+        drop(shared);
+        drop(dropped);
         if polled.is_ready() {
             self.shared_waker.wake_selected(|other| other != self.number);
         }
@@ -165,9 +229,10 @@ impl<T> Drop for Duplicate<T> {
 }
 
 impl<T: Clone + Send + 'static> Flow<T> {
-    /// Returns copies of the flow, each of which yields all items. A copy may be up to `max_lead` items ahead of the
-    /// other copies; `max_lead` must be at least 1. A copy with this lead waits until the other copies are pulled, so
-    /// the buffer contains at most `max_lead` items. An error is returned only to the copy that pulls it.
+    /// Returns copies of the flow. `lead` is a [`Lead`], or a number: a copy may then be up to this many items ahead of
+    /// the other copies, at least 1. A copy with this lead waits until the other copies are pulled, so the buffer
+    /// contains at most this many items, and each copy yields all items. An error is returned only to the copy that
+    /// pulls it.
     ///
     /// Waiting for copies that nothing will pull is an [`ErrorKind::Deadlock`](crate::ErrorKind::Deadlock) error. It
     /// occurs immediately if a thread of the graph pulls those copies, such as the thread of a
@@ -186,47 +251,45 @@ impl<T: Clone + Send + 'static> Flow<T> {
     /// # Ok::<(), relive_flow::FlowError>(())
     /// ```
     #[must_use]
-    pub fn duplicate<const N: usize>(self, max_lead: usize) -> [Flow<T>; N] {
-        let (sources, (shared, metrics)) = (self.sources, Duplicated::of(self, N, max_lead));
-        std::array::from_fn(|number| {
-            Duplicated::copy(&shared, (number, N), metrics.clone()).with_sources(sources)
-        })
+    pub fn duplicate<const N: usize>(self, lead: impl Into<Lead>) -> [Flow<T>; N] {
+        let (sources, (shared, metrics)) = (self.sources, Duplicated::of(self, lead.into()));
+        std::array::from_fn(|_| Duplicated::add_copy(&shared, N, metrics.clone()).with_sources(sources))
     }
 
     /// Like [`duplicate`](Self::duplicate), but for a number of copies that is known only at run time.
     #[must_use]
-    pub fn copies(self, count: usize, max_lead: usize) -> Vec<Flow<T>> {
-        let (sources, (shared, metrics)) = (self.sources, Duplicated::of(self, count, max_lead));
-        let copy = |number| Duplicated::copy(&shared, (number, count), metrics.clone());
-        (0..count).map(|number| copy(number).with_sources(sources)).collect()
+    pub fn copies(self, count: usize, lead: impl Into<Lead>) -> Vec<Flow<T>> {
+        let (sources, (shared, metrics)) = (self.sources, Duplicated::of(self, lead.into()));
+        let copy = |_| Duplicated::add_copy(&shared, count, metrics.clone()).with_sources(sources);
+        (0..count).map(copy).collect()
     }
 }
 
 impl<T: Clone + Send + 'static> Duplicated<T> {
-    fn of(flow: Flow<T>, count: usize, max_lead: usize) -> (Arc<Mutex<Duplicated<T>>>, Metrics) {
-        let fresh = || Copy { queue: VecDeque::new(), puller: None, waits_since: None, is_dropped: false };
-        let copies = (0..count).map(|_| fresh()).collect();
+    fn of(flow: Flow<T>, lead: Lead) -> (Arc<Mutex<Duplicated<T>>>, Metrics) {
         let Flow { pull: upstream, node: input, metrics, .. } = flow;
         let shared_waker = Arc::<SharedWaker>::default();
         let waker = Waker::from(Arc::clone(&shared_waker));
-        let shared = Duplicated {
-            upstream,
-            input,
-            copies,
-            shared_waker,
-            waker,
-            max_lead: max_lead.max(1),
-            is_over: false,
-        };
+        let lead = Lead { max: lead.max.max(1), ..lead };
+        let (copies, dropped) = (Vec::new(), Vec::new());
+        let shared =
+            Duplicated { upstream, input, copies, shared_waker, waker, lead, is_over: false, dropped };
         (Arc::new(Mutex::new(shared)), metrics)
     }
 
-    fn copy(shared: &Arc<Mutex<Duplicated<T>>>, (number, of): (usize, usize), metrics: Metrics) -> Flow<T> {
-        let (input, shared_waker) = {
-            let shared = shared.lock();
-            (Arc::clone(&shared.input), Arc::clone(&shared.shared_waker))
+    /// Adds a copy with the next number.
+    fn add_copy(shared: &Arc<Mutex<Duplicated<T>>>, of: usize, metrics: Metrics) -> Flow<T> {
+        let mut locked = shared.lock();
+        let number = locked.copies.len();
+        let (name, inputs) = (format!("copy {number} of {of}"), vec![Arc::clone(&locked.input)]);
+        let node = match locked.lead.when_full {
+            WhenFull::Wait => Node::queue(name, inputs),
+            WhenFull::DropOldest => Node::dropping_queue(name, inputs),
         };
-        let node = Node::queue(format!("copy {number} of {of}"), vec![input]);
+        let (queue, own) = (VecDeque::new(), Arc::clone(&node));
+        locked.copies.push(Copy { node: own, queue, puller: None, waits_since: None, is_dropped: false });
+        let shared_waker = Arc::clone(&locked.shared_waker);
+        drop(locked);
         let copy = Duplicate { shared: Arc::clone(shared), shared_waker, number, node: Arc::clone(&node) };
         Flow::new(copy, node, metrics)
     }

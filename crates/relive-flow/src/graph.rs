@@ -55,6 +55,11 @@ impl Operator {
         self.nodes.iter().filter_map(|node| node.queued()).reduce(u64::saturating_add)
     }
 
+    /// Returns the number of items that the operator has dropped, in all shards, if it may drop any.
+    pub(crate) fn dropped(&self) -> Option<u64> {
+        self.nodes.iter().filter_map(|node| node.dropped()).reduce(u64::saturating_add)
+    }
+
     /// Returns how long a pull has waited in the operator; for shards, the longest wait.
     pub(crate) fn waits(&self) -> Option<Duration> {
         self.nodes.iter().filter_map(|node| node.waits()).max()

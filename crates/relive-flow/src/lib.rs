@@ -22,6 +22,7 @@ mod union;
 mod waits;
 
 pub use checkpoint::{Checkpoint, GraphState, OperatorState};
+pub use duplicate::{Lead, WhenFull};
 pub use error::{ErrorKind, FlowError, Result};
 pub use flow::{Flow, IntoIter};
 pub use item::{Source, Tagged};

@@ -35,11 +35,12 @@ impl Default for Holder {
     }
 }
 
-#[derive(Debug, Default)]
-struct Numbers {
-    counters: BTreeMap<String, i64>,
-    values: BTreeMap<String, f64>,
-    timers: BTreeMap<String, Timer>,
+/// All numbers of a graph, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) counters: BTreeMap<String, i64>,
+    pub(crate) values: BTreeMap<String, f64>,
+    pub(crate) timers: BTreeMap<String, Timer>,
 }
 
 /// A timer: the number of timed calls, and their total duration.
@@ -113,6 +114,16 @@ impl Metrics {
     /// Replaces all counters.
     pub fn restore_counters(&self, counters: BTreeMap<String, i64>) {
         self.with(|numbers| numbers.counters = counters);
+    }
+
+    /// Returns all numbers.
+    pub(crate) fn numbers(&self) -> Numbers {
+        self.with(|numbers| numbers.clone())
+    }
+
+    /// Replaces all numbers.
+    pub(crate) fn set_numbers(&self, new: Numbers) {
+        self.with(|numbers| *numbers = new);
     }
 
     /// Merges these metrics with others. Counters and timers are added. If both have a value with the same name, the

@@ -51,6 +51,9 @@ pub struct OperatorStatus {
     /// The number of items in the operator's queue, without errors, or `None` for operators without a queue. `prefetch`,
     /// `gather_async`, `gather_sync` and copies have a queue. If shards fail and restart, the number is too low.
     pub queued: Option<u64>,
+    /// The number of items that the operator has dropped, or `None` for operators that never drop items. Copies with
+    /// [`WhenFull::DropOldest`](crate::WhenFull::DropOldest) drop items.
+    pub dropped: Option<u64>,
     /// The number of errors that the operator has produced.
     pub errors: u64,
     /// How long a pull has waited in the operator; for shards, the longest wait. `None` if no pull is waiting.
@@ -74,8 +77,8 @@ impl Monitor {
     /// let mut flow = Flow::from_iter("numbers", 0..9).batch(2);
     /// flow.step()?;
     /// assert_eq!(flow.monitor().to_json(), r#"[
-    /// {"name":"numbers","inputs":[],"shards":null,"items":2,"bytes":null,"queued":null,"errors":0,"waits_s":null},
-    /// {"name":"batch(2)","inputs":[0],"shards":null,"items":1,"bytes":null,"queued":null,"errors":0,"waits_s":null}
+    /// {"name":"numbers","inputs":[],"shards":null,"items":2,"bytes":null,"queued":null,"dropped":null,"errors":0,"waits_s":null},
+    /// {"name":"batch(2)","inputs":[0],"shards":null,"items":1,"bytes":null,"queued":null,"dropped":null,"errors":0,"waits_s":null}
     /// ]"#);
     /// # Ok::<(), relive_flow::FlowError>(())
     /// ```
@@ -104,6 +107,7 @@ fn status(operator: Operator) -> OperatorStatus {
         items: operator.items(),
         bytes: operator.bytes(),
         queued: operator.queued(),
+        dropped: operator.dropped(),
         errors: operator.errors(),
         waits: operator.waits(),
         inputs: operator.inputs,
@@ -111,16 +115,17 @@ fn status(operator: Operator) -> OperatorStatus {
 }
 
 fn json(status: &OperatorStatus) -> String {
-    let OperatorStatus { name, inputs, shards, items, bytes, queued, errors, waits } = status;
+    let OperatorStatus { name, inputs, shards, items, bytes, queued, dropped, errors, waits } = status;
     let name = quoted(name);
     let or_null = |number: Option<String>| number.unwrap_or("null".to_owned());
     let shards = or_null(shards.map(|shards| shards.to_string()));
-    let [bytes, queued] = [bytes, queued].map(|number| or_null(number.map(|number| number.to_string())));
+    let [bytes, queued, dropped] =
+        [bytes, queued, dropped].map(|number| or_null(number.map(|number| number.to_string())));
     let waits = or_null(waits.map(|waits| waits.as_secs_f64().to_string()));
     let inputs: Vec<String> = inputs.iter().map(ToString::to_string).collect();
     let inputs = inputs.join(",");
     format!(
-        r#"{{"name":{name},"inputs":[{inputs}],"shards":{shards},"items":{items},"bytes":{bytes},"queued":{queued},"errors":{errors},"waits_s":{waits}}}"#
+        r#"{{"name":{name},"inputs":[{inputs}],"shards":{shards},"items":{items},"bytes":{bytes},"queued":{queued},"dropped":{dropped},"errors":{errors},"waits_s":{waits}}}"#
     )
 }
 

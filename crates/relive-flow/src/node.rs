@@ -28,6 +28,8 @@ pub(crate) struct Node {
     errors: AtomicU64,
     /// The total size of those items in bytes, counted where their size is known; see [`NOT_MEASURED`].
     bytes: AtomicU64,
+    /// The number of items that the operator has dropped from its queue, if it may drop any; see [`NOT_DROPPING`].
+    dropped: AtomicU64,
     /// Whether the operator queues the items that it has pulled, without changing their number.
     is_queue: bool,
     /// When the current pull began to wait in the operator, in nanoseconds since the program's first wait; 0 if no pull
@@ -65,6 +67,9 @@ impl ShardNodes {
 /// The byte count of unmeasured items.
 const NOT_MEASURED: u64 = u64::MAX;
 
+/// The count of dropped items of an operator that drops none.
+const NOT_DROPPING: u64 = u64::MAX;
+
 /// The origin of all wait times.
 static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -83,6 +88,11 @@ impl Node {
         Arc::new(Self { is_queue: true, ..Self::over(name, inputs, None) })
     }
 
+    /// Creates an operator with a queue from which it may drop items.
+    pub(crate) fn dropping_queue(name: impl Into<String>, inputs: Vec<Arc<Node>>) -> Arc<Self> {
+        Arc::new(Self { is_queue: true, dropped: AtomicU64::new(0), ..Self::over(name, inputs, None) })
+    }
+
     /// Creates an operator that pulls from shards, with or without a [`queue`](Self::queue).
     pub(crate) fn of_shards(name: impl Into<String>, shards: Arc<ShardNodes>, is_queue: bool) -> Arc<Self> {
         Arc::new(Self { is_queue, ..Self::over(name, Vec::new(), Some(shards)) })
@@ -90,8 +100,9 @@ impl Node {
 
     fn over(name: impl Into<String>, inputs: Vec<Arc<Node>>, shards: Option<Arc<ShardNodes>>) -> Self {
         let [items, errors, waits_since] = [const { AtomicU64::new(0) }; 3];
-        let (name, bytes) = (RwLock::new(Arc::from(name.into())), AtomicU64::new(NOT_MEASURED));
-        Self { name, inputs, shards, items, errors, bytes, is_queue: false, waits_since }
+        let (bytes, dropped) = (AtomicU64::new(NOT_MEASURED), AtomicU64::new(NOT_DROPPING));
+        let name = RwLock::new(Arc::from(name.into()));
+        Self { name, inputs, shards, items, errors, bytes, dropped, is_queue: false, waits_since }
     }
 
     pub(crate) fn name(&self) -> Arc<str> {
@@ -134,12 +145,23 @@ impl Node {
         self.bytes.store(sum, Ordering::Relaxed);
     }
 
+    /// Returns the number of items that the operator has dropped from its queue, if it may drop any.
+    pub(crate) fn dropped(&self) -> Option<u64> {
+        Some(self.dropped.load(Ordering::Relaxed)).filter(|dropped| *dropped != NOT_DROPPING)
+    }
+
+    /// Records that the operator has dropped an item. Only one thread at a time calls this method.
+    pub(crate) fn add_dropped(&self) {
+        self.dropped.store(self.dropped().unwrap_or(0) + 1, Ordering::Relaxed);
+    }
+
     /// Returns the number of queued items, if the operator has a queue. Items that are taken or produced concurrently
     /// may or may not be counted. Errors are not counted, because some reach only another copy, or nobody.
     pub(crate) fn queued(&self) -> Option<u64> {
         let ends = self.shards.iter().flat_map(|shards| shards.ends());
         let come = ends.chain(self.inputs.iter().cloned()).map(|input| input.items());
-        self.is_queue.then(|| come.sum::<u64>().saturating_sub(self.items()))
+        let gone = || self.items().saturating_add(self.dropped().unwrap_or(0));
+        self.is_queue.then(|| come.sum::<u64>().saturating_sub(gone()))
     }
 
     /// Returns how long a pull has waited in the operator.
@@ -168,7 +190,8 @@ impl Node {
     }
 
     fn checkpoint(&self, checkpoint: &mut Checkpoint) {
-        for count in [&self.items, &self.errors] {
+        let dropped = self.dropped().map(|_| &self.dropped);
+        for count in [&self.items, &self.errors].into_iter().chain(dropped) {
             let mut number = count.load(Ordering::Relaxed);
             checkpoint.number(&mut number);
             count.store(number, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::checkpoint::{Checkpoint, GraphState};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Numbers};
 use crate::node::Node;
 use crate::pull::{Polled, Pull, Turn};
 use crate::{ErrorKind, Flow, FlowError, Result};
@@ -14,8 +14,8 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 fn written<T>(pull: &mut dyn Pull<T>, metrics: &Metrics) -> Result<Result<GraphState, Vec<(String, usize)>>> {
     let mut checkpoint = Checkpoint::written();
     pull.checkpoint(&mut checkpoint)?;
-    let counters = metrics.counters();
-    Ok(checkpoint.into_written().map(|operators| GraphState { operators, counters }))
+    let Numbers { counters, values, timers } = metrics.numbers();
+    Ok(checkpoint.into_written().map(|operators| GraphState { operators, counters, values, timers }))
 }
 
 /// Describes which operators hold items.
@@ -90,10 +90,10 @@ impl<T: Send + 'static> Flow<T> {
     /// include operators after this one, or other copies of the flow. Pass the state to [`restore`](Self::restore) of
     /// the same graph later, or in another process.
     ///
-    /// The state contains the positions of iterator sources, the counts of operators, and the counters of the
-    /// [`Metrics`]. It contains no items: while an operator holds any, such as those of an incomplete batch, the
-    /// checkpoint is delayed. The caller must save the states of functions and shards separately, and restore them
-    /// before the first pull.
+    /// The state contains the positions of iterator sources, the counts of operators, and the counters, values and
+    /// timers of the [`Metrics`]. It contains no items: while an operator holds any, such as those of an incomplete
+    /// batch, the checkpoint is delayed. The caller must save the states of functions and shards separately, and
+    /// restore them before the first pull.
     ///
     /// The flow yields an [`ErrorKind::Unsaved`] error if an operator cannot be saved (prefetching threads, a source
     /// that does not implement [`Pull::checkpoint`]) or always holds items (a shuffle, overlapping windows), and an
@@ -158,7 +158,8 @@ impl<T: Send + 'static> Flow<T> {
         let mut checkpoint = Checkpoint::read(state.operators.clone());
         self.pull.checkpoint(&mut checkpoint)?;
         checkpoint.finish_read()?;
-        self.metrics.restore_counters(state.counters.clone());
+        let GraphState { counters, values, timers, .. } = state.clone();
+        self.metrics.set_numbers(Numbers { counters, values, timers });
         Ok(())
     }
 }

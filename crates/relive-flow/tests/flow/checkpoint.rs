@@ -1,10 +1,12 @@
 //! Graphs that are saved and resumed elsewhere.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use relive_flow::{
-    Async, ErrorKind, Executor, Flow, GraphState, OnFailure, Order, ParFlow, Ratio, Resubmit, Weight,
+    Async, ErrorKind, Executor, Flow, GraphState, Lead, OnFailure, Order, ParFlow, Ratio, Resubmit, Timer,
+    Weight,
 };
 
 use crate::plain::{Step, flowing, steps};
@@ -13,6 +15,7 @@ use crate::plain::{Step, flowing, steps};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Joined {
     Copies,
+    DroppingCopies,
     Weighted,
     Ready,
     Ratio,
@@ -25,6 +28,7 @@ pub(crate) enum Joined {
 pub(crate) fn joined() -> impl Strategy<Value = Joined> {
     prop::sample::select(vec![
         Joined::Copies,
+        Joined::DroppingCopies,
         Joined::Weighted,
         Joined::Ready,
         Joined::Ratio,
@@ -50,6 +54,10 @@ pub(crate) fn graph(joined: Joined, items: &[i64], steps: &[Step]) -> Flow<i64> 
         Joined::Copies => {
             let [one, other] = source().duplicate(3);
             Flow::union([one.for_each(|item| item + 1), chain(other)], Order::Ready)
+        }
+        Joined::DroppingCopies => {
+            let [one, other] = source().duplicate(Lead::dropping_oldest(2));
+            Flow::union([one, chain(other)], Order::weighted([5.0, 1.0].map(Weight::Times)))
         }
         Joined::Weighted => {
             let flows = [chain(source()), source().take(5), source()];
@@ -135,6 +143,38 @@ fn states_of_shards_are_saved_by_the_caller() {
     let mut resumed = shards(kept).gather_sync();
     resumed.restore(&state).unwrap();
     assert_eq!((resumed.next().unwrap().unwrap(), resumed.next().unwrap().unwrap()), (2, 102));
+}
+
+#[test]
+fn metrics_are_part_of_the_state() {
+    let numbers = || Flow::from_iter("numbers", 0..9);
+    let mut flow = numbers();
+    flow.metrics().add("steps", 3);
+    flow.metrics().set("loss", 0.5);
+    flow.metrics().time("learn", Duration::from_secs(2));
+    let state = flow.save().unwrap();
+    let mut resumed = numbers();
+    resumed.metrics().set("kept by no state", 1.0);
+    resumed.restore(&state).unwrap();
+    let metrics = resumed.metrics();
+    assert_eq!((metrics.counter("steps"), metrics.value("loss")), (3, Some(0.5)));
+    assert_eq!(metrics.timer("learn"), Timer { count: 1, total: Duration::from_secs(2) });
+    assert_eq!(metrics.value("kept by no state"), None);
+}
+
+#[test]
+fn the_number_of_dropped_items_is_part_of_the_state() {
+    let graph = || {
+        let [one, other] = Flow::from_iter("numbers", 0..9).duplicate(Lead::dropping_oldest(1));
+        Flow::union([one, other], Order::weighted([4.0, 1.0].map(Weight::Times)))
+    };
+    let mut flow = graph();
+    let items: Vec<i32> = (0..5).map(|_| flow.next().unwrap().unwrap()).collect();
+    assert_eq!(items, [0, 1, 2, 3, 3]);
+    let mut resumed = graph();
+    resumed.restore(&flow.save().unwrap()).unwrap();
+    let [_, _, other, _] = &resumed.monitor().operators()[..] else { panic!("four operators") };
+    assert_eq!((other.items, other.dropped, other.queued), (1, Some(3), Some(0)));
 }
 
 fn unsaved<T: 'static>(result: Result<T, relive_flow::FlowError>) -> String {

@@ -27,6 +27,10 @@ fn invalid_operators_are_refused_by_the_first_pull() {
         assert_eq!(fault(numbers().window(size, step)), invalid(&text));
     }
     assert_eq!(
+        fault(numbers().window_by_time(Duration::ZERO)),
+        invalid("window_by_time(0ns): the time of a window must be above 0")
+    );
+    assert_eq!(
         fault(numbers().prefetch(0)),
         invalid("prefetch(0): a depth of 0 prefetches nothing; the depth must be at least 1")
     );

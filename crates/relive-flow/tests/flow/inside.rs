@@ -194,9 +194,9 @@ fn a_monitor_renders_as_json() {
     let lines: Vec<&str> = actual.lines().collect();
     assert_eq!(
         lines[1],
-        r#"{"name":"items","inputs":[],"shards":2,"items":2,"bytes":null,"queued":null,"errors":0,"waits_s":null},"#
+        r#"{"name":"items","inputs":[],"shards":2,"items":2,"bytes":null,"queued":null,"dropped":null,"errors":0,"waits_s":null},"#
     );
-    let waiting = r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"bytes":null,"queued":null,"errors":0,"waits_s":0."#;
+    let waiting = r#"{"name":"a \"table\"\u000a\\","inputs":[],"shards":null,"items":0,"bytes":null,"queued":null,"dropped":null,"errors":0,"waits_s":0."#;
     assert!(lines[3].starts_with(waiting), "{actual}");
     assert_eq!((lines.len(), lines[0], lines[6]), (7, "[", "]"));
 }

@@ -14,3 +14,4 @@ mod skew;
 mod sources;
 mod standstill;
 mod threads;
+mod windows;

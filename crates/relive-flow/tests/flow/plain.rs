@@ -1,6 +1,7 @@
 //! Random chains of operators, compared with the same chains of Rust's iterators.
 
 use std::task::Poll;
+use std::time::Duration;
 
 use proptest::prelude::*;
 use relive_flow::{Executor, Flow, ParFlow, Polled, Pull, Ratio, Tagged, Turn};
@@ -13,6 +14,8 @@ pub(crate) enum Step {
     Take(usize),
     Sums(usize),
     Windows(usize, usize),
+    /// A window by time that the end of the items ends.
+    WindowByTime,
 }
 
 pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -23,6 +26,7 @@ pub(crate) fn steps() -> impl Strategy<Value = Vec<Step>> {
         (0..40_usize).prop_map(Step::Take),
         (1..5_usize).prop_map(Step::Sums),
         (1..5_usize, 1..6_usize).prop_map(|(size, step)| Step::Windows(size, step)),
+        Just(Step::WindowByTime),
     ];
     prop::collection::vec(step, 0..8)
 }
@@ -35,6 +39,9 @@ pub(crate) fn flowing(flow: Flow<i64>, step: &Step) -> Flow<i64> {
         Step::Take(count) => flow.take(count),
         Step::Sums(size) => flow.batch(size).for_each(|items| items.iter().sum()),
         Step::Windows(size, step) => flow.window(size, step).for_each(|items| items.iter().sum()),
+        Step::WindowByTime => {
+            flow.window_by_time(Duration::from_hours(1)).for_each(|items| items.iter().sum())
+        }
     }
 }
 
@@ -48,6 +55,8 @@ fn plain(items: Vec<i64>, step: &Step) -> Vec<i64> {
         Step::Windows(size, step) => {
             items.windows(size).step_by(step).map(|items| items.iter().sum()).collect()
         }
+        Step::WindowByTime if items.is_empty() => items,
+        Step::WindowByTime => vec![items.iter().sum()],
     }
 }
 

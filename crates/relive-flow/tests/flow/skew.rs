@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use relive_flow::{
-    Async, Executor, Flow, Order, ParFlow, Polled, Pull, Ratio, Resubmit, Stepped, Tagged, Turn, Weight,
+    Async, Executor, Flow, Lead, Order, ParFlow, Polled, Pull, Ratio, Resubmit, Stepped, Tagged, Turn, Weight,
 };
 
 const SHARDS: usize = 64;
@@ -160,6 +160,30 @@ fn copies_wait_for_the_slowest_and_buffer_at_most_the_lead() {
     }
     assert_eq!(taken[0], 20);
     assert!(taken[1..].iter().all(|count| *count == 20 + LEAD), "{taken:?}");
+}
+
+#[test]
+fn copies_that_drop_the_oldest_delay_nobody_and_keep_at_most_the_lead() {
+    const LEAD: usize = 8;
+    let alive = Alive::default();
+    let numbers = makes(1, &alive).for_each_with(|context, item| (context.item, item));
+    let [mut fast, mut slow]: [Flow<(u64, Item)>; 2] = numbers.duplicate(Lead::dropping_oldest(LEAD));
+    let monitor = slow.monitor();
+    for round in 1..=20 * SLOWNESS {
+        let (number, item) = fast.next().unwrap().unwrap();
+        drop(item);
+        assert_eq!(number, round as u64 - 1, "the fast copy loses nothing");
+        assert!(alive.count() <= LEAD, "{} items", alive.count());
+        if round.is_multiple_of(SLOWNESS) {
+            let (oldest, _) = slow.next().unwrap().unwrap();
+            assert_eq!(oldest, (round - LEAD) as u64, "the slow copy has the latest items");
+        }
+    }
+    let status = monitor.operators().pop().unwrap();
+    let (taken, queued) = (20, LEAD as u64 - 1);
+    assert_eq!((status.items, status.queued), (taken, Some(queued)));
+    assert_eq!(status.dropped, Some(20 * SLOWNESS as u64 - taken - queued));
+    assert_eq!(fast.monitor().operators().pop().unwrap().dropped, Some(0));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn prefetched_copies_deadlock_when_the_other_copy_is_read_more_often() {
         assert!(items >= 4, "{items}");
         let expected = format!(
             "copy 1 of 2: this copy is ahead by the limit (1), and would wait forever for the others; pull all \
-             copies, or allow a larger lead: prefetch({depth}) pulls copy 0 of 2, but nothing takes its items"
+             copies, allow a larger lead, or drop the oldest items: prefetch({depth}) pulls copy 0 of 2, but nothing takes its items"
         );
         assert_eq!(text, expected);
     }

@@ -4,7 +4,8 @@ use crate::params::{Distribution, Init};
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum LinearInit {
     /// Weights are drawn from a truncated normal distribution of variance 1/fan_in, and biases are zero. This is the
-    /// default of Haiku and Sonnet, and therefore of Acme's networks; it is also the default of this crate.
+    /// default of this crate. The default of Haiku and Sonnet, and therefore of Acme's networks, has this variance
+    /// before the truncation, so the standard deviation of their weights is 0.88/√fan_in.
     #[default]
     LecunNormal,
     /// Weights and biases are uniform in ±1/√fan_in, the default of PyTorch.

@@ -34,6 +34,8 @@ pub(super) enum Operator {
     Transform(String, Arc<Py<PyAny>>),
     /// Lists of consecutive items: the length, and the distance between their starts.
     Window(usize, usize),
+    /// Lists of the items that arrive within this time.
+    WindowByTime(Duration),
     Prefetch(usize),
     /// The maximum wait for an item.
     Timeout(Duration),
@@ -58,6 +60,7 @@ impl<'py> FromPyObject<'_, 'py> for Operator {
             "batch" => Operator::Batch(count(1)?),
             "shuffle" => Operator::Shuffle(count(1)?, operator.get_item(2)?.extract()?),
             "window" => Operator::Window(count(1)?, count(2)?),
+            "window_by_time" => Operator::WindowByTime(seconds(Some(operator.get_item(1)?.extract()?))?),
             "prefetch" => Operator::Prefetch(count(1)?),
             "timeout" => Operator::Timeout(seconds(Some(operator.get_item(1)?.extract()?))?),
             "retry" => Operator::Retry(operator.get_item(1)?.extract()?),
@@ -101,6 +104,9 @@ impl Operator {
             Operator::Batch(size) => listed(flow.batch(*size)).named(&format!("batch({size})")),
             Operator::Window(size, step) => {
                 listed(flow.window(*size, *step)).named(&format!("window({size}, {step})"))
+            }
+            Operator::WindowByTime(within) => {
+                listed(flow.window_by_time(*within)).named(&format!("window_by_time({within:?})"))
             }
             Operator::Shuffle(buffer, seed) => flow.shuffle(*buffer, seed.wrapping_add(u64::from(shard))),
             Operator::Transform(label, function) => transformed(flow, label, function),

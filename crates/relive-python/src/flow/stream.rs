@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_flow::{ErrorKind, Flow, Monitor, Order, Ratio, Stepped, Weight};
+use relive_flow::{ErrorKind, Flow, Lead, Monitor, Order, Ratio, Stepped, Weight};
 
 use super::operator::Operator;
 use super::owned::{OwnedFlow, State};
@@ -162,8 +162,16 @@ impl Stream {
         })
     }
 
-    fn copies(&self, py: Python<'_>, count: usize, max_lead: usize) -> PyResult<Vec<Stream>> {
-        let copies = self.taken(py)?.copies(count, max_lead).into_iter();
+    /// Returns copies. A copy that is ahead by `max_lead` items waits, or the others lose their oldest items.
+    fn copies(
+        &self,
+        py: Python<'_>,
+        count: usize,
+        max_lead: usize,
+        drops_oldest: bool,
+    ) -> PyResult<Vec<Stream>> {
+        let lead = if drops_oldest { Lead::dropping_oldest(max_lead) } else { Lead::waiting(max_lead) };
+        let copies = self.taken(py)?.copies(count, lead).into_iter();
         Ok(copies.map(|copy| Stream::of_graph(copy, false)).collect())
     }
 
@@ -197,8 +205,10 @@ impl Stream {
         samples: &Stream,
         samples_per_insert: f64,
         min_inserted: u64,
+        tolerance: Option<f64>,
     ) -> PyResult<Stream> {
-        let ratio = Ratio::exact(samples_per_insert, min_inserted);
+        let exact = Ratio::exact(samples_per_insert, min_inserted);
+        let ratio = Ratio { tolerance: tolerance.unwrap_or(exact.tolerance), ..exact };
         let is_apart = inserts.is_apart && samples.is_apart;
         let mut flows = Stream::all_taken(py, &[inserts, samples])?.into_iter();
         let pair = flows.next().zip(flows.next());

@@ -97,6 +97,8 @@ pub(super) fn episode_dict<'py>(py: Python<'py>, episode: &EpisodeReport) -> PyR
     dict.set_item("env_steps", episode.env_steps)?;
     dict.set_item("learner_steps", episode.learner_steps)?;
     dict.set_item("seconds", episode.seconds)?;
+    dict.set_item("duration_s", episode.duration_s)?;
+    dict.set_item("steps_per_second", episode.steps_per_second())?;
     Ok(dict)
 }
 

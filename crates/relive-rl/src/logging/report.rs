@@ -36,6 +36,19 @@ pub struct EpisodeReport {
     pub learner_steps: u64,
     /// Seconds since the start of the run.
     pub seconds: f64,
+    /// The duration of the episode in seconds, including the time in which its worker waited, and in one thread the
+    /// time in which the agent learned.
+    pub duration_s: f64,
+}
+
+impl EpisodeReport {
+    /// Returns the number of steps of the episode per second. A duration that the clock cannot measure counts as a
+    /// nanosecond.
+    #[expect(clippy::cast_precision_loss, reason = "counts for people")]
+    #[must_use]
+    pub fn steps_per_second(&self) -> f64 {
+        self.episode_length as f64 / self.duration_s.max(1e-9)
+    }
 }
 
 /// The state of the learner.
@@ -95,6 +108,8 @@ impl Report {
                 ("env_steps", episode.env_steps as f64),
                 ("learner_steps", episode.learner_steps as f64),
                 ("seconds", episode.seconds),
+                ("duration_s", episode.duration_s),
+                ("steps_per_second", episode.steps_per_second()),
             ],
             Report::Learner(learner) => {
                 let mut values = vec![

@@ -164,6 +164,7 @@ impl Counters {
             env_steps: self.env_steps,
             learner_steps: self.learner_steps,
             seconds: self.seconds(),
+            duration_s: episode.duration.as_secs_f64(),
         }
     }
 

@@ -15,6 +15,7 @@ fn actor(env_steps: u64) -> Report {
         env_steps,
         learner_steps: 1,
         seconds: 0.25,
+        duration_s: 0.125,
     })
 }
 
@@ -52,8 +53,8 @@ fn reports_are_in_all_files_and_appended_when_a_run_is_resumed() {
     let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!(
         text("actor.csv"),
-        "actor,episode,episode_length,episode_return,env_steps,learner_steps,seconds\n\
-         0,1,9,-0.5,9,1,0.25\n0,2,9,-0.5,18,1,0.25\n"
+        "actor,episode,episode_length,episode_return,env_steps,learner_steps,seconds,duration_s,steps_per_second\n\
+         0,1,9,-0.5,9,1,0.25,0.125,72\n0,2,9,-0.5,18,1,0.25,0.125,72\n"
     );
     let last: serde_json::Value =
         serde_json::from_str(text("learner.jsonl").lines().last().unwrap()).unwrap();

@@ -185,6 +185,7 @@ mod tests {
                 env_steps: 0,
                 learner_steps,
                 seconds: 0.0,
+                duration_s: 1.0,
             }));
         }
         assert_eq!(watcher.evaluator_return(), Some(6.0));
