@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -122,8 +122,8 @@ class StoreDataset(IterableDataset[gpu.Batch]):
       windows: the steps and columns, by name.
       max_batches: the number of batches of one iteration over the dataset; by default, an iteration never ends.
       seed: the seed of all draws.
-      options: the other arguments of :meth:`relive.gpu.Store.loader`: ``sampling``, ``steps``, ``device``, ``prefetch``,
-        ``threads``, ``max_weight``. A device other than the CPU cannot be used with a loader's workers.
+      sampling, steps, device, prefetch, threads, max_weight: as for :meth:`relive.gpu.Store.loader`. A device other than
+        the CPU cannot be used with a loader's workers.
 
     Raises:
       ValueError: a number that is out of range; or workers cannot use the store or the device. While iterating, the same
@@ -138,12 +138,20 @@ class StoreDataset(IterableDataset[gpu.Batch]):
         *,
         max_batches: int | None = None,
         seed: int = 0,
-        **options: Any,
+        sampling: gpu.Sampling | str = "uniform",
+        steps: Literal["random", "last"] = "random",
+        device: Any = "cpu",
+        prefetch: int = 1,
+        threads: int = 2,
+        max_weight: float = 65_536.0,
     ) -> None:
         super().__init__()
         _check_numbers(batch_size, max_batches)
         self._store = store
-        self._arguments: dict[str, Any] = {"batch_size": batch_size, "windows": windows, **options, "framework": "torch"}
+        self._arguments: dict[str, Any] = {
+            "batch_size": batch_size, "windows": windows, "sampling": sampling, "steps": steps, "device": device,
+            "framework": "torch", "prefetch": prefetch, "threads": threads, "max_weight": max_weight,
+        }
         self._max_batches = max_batches
         self._seed = seed
         self._iterations = 0
@@ -153,7 +161,7 @@ class StoreDataset(IterableDataset[gpu.Batch]):
         if worker is not None:
             if not isinstance(self._store, str):
                 _refuse_workers()
-            _check_worker(torch.device(self._arguments.get("device", "cpu")), None)
+            _check_worker(torch.device(self._arguments["device"]), None)
         # PyTorch starts the workers anew for each iteration, with new seeds, unless they are persistent.
         stream = [self._iterations] if worker is None else [worker.seed, self._iterations]
         self._iterations += 1

@@ -166,7 +166,11 @@ def test_files_of_numpy(tmp_path: pathlib.Path) -> None:
         assert found[name].dtype == array.dtype and np.array_equal(found[name], array)
     rl.save_dataset(tmp_path / "again.npz", path)
     assert rl.arrays_of(tmp_path / "again.npz").keys() == found.keys()
-    for content in (b"", path.read_bytes()[:-30]):
+    plain = tmp_path / "plain.npz"
+    np.savez(plain, **{name: np.zeros(1000) for name in ("observations", "actions", "rewards", "terminals")})  # type: ignore[arg-type]
+    damaged = bytearray(plain.read_bytes())
+    damaged[4000] ^= 1
+    for content in (b"", path.read_bytes()[:-30], damaged):
         path.write_bytes(content)
         with pytest.raises(ValueError, match="data.npz: not a file of numpy's savez, or damaged"):
             rl.arrays_of(path)

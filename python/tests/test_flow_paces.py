@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -47,6 +48,10 @@ def test_a_window_by_time_ends_with_its_time_or_the_stream() -> None:
         windows.next(timeout=0.05)
     items.put(None)
     assert list(windows) == []
+    # Without a thread, a list is returned with the next item, which does not belong to it.
+    late = threading.Event()
+    waits = LocalIterator.of(item for item in (1, 2) if item == 1 or not late.wait(0.02))
+    assert list(waits.window_by_time(0.01)) == [[1], [2]]
 
 
 def test_a_ratio_with_a_tolerance_lets_a_side_advance() -> None:

@@ -83,6 +83,8 @@ def test_arguments_of_data_sets(store: gpu.Store) -> None:
         StoreDataset(store, 0, WINDOWS)
     with pytest.raises(ValueError, match="max_batches must be at least 0, got -1"):
         StoreDataset(store, 1, WINDOWS, max_batches=-1)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'framework'"):
+        StoreDataset(store, 1, WINDOWS, framework="numpy")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="created without max_batches"):
         len(StoreDataset(store, 1, WINDOWS))
     with pytest.raises(errors.NotFoundError):

@@ -136,6 +136,8 @@ def test_nests_that_differ_are_refused_before_anything_is_written() -> None:
         adder.add_first(rl.restart(np.float32(0)))
         with pytest.raises(ValueError, match="the reward has the parts .*, but the discount has"):
             adder.add(np.int32(0), rl.transition({"a": 1.0}, np.float32(1), {"b": 1.0}))
+        with pytest.raises(ValueError, match="shape mismatch"):
+            adder.add(np.int32(0), rl.transition({"a": np.ones(3)}, np.float32(1), {"a": np.ones(2)}))
         adder.add(np.int32(0), rl.truncation({"a": 1.0}, np.float32(2), {"a": 0.5}))
         assert [sample.data.reward for sample in place.items()] == [{"a": 1.0}]
 

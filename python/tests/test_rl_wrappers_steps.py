@@ -19,8 +19,9 @@ class Toy:
     """Episodes of five steps that earn 0.1, 0.2, … with discount 0.5. It has many kinds of leaves, and reuses the array
     of its observations."""
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, seed: int = 1, bounds: Any = ([0, 2], [1, 4])) -> None:
         self._random = np.random.default_rng(seed)
+        self._bounds = bounds
         self._a = np.zeros(3)
         self._steps, self._over = 0, True
         self.forces: list[Any] = []
@@ -49,7 +50,10 @@ class Toy:
         return {"b": inner, "a": relive.BoundedArraySpec((3,), np.float64, LOW, HIGH), "c": [relive.ArraySpec((2, 2), np.uint8)]}
 
     def action_spec(self) -> Any:
-        return {"choice": rl.DiscreteArraySpec(3, np.int64), "force": relive.BoundedArraySpec((2,), np.float64, [0, 2], [1, 4])}
+        return {"choice": rl.DiscreteArraySpec(3, np.int64), "force": relive.BoundedArraySpec((2,), np.float64, *self._bounds)}
+
+    def reward_spec(self) -> Any:
+        return relive.BoundedArraySpec((), np.float64, 0, 0.5)
 
 
 def act(force: list[float]) -> dict[str, Any]:
@@ -139,6 +143,12 @@ def test_canonical_actions_are_scaled_to_the_bounds() -> None:
         for action in ([1.0, -1.0], [0.25, 0.5], [2.0, -2.0]):
             environment.step(act(action))
         assert [force.tolist() for force in toy.forces] == forces
+        # 0.5 * 2 * (0.1 - -0.3) + -0.3 is above 0.1.
+        uneven = rl.CanonicalSpec(Toy(bounds=(-0.3, 0.1)), clip=clip)
+        uneven.reset()
+        for action in ([1.0, 1.0], [-1.0, -1.0]):
+            uneven.step(act(action))
+        assert [force.tolist() for force in uneven.environment.forces] == [[0.1, 0.1], [-0.3, -0.3]]
         with pytest.raises(ValueError, match=r"must have the shape \(2,\) of .*, but it has the shape \(1,\)"):
             environment.step(act([1.0]))
 

@@ -61,6 +61,7 @@ def test_names_without_tensorflow() -> None:
         (["--v=1"], "the following arguments are required: --config"),
         (["--config=", "--port=1", "-x"], "unrecognized arguments: --port=1 -x"),
         (["--flagfile=nowhere"], "--flagfile cannot be read: [Errno 2] No such file or directory: 'nowhere'"),
+        (["--flagfile"], "argument --flagfile/-flagfile: expected one argument"),
     ],
 )
 def test_wrong_flags_of_a_server(flags: list[str], said: str, tmp_path: pathlib.Path) -> None:

@@ -32,7 +32,6 @@ pub(crate) fn run_in(root: &Path, phases: &mut Phases) -> Result<()> {
 fn workspace(root: &Path, buckets: &Server) -> Result<()> {
     let mut command = process::cargo();
     command.current_dir(root).args(["test", "--workspace"]).envs(buckets.environment());
-    command.env("RELIVE_REQUIRE_KERNELS", "1");
     // Many tests wait for other processes.
     command.env("RUST_TEST_THREADS", (2 * process::processors()).to_string());
     process::run(&mut command)

@@ -1,4 +1,4 @@
-//! Checks of settings.
+//! Declarations and checks of settings.
 
 use std::fmt::Display;
 

@@ -97,6 +97,7 @@ mod tests {
             ("localhost:65536", "from 1 to 65535"),
             ("grpc://localhost:1", "unsupported scheme"),
             ("unix:/run/replay.sock", "unsupported scheme"),
+            ("dns://replay:8000", "unsupported scheme"),
             ("::1:8000", "in brackets"),
         ] {
             let error = parse(address).unwrap_err();

@@ -50,7 +50,8 @@ pub(crate) fn is_many(address: &str) -> bool {
 
 /// Returns the name in `dns:///host:port` or `dns:host:port`.
 fn name_in(address: &str) -> Option<&str> {
-    let short = || address.strip_prefix(SHORT_NAME_PREFIX).filter(|name| name.contains(':'));
+    let is_name = |name: &&str| name.contains(':') && !name.starts_with('/');
+    let short = || address.strip_prefix(SHORT_NAME_PREFIX).filter(is_name);
     address.strip_prefix(NAME_PREFIX).or_else(short)
 }
 
@@ -115,7 +116,7 @@ mod tests {
             assert_eq!(sources(&given).unwrap(), expected, "{given:?}");
         }
         assert!(is_many("a:1,b:2") && is_many("dns:///a:1") && is_many("dns:a:1"));
-        assert!(!is_many("a:1") && !is_many("dns:1"));
+        assert!(!is_many("a:1") && !is_many("dns:1") && !is_many("dns://a:1"));
     }
 
     #[test]

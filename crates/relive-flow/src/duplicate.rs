@@ -43,7 +43,8 @@ pub enum WhenFull {
     #[default]
     Wait,
     /// Each copy that is behind loses its oldest item, which
-    /// [`OperatorStatus::dropped`](crate::OperatorStatus::dropped) counts. No copy waits for another one.
+    /// [`OperatorStatus::dropped`](crate::OperatorStatus::dropped) counts. No copy waits for another one. The items that
+    /// a copy that is behind still has to deliver postpone a [checkpoint](crate::Flow::checkpoint).
     DropOldest,
 }
 

@@ -3,7 +3,7 @@
 #![cfg(relive_loom)]
 
 use loom::thread;
-use relive_flow::{Async, Executor, Flow, Order, ParFlow, Resubmit, Stepped};
+use relive_flow::{Async, Executor, Flow, Lead, Order, ParFlow, Resubmit, Stepped};
 
 /// Explores the interleavings of two threads with up to three preemptions.
 fn model(run: impl Fn() + Send + Sync + 'static) {
@@ -83,6 +83,17 @@ fn copies_in_two_threads_wait_for_each_other_and_continue() {
         let reader = thread::spawn(move || assert_eq!(items(one), [1, 2]));
         assert_eq!(items(other), [1, 2]);
         reader.join().unwrap();
+    });
+}
+
+#[test]
+fn copies_that_drop_items_do_not_wait_for_each_other() {
+    model(|| {
+        let [one, other] = numbers(3).duplicate(Lead::dropping_oldest(1));
+        let reader = thread::spawn(move || items(one));
+        let (here, there) = (items(other), reader.join().unwrap());
+        assert!([&here, &there].iter().all(|found| found.is_sorted_by(|left, right| left < right)));
+        assert!((0..3).all(|number| here.contains(&number) || there.contains(&number)));
     });
 }
 

@@ -174,11 +174,11 @@ __device__ inline u32 size_of_type(u64 type) {
     }
 }
 
-// What is no number keeps its sign and its upper bits in every conversion, as on the CPU. A GPU's own operations would
-// replace it by one of their own.
+// NaN keeps its sign and the upper bits of its payload in every conversion, as on the CPU. A GPU's own operations would
+// return their own NaN.
 __device__ inline bool is_nan(u32 bits) { return (bits & 0x7fffffff) > 0x7f800000; }
 
-// To the nearest number, of two the even one.
+// Rounds to nearest, ties to even.
 __device__ inline u16 to_bf16(float value) {
     u32 bits = __float_as_uint(value);
     if (is_nan(bits)) return (u16)(bits >> 16 | 0x40);
@@ -230,7 +230,7 @@ __device__ inline float scaled(float value, float scale) {
     return __uint_as_float(is_nan(bits) ? bits | 0x400000 : 0x7fc00000);
 }
 
-// The element at a byte of 16 as f32, of integers the nearest one.
+// The element at a byte of 16 as f32; integers are rounded to nearest.
 __device__ inline float element_of(uint4 v, u32 byte, u64 type) {
     u32 word = word_of(v, byte / 4), low = word >> (byte % 4 * 8);
     switch (type) {

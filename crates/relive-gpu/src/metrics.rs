@@ -83,7 +83,8 @@ pub struct MetricsSnapshot {
     pub collected_rows: u64,
     /// The number of bytes that were read from trajectories for these batches, before casts and without padding.
     pub collected_bytes: u64,
-    /// Time spent collecting; by a device, from the first to the last of its work on a batch.
+    /// Time spent collecting; by a device, from the first to the last of its work on a batch. If batches are collected
+    /// in several streams, it can be shorter.
     pub collect_time: Duration,
     /// The number of waits for a free row, a turn, or a batch's memory.
     pub waits: u64,

@@ -182,7 +182,8 @@ class LocalIterator(Generic[T]):
 
     def window_by_time(self, seconds: float) -> LocalIterator[list[T]]:
         """Yields lists of the items that arrive within a time: each list begins with an item, and contains the items of
-        the following ``seconds``. A list has no maximum length."""
+        the following ``seconds``. A list has no maximum length. If the source waits in the thread that pulls, a list is
+        returned only with the next item, which begins the next list; ``prefetch(1)`` before the window prevents this."""
         if not seconds > 0:
             raise ValueError(f"seconds is {seconds}, but it must be above 0")
         return self._then(("window_by_time", float(seconds)), f".window_by_time({seconds})")
@@ -234,8 +235,7 @@ class LocalIterator(Generic[T]):
     def duplicate(
         self, n: int, max_lead: int = 1, *, when_full: Literal["wait", "drop_oldest"] = "wait"
     ) -> list[LocalIterator[T]]:
-        """Returns copies of the stream. A copy can be at most ``max_lead`` items ahead of the other copies; these items
-        are kept for the other copies.
+        """Returns copies of the stream. For a copy that is behind, up to ``max_lead`` items are kept.
 
         Args:
           n: the number of copies.

@@ -21,6 +21,9 @@ from relive.gpu._network import Network
 # The identity of this machine until it reboots.
 _MACHINE = "/proc/sys/kernel/random/boot_id"
 
+# The longest wait for other ranks that read their parts of a data set, in seconds.
+_READING_S = 3_600.0
+
 
 def group_for(name: str | None, group: Any, rank: int | None, ranks: int | None) -> Group | None:
     """Returns the group for a store's arguments, or ``None`` for a store without other ranks."""
@@ -148,8 +151,17 @@ def part_of(group: Group | None, count: int) -> slice:
 
 
 def gathered(group: Group | None, make: Callable[[], bytes], call: str) -> list[bytes]:
-    """Like :func:`exchange`, if there are other ranks."""
-    return [make()] if group is None or group.ranks == 1 else exchange(group, make, call)
+    """Like :func:`exchange`, if there are other ranks. Some ranks may have to read much more than others, so ranks that
+    find each other by name wait for an hour; they notice at once if another rank ends."""
+    if group is None or group.ranks == 1:
+        return [make()]
+    if not isinstance(group, LocalGroup):
+        return exchange(group, make, call)
+    timeout, group.timeout = group.timeout, max(group.timeout, _READING_S)
+    try:
+        return exchange(group, make, call)
+    finally:
+        group.timeout = timeout
 
 
 def own_updates(

@@ -27,7 +27,7 @@ def trajectories_of(source: Any, table: str, group: Group | None) -> tuple[int, 
     is sampled, and the table stays unchanged.
 
     Returns:
-      The number of the part's first item, the items of the part, and the columns of any item.
+      The number of the part's first item, the items of the part, and the columns of the table's first item.
 
     Raises:
       InvalidArgumentError: the source has no tables, the table is empty, or an item has columns of different lengths.
@@ -37,10 +37,10 @@ def trajectories_of(source: Any, table: str, group: Group | None) -> tuple[int, 
     keys = [item.key for item in client.items(table)]
     part = part_of(group, len(keys))
     found = _items(client, table, keys[part])
-    sample = found or _items(client, table, keys[:1])
-    if not sample:
+    sample = found if part.start == 0 else _items(client, table, keys[:1])
+    if not (sample or found):
         raise InvalidArgumentError(f"table {table!r} has no items")
-    return part.start, found, sample[0]
+    return part.start, found, (sample or found)[0]
 
 
 def _items(client: Client, table: str, keys: list[int]) -> list[Columns]:

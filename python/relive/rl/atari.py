@@ -40,7 +40,7 @@ class Atari(EnvironmentWrapper):
         It must not repeat actions itself.
       action_repeats: the number of frames in a step.
       pooled_frames: the number of frames at the end of a step over which the pixelwise maximum is taken, at most
-        ``action_repeats``.
+        ``action_repeats``; by default 2, or 1 if a step is one frame.
       size: the height and width of the agent's observation.
       stacked_frames: the number of steps that are stacked, along the last dimension.
       max_abs_reward: the bound on the absolute reward of a step.
@@ -62,7 +62,7 @@ class Atari(EnvironmentWrapper):
         environment: Environment,
         *,
         action_repeats: int = 4,
-        pooled_frames: int = 2,
+        pooled_frames: int | None = None,
         size: tuple[int, int] = (84, 84),
         stacked_frames: int = 4,
         max_abs_reward: float | None = None,
@@ -73,6 +73,7 @@ class Atari(EnvironmentWrapper):
         preprocessing: Literal["acme", "dopamine"] = "acme",
     ) -> None:
         super().__init__(environment)
+        pooled_frames = min(2, action_repeats) if pooled_frames is None else pooled_frames
         counts = {
             "action_repeats": action_repeats,
             "pooled_frames": pooled_frames,

@@ -100,8 +100,7 @@ def _reading(data: Any, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str,
     else:
         raise TypeError(
             f"{type(data).__name__} is not a data set; give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a "
-            "file of "
-            "numpy's savez, of HDF5, Parquet, Arrow or safetensors"
+            "file of numpy's savez, of HDF5, Parquet, Arrow or safetensors"
         )
 
 

@@ -164,7 +164,8 @@ class CanonicalSpec(EnvironmentWrapper):
         value = np.asarray(action, np.float64)
         if self._clip:
             value = np.clip(value, -1.0, 1.0)
-        return (0.5 * (value + 1.0) * (high - low) + low).astype(spec.dtype)
+        # Rounding must not exceed the bounds.
+        return (0.5 * ((1.0 - value) * low + (1.0 + value) * high)).astype(spec.dtype)
 
 
 def _is_scaled(spec: ArraySpec) -> bool:

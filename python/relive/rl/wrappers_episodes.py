@@ -11,6 +11,7 @@ from relive import nest
 from relive.rl.environments import Environment
 from relive.rl.timestep import StepType, TimeStep
 from relive.rl.wrappers import EnvironmentWrapper, checked_count
+from relive.specs import ArraySpec
 
 
 class StepLimit(EnvironmentWrapper):
@@ -100,6 +101,15 @@ class ActionRepeat(EnvironmentWrapper):
             discount = discount * step.discount
         return step._replace(reward=reward, discount=discount)
 
+    def reward_spec(self) -> Any:
+        """Returns the spec of rewards, without bounds."""
+        return _unbounded(super().reward_spec())
+
+
+def _unbounded(specs: Any) -> Any:
+    """Returns the specs of sums."""
+    return nest.map_structure(lambda spec: ArraySpec(spec.shape, spec.dtype, spec.name), specs)
+
 
 class DelayedReward(EnvironmentWrapper):
     """Withholds rewards, and returns their sum once per period and at the end of an episode. All other rewards are 0.
@@ -131,3 +141,7 @@ class DelayedReward(EnvironmentWrapper):
         if step.last() or (self._period is not None and self._steps % self._period == 0):
             self._sum, reward = self._zero, self._sum
         return step._replace(reward=reward)
+
+    def reward_spec(self) -> Any:
+        """Returns the spec of rewards, without bounds."""
+        return _unbounded(super().reward_spec())

@@ -31,7 +31,7 @@ settings! {
     /// unscaled returns. The root has no noise unless requested.
     pub struct MctsConfig {
         /// Where the search looks up the consequences of actions.
-        pub model: MctsModel = MctsModel::default(),
+        pub model: MctsModel = MctsModel::Simulator,
         /// The number of simulations for each action.
         pub num_simulations: usize = 50,
         /// The weight of the prior relative to the values found, c of PUCT.

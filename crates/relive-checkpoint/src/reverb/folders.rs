@@ -14,7 +14,7 @@ use crate::storage::disk::{Disk, is_being_written};
 pub(super) struct Folders {
     /// Complete checkpoints, oldest first.
     pub(super) whole: Vec<(Time, PathBuf)>,
-    /// Complete checkpoints whose names are no times, oldest first by modification time, such as renamed or copied ones.
+    /// Complete checkpoints whose names are not times, oldest first by modification time, such as renamed or copied ones.
     /// They are loaded like the others, but never removed.
     pub(super) renamed: Vec<(Time, PathBuf)>,
     /// Folders that have a checkpoint's name but lack the last file.
@@ -86,7 +86,7 @@ impl Folders {
     /// Returns the latest time of a checkpoint, complete or not.
     pub(super) fn latest_time(&self) -> Option<Time> {
         let last = |folders: &[(Time, PathBuf)]| folders.last().map(|(time, _)| *time);
-        last(&self.whole).max(last(&self.renamed)).max(last(&self.incomplete))
+        last(&self.whole).max(last(&self.incomplete))
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn is_whole(folder: &Path) -> bool {
     folder.join(DONE).is_file()
 }
 
-/// Returns whether an entry whose name is no time is a complete checkpoint. Hidden entries are not, nor are entries that
+/// Returns whether an entry whose name is not a time is a complete checkpoint. Hidden entries are not, nor are entries that
 /// cannot be examined, because such a name usually belongs to something else.
 fn is_renamed(entry: &Path) -> bool {
     let is_hidden = entry.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));

@@ -1,6 +1,6 @@
 //! Lists of checkpoints.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relive_wire::checkpoint;
@@ -13,16 +13,17 @@ use crate::record::RecordReader;
 use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
 
 impl Store {
-    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist. Checkpoints whose names
-    /// are no times come first.
+    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist: first those whose names are
+    /// not times, and then those with the names that their writers gave them.
     ///
     /// # Errors
     /// The folder cannot be read. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].
-    pub(crate) fn list(root: &Path) -> Result<Vec<CheckpointInfo>, Error> {
+    pub(crate) fn list(root: &Path) -> Result<[Vec<CheckpointInfo>; 2], Error> {
         let found = Folders::list(root)?;
-        // A copy of an old checkpoint has a late modification time, but must not pass for the newest checkpoint.
-        let folders = found.renamed.iter().chain(&found.whole);
-        Ok(folders.map(|(time, folder)| info(*time, folder)).collect())
+        let infos = |folders: Vec<(Time, PathBuf)>| {
+            folders.into_iter().map(|(time, folder)| info(time, &folder)).collect()
+        };
+        Ok([found.renamed, found.whole].map(infos))
     }
 }
 

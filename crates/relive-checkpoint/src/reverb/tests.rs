@@ -140,6 +140,25 @@ fn a_renamed_checkpoint_is_loaded_if_there_is_no_other_and_never_removed() {
 }
 
 #[test]
+fn a_copy_of_an_old_checkpoint_is_not_the_newest() {
+    let folder = Folder::new();
+    let theirs = root_at(&folder.0);
+    let old = save(&theirs, 1);
+    theirs.release();
+    let ours = Root::new(folder.0.to_str().unwrap());
+    save(&ours, 2);
+    let copy = folder.0.join("before");
+    fs::create_dir(&copy).unwrap();
+    for file in fs::read_dir(&old).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+    }
+    assert_eq!(samples(&ours), Some(2));
+    fs::remove_dir_all(&old).unwrap();
+    assert_eq!(samples(&ours), Some(2));
+}
+
+#[test]
 fn checkpoints_are_ordered_by_time_not_by_text_or_clock() {
     let folder = Folder::new();
     let root = root_at(&folder.0).keep(9);

@@ -92,7 +92,8 @@ fn canonical(spec: &ArraySpec) -> Result<ArraySpec, EnvError> {
 
 fn stretch(value: f64, (low, high): (f64, f64), clip: bool) -> f64 {
     let value = if clip { value.clamp(-1.0, 1.0) } else { value };
-    0.5 * (value + 1.0) * (high - low) + low
+    // Rounding must not exceed the bounds.
+    0.5 * ((1.0 - value) * low + (1.0 + value) * high)
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "actions are float32")]

@@ -82,18 +82,25 @@ impl<T: Send> Pull<Vec<T>> for WindowByTime<T> {
             }
             match self.upstream.poll_next(turn) {
                 Poll::Ready(Some(Ok(tagged))) => {
+                    // The source may have waited in this thread until after the end of the list.
+                    let is_late = self.until.is_some_and(|until| Instant::now() >= until);
+                    let list = is_late.then(|| self.emit());
                     if self.open.is_empty() {
                         self.until = Instant::now().checked_add(self.within);
                     }
                     self.open.push(tagged);
+                    if let Some(list) = list {
+                        return list;
+                    }
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
                 Poll::Ready(None) => self.is_over = true,
                 Poll::Pending => {
-                    self.until
-                        .filter(|_| !turn.is_stopped())
-                        .into_iter()
-                        .for_each(|until| turn.wake_at(until));
+                    if let Some(until) = self.until
+                        && !turn.is_stopped()
+                    {
+                        turn.wake_at(until);
+                    }
                     return Poll::Pending;
                 }
             }
@@ -111,8 +118,10 @@ impl<T: Send> Pull<Vec<T>> for WindowByTime<T> {
 impl<T: Send + 'static> Flow<T> {
     /// Returns lists of the items that arrive within a time: each list begins with an item, and contains the items that
     /// the flow yields during the following `within`. The list is returned when this time is over, or at the end. A
-    /// pull that finds the time already over returns the list without pulling further items. If all items have the same
-    /// source, the list also has this source.
+    /// pull that finds the time already over returns the list without pulling further items. If the source waits in the
+    /// thread that pulls, as iterators do, the list is returned only with the next item, which begins the next list; a
+    /// [`prefetch`](Flow::prefetch) before the window prevents this. If all items have the same source, the list also has
+    /// this source.
     ///
     /// A list has no maximum length: a flow that never waits fills it for the whole time. A time of 0 is an
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at the first pull.

@@ -150,8 +150,8 @@ fn release(begun: &Receiver<InFlight>) {
     for InFlight { begin, complete, pinned, parts, bytes } in begun {
         begin.wait_for_end();
         let begin = Instant::now();
-        complete.wait_for_end();
-        if let Some(bytes) = bytes {
+        let is_complete = complete.wait_for_end();
+        if let Some(bytes) = bytes.filter(|_| is_complete) {
             let metrics = pinned.counters();
             Metrics::add(&metrics.collects, 1);
             Metrics::add(&metrics.collected_rows, pinned.rows().len() as u64);

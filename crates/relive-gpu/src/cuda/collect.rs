@@ -281,7 +281,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        self.all_slots().drain(..).for_each(|slot| slot.used.wait_for_end());
+        self.all_slots().drain(..).for_each(|slot| _ = slot.used.wait_for_end());
     }
 }
 

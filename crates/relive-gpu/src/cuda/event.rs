@@ -57,14 +57,16 @@ impl DeviceEvent {
         }
     }
 
-    /// Waits on the host until the device no longer works on what precedes the event, however long this takes.
-    pub(super) fn wait_for_end(&self) {
+    /// Waits on the host until the device no longer works on what precedes the event, however long this takes. Returns
+    /// whether the device completed it.
+    pub(super) fn wait_for_end(&self) -> bool {
         while let Err(error) = self.finish() {
             // Any error other than `Unavailable` means that the device has failed and no longer works on anything.
             if error.kind() != ErrorKind::Unavailable {
-                return;
+                return false;
             }
         }
+        true
     }
 }
 

@@ -108,7 +108,10 @@ impl Sparse {
         let bytes = usize::try_from(bytes).unwrap();
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new mapping, at an address that the system chooses.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }.unwrap();
+        let start =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }.unwrap_or_else(|error| {
+                panic!("cannot reserve {bytes} bytes of addresses ({error}); is vm.overcommit_memory 2?")
+            });
         Self { start: start.cast(), bytes }
     }
 

@@ -38,6 +38,9 @@ const ITEMS_PER_CHECK: u32 = 1024;
 /// Python's own interval between threads, `sys.getswitchinterval()`.
 const SWITCH_INTERVAL: Duration = Duration::from_millis(5);
 
+/// The time until a source that had no item is asked again, unless its stream is pulled earlier.
+const RETRY_AFTER: Duration = Duration::from_millis(1);
+
 /// Gives signal handlers and other threads their turn while an iterator is pulled repeatedly, because iterators written
 /// in C, such as a range, give them none.
 pub(super) struct Turns {
@@ -111,7 +114,7 @@ impl Items {
 impl Pull<Result<Item, Failed>> for Items {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Item, Failed>> {
         let Poll::Ready(item) = self.next() else {
-            turn.wake_at(Instant::now());
+            turn.wake_at(Instant::now() + RETRY_AFTER);
             return Poll::Pending;
         };
         let item = item.map_err(Failed::from).transpose();

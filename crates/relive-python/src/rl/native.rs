@@ -21,30 +21,30 @@ pub(crate) struct NativeEnvironment {
 }
 
 struct Stepped {
-    environment: Named,
+    kind: Kind,
     observation: Buffer,
     action: Buffer,
 }
 
-enum Named {
+enum Kind {
     /// An environment of bsuite, and the number of episodes that bsuite specifies for it.
     Bsuite(Box<dyn BsuiteEnvironment>, u64),
     Other(Box<dyn Environment>),
 }
 
-impl Named {
-    fn new(name: &str, seed: u64) -> Result<Named, EnvError> {
+impl Kind {
+    fn new(name: &str, seed: u64) -> Result<Kind, EnvError> {
         if let (Ok(id), Ok(seed)) = (name.parse::<BsuiteId>(), u32::try_from(seed)) {
-            return Ok(Named::Bsuite(id.load(seed)?, id.experiment().num_episodes()));
+            return Ok(Kind::Bsuite(id.load(seed)?, id.experiment().num_episodes()));
         }
         // Also refuses unknown names, and seeds that are too large for bsuite.
-        relive_env::make(name, seed).map(Named::Other)
+        relive_env::make(name, seed).map(Kind::Other)
     }
 
-    fn get(&mut self) -> &mut dyn Environment {
+    fn environment(&mut self) -> &mut dyn Environment {
         match self {
-            Named::Bsuite(environment, _) => environment,
-            Named::Other(environment) => environment,
+            Kind::Bsuite(environment, _) => environment,
+            Kind::Other(environment) => environment,
         }
     }
 }
@@ -57,14 +57,14 @@ impl NativeEnvironment {
     #[new]
     fn new(name: &str, seed: u64) -> PyResult<NativeEnvironment> {
         let made = || {
-            let mut environment = Named::new(name, seed)?;
-            let spec = environment.get().spec();
+            let mut kind = Kind::new(name, seed)?;
+            let spec = kind.environment().spec();
             let observation = Buffer::for_nest(&spec.observations, 1)?;
             let action = Buffer::for_nest(&spec.actions, 1)?;
-            Ok(Stepped { environment, observation, action })
+            Ok(Stepped { kind, observation, action })
         };
         let mut stepped = made().map_err(|error| raise_env(&error))?;
-        let spec = stepped.environment.get().spec().clone();
+        let spec = stepped.kind.environment().spec().clone();
         Ok(NativeEnvironment {
             observations: Leaves::new("observation", spec.observations.clone()),
             actions: Leaves::new("action", spec.actions.clone()),
@@ -75,30 +75,30 @@ impl NativeEnvironment {
 
     /// Returns `(observations, actions, rewards, discounts)`.
     fn specs<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyAny>; 4]> {
-        let spec = self.stepped.with(|stepped| stepped.environment.get().spec().clone());
+        let spec = self.stepped.with(|stepped| stepped.kind.environment().spec().clone());
         spec::to_python(py, &spec)
     }
 
     /// Returns the totals of an environment of bsuite by name; `None` for other environments.
     fn totals<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let totals = self.stepped.with(|stepped| match &stepped.environment {
-            Named::Bsuite(environment, _) => Some(environment.totals()),
-            Named::Other(_) => None,
+        let totals = self.stepped.with(|stepped| match &stepped.kind {
+            Kind::Bsuite(environment, _) => Some(environment.totals()),
+            Kind::Other(_) => None,
         });
         totals.map(|totals| totals.into_py_dict(py)).transpose()
     }
 
     /// Returns the number of episodes that bsuite specifies; `None` for environments outside bsuite.
     fn num_episodes(&self) -> Option<u64> {
-        self.stepped.with(|stepped| match &stepped.environment {
-            Named::Bsuite(_, episodes) => Some(*episodes),
-            Named::Other(_) => None,
+        self.stepped.with(|stepped| match &stepped.kind {
+            Kind::Bsuite(_, episodes) => Some(*episodes),
+            Kind::Other(_) => None,
         })
     }
 
     fn reset<'py>(&self, py: Python<'py>) -> PyResult<Answer<'py>> {
-        let answer = self.stepped.with(|Stepped { environment, observation, .. }| {
-            Ok((environment.get().reset(observation.view_mut())?, observation.clone()))
+        let answer = self.stepped.with(|Stepped { kind, observation, .. }| {
+            Ok((kind.environment().reset(observation.view_mut())?, observation.clone()))
         });
         let (step, observation) = answer.map_err(|error: EnvError| raise_env(&error))?;
         self.answer(py, step, &observation)
@@ -112,10 +112,10 @@ impl NativeEnvironment {
             self.actions.write(action, &mut buffer.view_mut())?;
             given = Some(buffer);
         }
-        let answer = self.stepped.with(|Stepped { environment, observation, action }| {
+        let answer = self.stepped.with(|Stepped { kind, observation, action }| {
             let action = given.as_ref().unwrap_or(action);
             let action = choice.map_or_else(|| Action::Nest(action.view()), Action::Discrete);
-            Ok((environment.get().step(action, observation.view_mut())?, observation.clone()))
+            Ok((kind.environment().step(action, observation.view_mut())?, observation.clone()))
         });
         let (step, observation) = answer.map_err(|error: EnvError| raise_env(&error))?;
         self.answer(py, step, &observation)

@@ -44,14 +44,16 @@ impl StructuredWriterOptions {
         self
     }
 
-    /// Like [`TrajectoryWriterOptions::max_pending_items`]. Beyond this limit, `append` waits.
+    /// Like [`TrajectoryWriterOptions::max_pending_items`]: from this number of unconfirmed items on (at least 1),
+    /// `append` waits.
     #[must_use]
     pub fn max_pending_items(mut self, items: usize) -> StructuredWriterOptions {
         self.max_pending_items = items;
         self
     }
 
-    /// Like [`TrajectoryWriterOptions::max_pending_bytes`]. Beyond this limit, `append` waits.
+    /// Like [`TrajectoryWriterOptions::max_pending_bytes`]: from this number of unconfirmed encoded bytes on, `append`
+    /// waits.
     #[must_use]
     pub fn max_pending_bytes(mut self, bytes: usize) -> StructuredWriterOptions {
         self.max_pending_bytes = bytes;

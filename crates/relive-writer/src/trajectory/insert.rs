@@ -10,8 +10,9 @@ use super::options::TrajectoryWriterOptions;
 use super::writer::TrajectoryWriter;
 
 /// Writes one step as one item into each table in `priorities` (pairs of name and priority), and waits until the items
-/// are confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`. If a table refuses its item, the items
-/// for the tables before it are inserted nevertheless, as by dm-reverb's client.
+/// are confirmed. See [`TrajectoryWriterOptions::check_names`] for `check_names`. If a table refuses its item, this
+/// function still waits until the items for the tables before it are confirmed, as dm-reverb's client does, and then
+/// returns the error.
 ///
 /// # Errors
 /// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server

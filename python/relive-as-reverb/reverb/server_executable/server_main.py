@@ -68,7 +68,7 @@ def _config_text(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> s
     """Returns the configuration from the arguments. As in absl's programs, positional arguments have no effect."""
     try:
         flags, others = parser.parse_known_args(list(_with_flag_files(arguments)))
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         parser.error(f"--flagfile cannot be read: {error}")
     unknown = [argument for argument in others if argument.startswith("-")]
     if unknown:
@@ -86,7 +86,12 @@ def _with_flag_files(arguments: Sequence[str], read: tuple[Path, ...] = ()) -> I
         if name not in ("--flagfile", "-flagfile"):
             yield argument
             continue
-        file = Path(path or next(rest, "")).expanduser()
+        path = path or next(rest, "")
+        if not path:
+            # The parser reports the missing value.
+            yield argument
+            continue
+        file = Path(path).expanduser()
         if file not in read:
             lines = file.read_text().splitlines()
             flags = [line.strip() for line in lines if line.strip() and not line.startswith(("#", "//"))]

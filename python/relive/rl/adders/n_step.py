@@ -104,9 +104,11 @@ class NStepTransitionAdder(RowAdder):
         """Adds an action and the resulting step.
 
         Raises:
-          ValueError: the reward and the discount are nests with different structures.
+          ValueError: the reward and the discount are nests with different structures, or have shapes that cannot be
+            broadcast.
         """
         step = _broadcast_nests(next_timestep.reward, next_timestep.discount)
+        nest.map_structure(np.broadcast, *step)
         self._rows.add(action, next_timestep, extras)
         # Copies, since the environment may reuse its arrays.
         self._steps.append(nest.map_structure(lambda value: np.array(value, np.float32), step))

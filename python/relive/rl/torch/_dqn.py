@@ -102,7 +102,7 @@ class DQN:
         )
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
-        """Returns a policy that takes the best action, one of them if several are best, or at times a random action."""
+        """Returns a policy that takes a best action or, sometimes, a random one."""
         random = Stream(context.seeds[0])
         return _Policy(self._module(spec, random), context, random, _num_actions(spec), self)
 

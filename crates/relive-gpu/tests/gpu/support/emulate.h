@@ -24,13 +24,13 @@ static Index threadIdx, blockIdx, blockDim, gridDim;
 
 namespace emulated {
 
-// The compiler's checks of alignment execute an instruction that no processor has.
+// A failed check of the compiler raises SIGILL or SIGTRAP, depending on the processor.
 static void misaligned(int) {
-    static const char text[] = "a kernel accesses an address that is not a multiple of the size of its words\n";
+    static const char text[] = "a kernel was stopped; it probably accesses an address that is not a multiple of its words' size\n";
     (void)!write(2, text, sizeof text - 1);
     _exit(1);
 }
-static const auto installed = signal(SIGILL, misaligned);
+static const auto installed = {signal(SIGILL, misaligned), signal(SIGTRAP, misaligned)};
 
 const size_t STACK = 128 << 10;
 static ucontext_t scheduler;
@@ -146,7 +146,7 @@ static inline int __ffs(int value) { return __builtin_ffs(value); }
 static inline double __dadd_rn(double a, double b) { return a + b; }
 static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline double __ddiv_rn(double a, double b) { return a / b; }
-// NVIDIA's operations return this for what is no number, whatever they were given.
+// NVIDIA's operations return this NaN for every NaN.
 static inline float of_gpu(float a) { return a == a ? a : bits_as<float>(0x7fffffffu); }
 static inline float __fadd_rn(float a, float b) { return of_gpu(a + b); }
 static inline float __fmul_rn(float a, float b) { return of_gpu(a * b); }
