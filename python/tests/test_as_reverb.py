@@ -88,7 +88,6 @@ for name, wanted in (("reward", []), ("number", [1, 2, 3])):
 # Writers do not wait for a full table; a trajectory writer warns.
 BACKLOG = """
 import logging
-import time
 import reverb
 
 warnings = []
@@ -99,8 +98,8 @@ writer = client.trajectory_writer(1)
 writer.append(0)
 for _ in range(20_002):
     writer.create_item("table", 1.0, writer.history[-1:])
-while writer.pending_items > 20_000:
-    time.sleep(0.01)
+writer.flush(block_until_num_items=20_000)
+assert writer.pending_items == 20_000
 assert [text.split(" items")[0] for text in warnings] == ["10000", "20000"], warnings
 pattern = {"number": reverb.structured.create_reference_step({"number": 0})["number"][-1]}
 structured = client.structured_writer([reverb.structured.create_config(pattern, "table")])

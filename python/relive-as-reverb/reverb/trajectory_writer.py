@@ -51,8 +51,9 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
 
     # The client for querying the signatures in texts.
     _client: _Client | None = None
-    # The number of unconfirmed items of the next warning.
+    # The number of unconfirmed items of the next warning, and the least number of new items that can lead to it.
     _warns_at = _MANY_PENDING_ITEMS
+    _items_until_check = _MANY_PENDING_ITEMS
 
     def __new__(cls, internal_writer: Any = None) -> "TrajectoryWriter":
         is_compiled = isinstance(internal_writer, _native.TrajectoryWriter)
@@ -85,14 +86,20 @@ class TrajectoryWriter(_relive.TrajectoryWriter):
         except ValueError as error:
             told = self._of_signature(error, table, trajectory) or _texts.retold(error, _CREATE_ITEM)
             raise told from _texts.cause(told, error)
+        self._items_until_check -= 1
+        if self._items_until_check <= 0:
+            self._check_pending()
+        return key
+
+    def _check_pending(self) -> None:
+        """Warns of many unconfirmed items, for which this writer does not wait, and next of twice as many."""
         pending = self._writer.pending_items
         if pending >= self._warns_at:
             self._warn(pending)
-        return key
+            self._warns_at = 2 * pending
+        self._items_until_check = self._warns_at - pending
 
     def _warn(self, pending: int) -> None:
-        """Warns of many unconfirmed items, for which this writer does not wait, and next of twice as many."""
-        self._warns_at = 2 * pending
         logging.getLogger("relive").warning(
             "%d items of a writer are not confirmed and stay in memory: their server is unreachable, their table is "
             "full, or the writer is faster than the server. With max_pending_items and max_pending_bytes of "

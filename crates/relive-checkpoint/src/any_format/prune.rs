@@ -6,9 +6,9 @@ use super::root::lock_folder_of;
 use crate::{Catalog, CheckpointInfo, Error, Format, Pruned, reverb};
 
 /// Removes all checkpoints in the folder or bucket at `root` except the newest `keep` of both formats together, and
-/// removes all files to which no remaining Relive checkpoint refers. Other files are kept. So are
-/// checkpoints in dm-reverb's format whose names are not times; they do not count toward `keep`. If the root has Relive
-/// checkpoints, at least one of them is kept.
+/// removes all files to which no remaining Relive checkpoint refers. Other files are kept. So are checkpoints in
+/// dm-reverb's format whose names are not times; they do not count toward `keep`. If the root has Relive checkpoints, at
+/// least one of them is kept.
 ///
 /// # Errors
 /// `InUse` if a server is writing there; `Damaged` if a remaining checkpoint cannot be read, because its references are

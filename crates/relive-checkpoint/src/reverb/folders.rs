@@ -14,8 +14,8 @@ use crate::storage::disk::{Disk, is_being_written};
 pub(super) struct Folders {
     /// Complete checkpoints, oldest first.
     pub(super) whole: Vec<(Time, PathBuf)>,
-    /// Complete checkpoints whose names are not times, oldest first by modification time, such as renamed or copied ones.
-    /// They are loaded like the others, but never removed.
+    /// Complete checkpoints whose names are not times, such as renamed or copied ones, oldest first by modification
+    /// time. They are loaded only if there is no other checkpoint, and never removed.
     pub(super) renamed: Vec<(Time, PathBuf)>,
     /// Folders that have a checkpoint's name but lack the last file.
     pub(super) incomplete: Vec<(Time, PathBuf)>,
@@ -109,8 +109,8 @@ pub(crate) fn is_whole(folder: &Path) -> bool {
     folder.join(DONE).is_file()
 }
 
-/// Returns whether an entry whose name is not a time is a complete checkpoint. Hidden entries are not, nor are entries that
-/// cannot be examined, because such a name usually belongs to something else.
+/// Returns whether an entry whose name is not a time is a complete checkpoint. Hidden entries are not, nor are entries
+/// that cannot be examined, because such a name usually belongs to something else.
 fn is_renamed(entry: &Path) -> bool {
     let is_hidden = entry.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
     !is_hidden && is_whole(entry) && entry.join(TABLES).is_file()

@@ -13,8 +13,8 @@ use crate::record::RecordReader;
 use crate::{CheckpointInfo, CheckpointSummary, Error, Format, TableSummary};
 
 impl Store {
-    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist: first those whose names are
-    /// not times, and then those with the names that their writers gave them.
+    /// Returns the complete checkpoints in `root`, oldest first, or none if it does not exist: first those whose names
+    /// are not times, and then those with the names that their writers gave them.
     ///
     /// # Errors
     /// The folder cannot be read. If a checkpoint is unreadable, the error is in its [`CheckpointInfo::summary`].

@@ -58,8 +58,8 @@ impl Store {
         load::read(folder, options)
     }
 
-    /// Returns whether the checkpoint in `folder` has the name that its writer gave it. If not, somebody renamed or copied
-    /// it, and it is kept.
+    /// Returns whether the checkpoint in `folder` has the name that its writer gave it. If not, somebody renamed or
+    /// copied it, and it is kept.
     pub(crate) fn may_remove(folder: &Path) -> bool {
         Time::in_name(folder).is_some()
     }

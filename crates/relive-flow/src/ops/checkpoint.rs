@@ -96,9 +96,9 @@ impl<T: Send + 'static> Flow<T> {
     /// restore them before the first pull.
     ///
     /// The flow yields an [`ErrorKind::Unsaved`] error if an operator cannot be saved (prefetching threads, a source
-    /// that does not implement [`Pull::checkpoint`]) or always holds items (a shuffle, overlapping windows, copies that are behind), and an
-    /// [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an [`ErrorKind::Invalid`] error at the first
-    /// pull.
+    /// that does not implement [`Pull::checkpoint`]) or always holds items (a shuffle, overlapping windows, copies that
+    /// are behind), and an [`ErrorKind::Operator`] error if `save` fails. An `every` of 0 is an [`ErrorKind::Invalid`]
+    /// error at the first pull.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};

@@ -7,21 +7,18 @@ use crate::trajectory::TrajectoryWriterOptions;
 /// Options for a [`StructuredWriter`](crate::StructuredWriter).
 #[derive(Debug, Clone, Copy)]
 pub struct StructuredWriterOptions {
-    pub(crate) codec: Option<Codec>,
-    pub(crate) check_names: bool,
-    pub(crate) validate_items: bool,
-    pub(crate) max_pending_items: usize,
-    pub(crate) max_pending_bytes: usize,
+    /// The options of the inner writer, except for the number of steps, which follows from the patterns.
+    pub(super) writer: TrajectoryWriterOptions,
+    pub(super) check_names: bool,
+    pub(super) validate_items: bool,
 }
 
 impl Default for StructuredWriterOptions {
     fn default() -> StructuredWriterOptions {
         StructuredWriterOptions {
-            codec: None,
+            writer: TrajectoryWriterOptions::new(1).validate_items(false),
             check_names: true,
             validate_items: true,
-            max_pending_items: TrajectoryWriterOptions::DEFAULT_MAX_PENDING_ITEMS,
-            max_pending_bytes: TrajectoryWriterOptions::DEFAULT_MAX_PENDING_BYTES,
         }
     }
 }
@@ -48,7 +45,7 @@ impl StructuredWriterOptions {
     /// `append` waits.
     #[must_use]
     pub fn max_pending_items(mut self, items: usize) -> StructuredWriterOptions {
-        self.max_pending_items = items;
+        self.writer = self.writer.max_pending_items(items);
         self
     }
 
@@ -56,14 +53,14 @@ impl StructuredWriterOptions {
     /// waits.
     #[must_use]
     pub fn max_pending_bytes(mut self, bytes: usize) -> StructuredWriterOptions {
-        self.max_pending_bytes = bytes;
+        self.writer = self.writer.max_pending_bytes(bytes);
         self
     }
 
     /// Like [`TrajectoryWriterOptions::codec`].
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> StructuredWriterOptions {
-        self.codec = Some(codec);
+        self.writer = self.writer.codec(codec);
         self
     }
 }

@@ -110,11 +110,7 @@ impl StructuredWriter {
     ) -> Result<StructuredWriter> {
         let configs = validate_all(configs)?;
         let max_age = configs.iter().map(StructuredConfig::max_age).max().unwrap_or(1);
-        let writer = TrajectoryWriterOptions::new(max_age)
-            .validate_items(false)
-            .max_pending_items(options.max_pending_items)
-            .max_pending_bytes(options.max_pending_bytes);
-        let writer = TrajectoryWriterOptions { codec: options.codec, ..writer };
+        let writer = TrajectoryWriterOptions { num_keep_alive_refs: max_age, ..options.writer };
         let values = RecentValues::new(&configs, options.validate_items);
         let new = |config: StructuredConfig| {
             let table = Arc::from(config.table());
