@@ -29,6 +29,11 @@ fn is_refused(window: &Window, columns: &[Column]) -> bool {
         && matches!(of, Some(Int32 | UInt32 | Int64 | UInt64 | Float64))
 }
 
+/// Returns a value that fits the window's type: 2 is no bool.
+fn pad_value(value: u8, column: DType, cast: Option<DType>) -> f64 {
+    f64::from(if cast.unwrap_or(column) == DType::Bool { value.min(1) } else { value })
+}
+
 fn column(number: u64, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|at| special(mixed(number << 32 | at))).collect()
 }
@@ -66,7 +71,7 @@ proptest! {
         let casts = [None, Some(DType::Float16), Some(DType::BFloat16), Some(DType::Float32), Some(DType::Float64)];
         let windows: Vec<Window> = windows.into_iter().map(|(at, offset, length, head, value, cast)| Window {
             pad: if head { Pad::Head } else { Pad::Tail },
-            pad_value: f64::from(value),
+            pad_value: pad_value(value, columns[at].dtype, casts[cast]),
             cast: casts[cast].map(|to| Cast { to, scale: 0.37 }),
             ..Window::new(columns[at].name.clone(), offset, length)
         }).collect();
