@@ -39,7 +39,8 @@ def any_number(name: str, value: Any) -> float:
 
 
 def milliseconds(timeout: Any) -> int | None:
-    """Returns a number of seconds to wait, which may be infinite, in milliseconds: at least 1, or ``None`` for ``None``."""
+    """Converts a number of seconds to wait, which may be infinite, to milliseconds, at least 1. Returns ``None`` for
+    ``None``."""
     if timeout is None:
         return None
     seconds = any_number("timeout", timeout)

@@ -79,7 +79,8 @@ class PermissionDeniedError(ReverbError, RuntimeError):
 
 
 class InternalError(ReverbError, RuntimeError):
-    """An internal error of the server, or the system denied :mod:`relive.gpu` memory, a file or a thread."""
+    """An internal error of the server, or the operating system refused to give :mod:`relive.gpu` memory, a file or a
+    thread."""
 
 
 class ResourceExhaustedError(ReverbError, IndexError):

@@ -149,7 +149,8 @@ def replay(
 
     Raises:
       ImportError: Ray is not installed.
-      ValueError: ``host`` is not an IP address; only one of ``tls`` and ``client_tls``; or a token.
+      ValueError: ``host`` is not an IP address, only one of ``tls`` and ``client_tls`` is given, or the options contain
+        a token.
     """
     return Replay(tables, host=host, port=port, tls=tls, client_tls=client_tls, **options)
 

@@ -72,7 +72,7 @@ class Server:
     Raises:
       ValueError: no tables, two tables with the same name, an unavailable port, a ``max_bytes`` below 1, a
         ``spill_dir`` without ``max_bytes``, or a checkpoint with a table that is not among ``tables``.
-      RuntimeError: a damaged checkpoint; the error names file and position.
+      RuntimeError: a damaged checkpoint; the error names the file and the position.
 
     >>> import relive
     >>> with relive.Server([relive.Table.queue("steps", 100)], port=0) as server:

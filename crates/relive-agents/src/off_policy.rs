@@ -330,8 +330,9 @@ impl OffPolicy {
 
     /// Checks that the rate limiters of several tables tolerate tables that are ahead of others. Each environment
     /// writes its items to the tables in turn, so a table is ahead by at most one item per environment. The learner
-    /// takes equally many samples from each table, except for four batches in flight. With less tolerance, actors could
-    /// wait for a table that the learner does not sample, because the learner itself is waiting for another table.
+    /// takes the same number of samples from each table, except for four batches in flight. With less tolerance, actors
+    /// could wait for a table that the learner does not sample, because the learner itself is waiting for another
+    /// table.
     ///
     /// # Errors
     /// The tolerance is too small.

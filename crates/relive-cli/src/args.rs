@@ -53,7 +53,8 @@ pub(crate) enum Command {
     Token(token::Options),
 }
 
-/// Parses the command line. If it requests the help or the version, prints that, and the process ends successfully.
+/// Parses the command line. If the command line asks for the help or the version, prints that and ends the process
+/// successfully.
 pub(crate) fn parse() -> Result<Args> {
     let line = std::env::args_os().collect::<Vec<_>>();
     Args::try_parse_from(&line).map_err(|error| match error.kind() {

@@ -182,12 +182,12 @@ impl<'a> Turn<'a> {
         self.waker
     }
 
-    /// Returns how the shard of this pull is pulled.
+    /// Returns the order in which this pull takes items from shards.
     pub(crate) fn take_order(&self) -> TakeOrder {
         self.take_order
     }
 
-    /// Sets how the current shard is pulled. Returns the previous setting.
+    /// Sets the order in which this pull takes items from shards, and returns the previous order.
     pub(crate) fn set_take_order(&mut self, take_order: TakeOrder) -> TakeOrder {
         std::mem::replace(&mut self.take_order, take_order)
     }

@@ -33,7 +33,7 @@ pub(crate) fn no_server(table: &str, waited: Duration, text: &str) -> Error {
 }
 
 /// Returns an outage as the reason for a timeout. A caller that waits repeatedly for short times receives `Timeout`: an
-/// outage is an error of its own only once it has lasted for the client's timeout.
+/// outage becomes a separate error only once it has lasted for the client's timeout.
 pub(crate) fn as_reason(outage: &Error) -> String {
     let text = outage.to_string();
     text.strip_prefix("sample: ").unwrap_or(&text).to_owned()

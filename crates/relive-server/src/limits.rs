@@ -45,8 +45,9 @@ pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
 /// The number of bytes in one batch on the bulk path. It is bounded because the whole batch is assembled in memory.
 pub const MAX_BATCH_BYTES: u64 = 2 << 30;
 
-/// The most bytes that one step of a batch takes from a table with a disk tier, because data on disk is read into memory
-/// all at once. The rest of the batch follows. Each sample counts with all of its chunks, which samples often share.
+/// The most bytes that one step of a batch takes from a table with a disk tier, because data on disk is read into
+/// memory all at once. The rest of the batch follows. Each sample counts with all of its chunks, which samples often
+/// share.
 pub const MAX_FETCHED_BYTES: u64 = 2 << 30;
 
 /// The most bytes that are reserved for a request that has only been announced. More bytes are reserved as they arrive.
@@ -124,9 +125,9 @@ pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// history.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;
 
-/// The maximum size of a stream's chunks for later items that do not count as used memory when the server decides
-/// whether to read the stream. It is enough for one item whose chunks are in a separate request, because only that item
-/// could free these chunks.
+/// When the server decides whether to read a stream, chunks that the stream has sent for later items do not count as
+/// used memory, up to this size. It is enough for one item whose chunks are in a separate request, because only that
+/// item could free these chunks.
 pub const MAX_UNHELD_BYTES: u64 = 64 << 20;
 
 /// The maximum number of a stream's chunks that are checked against [`MAX_UNHELD_BYTES`]. The check is made every few

@@ -1,4 +1,4 @@
-"""The end of datasets at the end of the program.
+"""Ends the iterators of datasets before the program ends.
 
 TensorFlow's threads call the Python part of a dataset until the iterator is destroyed. Once the interpreter is being
 finalized, a thread that needs its lock never runs again, and the iterator's destructor would wait for that thread

@@ -17,8 +17,8 @@ _adding = threading.Lock()
 
 
 class Timer:
-    """Counts and times an operation: ``with metrics.timers["learn"]: …``. Several threads may use a timer at a time, and
-    its blocks may be nested; each block counts with its own duration."""
+    """Counts and times an operation: ``with metrics.timers["learn"]: …``. Several threads may use a timer at a time,
+    and its blocks may be nested; each block counts with its own duration."""
 
     def __init__(self) -> None:
         self.count, self.total = 0, 0.0
@@ -103,7 +103,8 @@ class MetricsContext:
         return {"counters": dict(self.counters), "info": dict(self.info), "timers": timers}
 
     def restore(self, saved: dict[str, Any]) -> None:
-        """Restores counters, values and timers. Timers that the state lacks, as in a state from Ray, start from zero."""
+        """Restores counters, values and timers. Timers that the state lacks, as in a state from Ray, start from
+        zero."""
         self.counters.clear()
         self.counters.update(saved["counters"])
         self.info = dict(saved["info"])
@@ -174,7 +175,7 @@ class Origins:
     Args:
       actors: the shards.
       metrics: the metrics of all items; by default, each shard has its own.
-      otherwise: what items come from that have no number of a shard.
+      otherwise: the origin of items that have no shard number.
     """
 
     def __init__(self, actors: list[Any], metrics: SharedMetrics | None = None, otherwise: Any = None) -> None:
@@ -183,7 +184,7 @@ class Origins:
         self._own = [] if metrics is not None else [SharedMetrics() for _ in range(len(actors) + 1)]
 
     def of(self, number: int) -> tuple[Any, MetricsContext]:
-        """Returns a shard and its metrics. The number -1 stands for items without the number of a shard."""
+        """Returns a shard and its metrics. The number -1 stands for items without a shard number."""
         place = number if 0 <= number < len(self._actors) else len(self._actors)
         actor = self._actors[place] if place < len(self._actors) else self._otherwise
         return actor, (self._own[place] if self._shared is None else self._shared).get()

@@ -117,7 +117,7 @@ class _Work:
 
 
 def _in_shard(operator: Operator, number: int) -> Operator:
-    """Returns an operator for one shard. As with shards in this process, each shard has its own order of shuffling."""
+    """Returns an operator for one shard. As in this process, each shard shuffles in its own order."""
     if operator[0] != "shuffle":
         return operator
     kind, size, seed = operator

@@ -141,7 +141,7 @@ class _Outbox:
             self._sent_at = time.perf_counter()
 
     def _send_late(self) -> None:
-        """Sends items that are not followed by another item in time."""
+        """Sends waiting items after a short time, unless a later item has caused them to be sent."""
         while self._has_items.wait() and not self._is_over:
             self._has_items.clear()
             time.sleep(_TOGETHER_SECONDS)

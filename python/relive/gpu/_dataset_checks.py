@@ -42,7 +42,7 @@ def naming_file(data: Any) -> Iterator[None]:
 
 
 def expect_dataset(data: Any) -> None:
-    """Checks the type of a data set; folders and lists of episodes have been recognized before."""
+    """Checks the type of a data set. The caller has already handled folders and lists of episodes."""
     is_known = (
         isinstance(data, (str, os.PathLike, Mapping, Readable)) or hasattr(data, "iterate_episodes")
         or hasattr(data, "column_names") and hasattr(data, "column")

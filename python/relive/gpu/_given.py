@@ -60,7 +60,7 @@ def text(name: str, value: Any) -> str:
 
 
 def store_name(value: str) -> str:
-    """Checks the name of a store, except for the checks of the extension.
+    """Checks the name of a store; the extension makes further checks.
 
     Raises:
       InvalidArgumentError: the value is not a string, or has a slash.

@@ -30,7 +30,8 @@ class Group(abc.ABC):
         Processes of one replica, such as the stages of a pipeline, read the same rows.
 
     Raises:
-      InvalidArgumentError: a rank or replica is not below the respective number.
+      InvalidArgumentError: ``rank`` is not between 0 and ``ranks - 1``, or ``replica`` is not between 0 and ``replicas
+        - 1``.
     """
 
     _call = "all_gather"

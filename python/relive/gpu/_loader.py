@@ -161,8 +161,8 @@ class Loader:
         )
 
     def _draw_ahead(self, group: Group) -> None:
-        """Draws batches ahead together with all ranks. If no more can be drawn at the moment, earlier draws can still be
-        returned; all ranks have equally many."""
+        """Draws batches ahead together with all ranks. If no more can be drawn at the moment, earlier draws can still
+        be returned; all ranks have the same number of them."""
         try:
             while self._native.is_short():
                 self._draw_together(group)

@@ -81,9 +81,9 @@ class Readable:
         ``collected_bytes``, ``collect_s``, ``waits``, ``wait_s``, ``evictions`` (a dictionary by reason: ``no_free``,
         ``max_selectable``, ``exhausted``, ``removed``), ``stale_updates``, ``dead_readers``, ``dead_writers`` and
         ``ages``; the section "Metrics" of docs/gpu.md has their meanings. Bytes are those of steps in the store, without
-        padding, so ``collected_bytes / collect_s`` is the mean number of bytes per second. Element ``i`` of ``ages``
-        counts sampled trajectories since which ``2^(i-1)`` to ``2^i - 1`` others had become available; element 0 counts
-        those with no later one."""
+        padding, so ``collected_bytes / collect_s`` is the mean number of bytes per second. The age of a sampled
+        trajectory is the number of trajectories that have become available since. Element ``i`` of ``ages`` counts the
+        ages from ``2^(i-1)`` to ``2^i - 1``; element 0 counts age 0."""
         metrics: dict[str, Any] = self._native.metrics()
         return metrics
 

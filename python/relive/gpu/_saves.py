@@ -23,8 +23,8 @@ def rank_folder(folder: str | os.PathLike[str], shard: tuple[int, int]) -> str:
 
 
 def agree_on_save(group: Group | None, folder: str | os.PathLike[str]) -> None:
-    """Waits until all ranks save, and notes in this rank's folder that the next checkpoint belongs to this save. A rank
-    that has ended thus prevents the save, and the last checkpoint of all ranks remains."""
+    """Waits until all ranks save, and records in this rank's folder that the next checkpoint belongs to this save. A
+    rank that has ended thus prevents the save, and the last checkpoint of all ranks remains."""
     if group is None or group.ranks == 1:
         return
     save = exchange(group, lambda: secrets.token_hex(8).encode(), "save")[0].decode()
@@ -73,7 +73,7 @@ def _checkpoint_number(folder: pathlib.Path) -> int:
 
 
 def _save_of(folder: pathlib.Path, number: int) -> str | None:
-    """Returns the save that wrote a checkpoint, or ``None`` if this was not noted."""
+    """Returns the save that wrote a checkpoint, or ``None`` if the save was not recorded."""
     try:
         save: str | None = json.loads((folder / _SAVES).read_bytes()).get(str(number))
         return save

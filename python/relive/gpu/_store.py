@@ -168,7 +168,8 @@ class Store(Readable):
         Raises:
           NotFoundError: the folder has no checkpoint.
           DataLossError: a file is missing or damaged, or the ranks' parts are from different saves.
-          InvalidArgumentError: the removal was a function and is not passed, or is passed for another store.
+          InvalidArgumentError: the store's removal was a function but ``removal`` is missing, or ``removal`` is given
+            although the store's removal was not a function.
         """
         if (removal is None) != (capacity is None) or (removal is None and max_selectable is not None):
             raise InvalidArgumentError("give removal and capacity together, for a store whose removal was a function")
@@ -417,8 +418,8 @@ class Store(Readable):
         return self._native.observe(_writing.as_native(requests), position)
 
     def answer(self, requests: Sequence[Request], values: Mapping[str, npt.ArrayLike]) -> None:
-        """Writes values ``[requests, …]`` into columns of the current steps of writers, which then continue. Writers that
-        have ended since are skipped.
+        """Writes values ``[requests, …]`` into columns of the current steps of writers, which then continue. Writers
+        that have ended since are skipped.
 
         Raises:
           NotFoundError: the column does not exist, or a writer is not waiting.

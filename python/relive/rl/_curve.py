@@ -82,14 +82,14 @@ def _acts(*logs: EpisodeLog) -> bool:
 
 
 def _trained(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
-    """Returns the running mean return after each episode, or, of many episodes, after some of them."""
+    """Returns the running mean return after each episode or, if there are many episodes, after a selection of them."""
     shown = _shown(len(log))
     return _steps(log, acts)[shown].astype(float), _means(log.returns)[shown]
 
 
 def _evaluated(log: EpisodeLog, acts: bool) -> tuple[Floats, Floats]:
-    """Returns the mean return of each evaluation, or, of many evaluations, of some of them; the episodes of an evaluation
-    have the same number of steps."""
+    """Returns the mean return of each evaluation or, if there are many evaluations, of a selection of them; the
+    episodes of an evaluation have the same number of steps."""
     steps, of, episodes = np.unique(_steps(log, acts), return_inverse=True, return_counts=True)
     shown = _shown(len(steps))
     return steps[shown].astype(float), (np.bincount(of, log.returns, len(steps)) / episodes)[shown]

@@ -97,7 +97,7 @@ class Source:
             row += parts[-1].rows
 
     def _expect_unused(self, environment: Any) -> None:
-        """Notes that an environment is in use from now on."""
+        """Raises an exception if an environment is already in use; otherwise records that it is in use from now on."""
         with self._lock:
             bridges = [bridge for bridge in (reference() for reference in self._bridges) if bridge is not None]
             if any(environment is other for other in self._starting) or any(bridge.owns(environment) for bridge in bridges):
@@ -108,7 +108,7 @@ class Source:
             self._starting.append(environment)
 
     def _begun(self, owned: Sequence[Any], bridge: Bridge | None = None) -> None:
-        """Notes that a bridge owns these environments from now on, or that they are closed."""
+        """Records that a bridge owns these environments from now on, or that they are closed."""
         with self._lock:
             self._bridges = [reference for reference in self._bridges if reference() is not None]
             if bridge is not None:

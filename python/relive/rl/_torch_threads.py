@@ -1,8 +1,8 @@
 """The number of threads that PyTorch uses for one operation, in each thread of a run.
 
 PyTorch divides a large operation among the threads of an OpenMP pool. Each thread that calls PyTorch has its own pool.
-As long as the pools of a process have no more threads in total than there are processors, idle threads spin; otherwise
-they sleep, each operation has to wait until they have been woken, and small networks learn at less than half the speed.
+Idle threads spin as long as the pools of a process have no more threads in total than there are processors. With more
+threads, idle threads sleep and each operation has to wake them, so small networks learn at less than half the speed.
 """
 
 from __future__ import annotations

@@ -25,8 +25,9 @@ class Vector:
     """A ``gymnasium.vector.VectorEnv``, with one policy call and one step for all its rows.
 
     The vector's metadata contains its reset mode. With ``NEXT_STEP``, rows behave like single environments. With
-    ``SAME_STEP`` and ``DISABLED``, all rows step together, including rows with a finished episode. The first step of
-    their next episode uses the action for the previous observation, and is skipped unless all rows have finished.
+    ``SAME_STEP`` and ``DISABLED``, all rows step together, including rows with a finished episode. The first step of an
+    episode is skipped while other rows continue, because its action was chosen for the previous episode's last
+    observation.
 
     Args:
       environment: the vector.

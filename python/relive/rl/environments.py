@@ -33,8 +33,8 @@ def make(name: str, *, seed: int = 0) -> NativeEnvironment:
     ``"catch/0"``, or ``"CartPole-v1"``, ``"Acrobot-v1"``, ``"MountainCar-v0"``, ``"MountainCarContinuous-v0"``, ``"Pendulum-v1"``,
     ``"control/cartpole-swingup"``, ``"control/pendulum-swingup"``, ``"control/acrobot-swingup"`` or ``"pixels/catch"``.
 
-    The same seed and actions produce the same episodes. Those of bsuite's and Gymnasium's environments are the same as
-    in bsuite and Gymnasium.
+    The same seed and actions produce the same episodes. For bsuite's and Gymnasium's environments, these episodes are
+    the same as in bsuite and Gymnasium.
 
     Raises:
       ValueError: an unknown name; a seed of more than 64 bits, or more than 32 bits for bsuite's environments.

@@ -1,4 +1,4 @@
-//! Checks the width of prose.
+//! Checks the width of prose, and the length of the map.
 
 use super::finding::Finding;
 
@@ -8,9 +8,22 @@ const MAX_COLUMNS: usize = 120;
 /// Pages that `relive rl sweep` writes.
 const GENERATED: &str = "docs/agents/";
 
+/// The map of the code, and the maximum number of its lines: it must be readable in one sitting.
+const MAP: (&str, usize) = ("ARCHITECTURE.md", 200);
+
 pub(super) fn check(texts: &[(String, String)]) -> Vec<Finding> {
     let written = texts.iter().filter(|(path, _)| !path.starts_with(GENERATED));
-    written.flat_map(|(path, text)| in_text(path, text)).collect()
+    written.flat_map(|(path, text)| in_text(path, text)).chain(too_long(texts)).collect()
+}
+
+fn too_long(texts: &[(String, String)]) -> Option<Finding> {
+    let (map, most) = MAP;
+    let (_, text) = texts.iter().find(|(path, _)| path == map)?;
+    let lines = text.lines().count();
+    let message = format!(
+        "{lines} lines, at most {most}: move details to a module's documentation or to docs/decisions"
+    );
+    (lines > most).then(|| Finding::new(map.to_owned(), message))
 }
 
 fn in_text(path: &str, text: &str) -> Vec<Finding> {
@@ -115,6 +128,13 @@ mod tests {
         assert_eq!(found("a.py", &format!("# {wide}\na = \"{wide}\"\n")), 1);
         assert_eq!(found("a.py", &format!("a = \"\"\"\n{wide}\n\"\"\"\nb = \"{wide}\"\n")), 0);
         assert_eq!(found("a.py", &format!("\"\"\"One line.\n\n{wide}\n\"\"\"\na = \"{wide}\"\n")), 1);
+    }
+
+    #[test]
+    fn the_map_is_short() {
+        assert_eq!(found("ARCHITECTURE.md", &"a\n".repeat(200)), 0);
+        assert_eq!(found("ARCHITECTURE.md", &"a\n".repeat(201)), 1);
+        assert_eq!(found("docs/a.md", &"a\n".repeat(201)), 0);
     }
 
     #[test]

@@ -108,8 +108,8 @@ impl Head {
     }
 }
 
-/// Bounds with this distance from their center, or a larger one, are treated as missing: an environment that gives the
-/// largest numbers of its type as bounds does not expect actions of this size.
+/// Bounds at least this far from their center are treated as missing: an environment that gives the largest numbers of
+/// its type as bounds does not expect actions of this size.
 pub(crate) const WIDEST: f32 = 1e6;
 
 /// Returns an action, scaled from −1..1 to the bounds if both exist, and clipped.

@@ -27,8 +27,9 @@ settings! {
     ///
     /// Two critics learn with ½(q(s, a) − (r + γ·min q̄(s′, a′)))² and c·(ln mean exp(q(s, aᵢ) − ln μ(aᵢ)) − q(s, a)),
     /// where the aᵢ are uniform, from the policy in s, and from the policy in s′ (CQL(H), equation 4, sampled as in
-    /// appendix F). The policy, a normal distribution squashed by tanh, imitates for `imitation_steps`, then ascends
-    /// min q plus its entropy at a fixed temperature. As in Acme, targets have no entropy term and c is fixed.
+    /// appendix F). The policy, a normal distribution squashed by tanh, imitates the recorded actions for
+    /// `imitation_steps` steps, then ascends min q plus its entropy at a fixed temperature. As in Acme, targets have no
+    /// entropy term and c is fixed.
     pub struct CqlConfig {
         /// The number of transitions in a batch.
         pub batch_size: usize = 256,
@@ -47,7 +48,7 @@ settings! {
         pub conservatism: f32 = 5.0,
         /// The number of actions of each of three kinds that are sampled in each state.
         pub samples: usize = 10,
-        /// The number of initial steps during which the policy imitates.
+        /// The number of initial learner steps during which the policy imitates the recorded actions.
         pub imitation_steps: u64 = 50_000,
         /// Whether observations are normalized to mean 0 and standard deviation 1.
         pub normalize_observations: bool = false,

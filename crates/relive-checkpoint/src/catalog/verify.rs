@@ -14,8 +14,8 @@ use crate::storage::Storage;
 use crate::{Error, LoadOptions};
 
 /// The result of verifying a checkpoint: every byte was read and compared with its checksum, and every chunk of every
-/// item exists and is valid. In Relive's format, only loading also checks that the rows of each item exist in its
-/// chunks.
+/// item exists and is valid. In Relive's format, verification does not check that the rows of each item exist in its
+/// chunks; loading does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {

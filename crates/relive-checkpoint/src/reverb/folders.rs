@@ -90,7 +90,7 @@ impl Folders {
     }
 }
 
-/// Returns whether an entry is a folder. An entry that no longer exists is none.
+/// Returns whether an entry is a folder; `false` for an entry that no longer exists.
 fn is_folder(entry: io::Result<fs::Metadata>) -> io::Result<bool> {
     match entry {
         Ok(meta) => Ok(meta.is_dir()),

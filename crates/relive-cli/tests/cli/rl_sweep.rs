@@ -194,7 +194,8 @@ fn agents_that_learn_from_data_are_swept() {
         text(&data)
     );
     assert!(page.contains(&command), "{page}");
-    let of_data = "Learned from 3 recorded episodes with 30 steps in total. Their mean return is 0.99.";
+    let of_data =
+        "The agent learned from 3 recorded episodes with 30 steps in total. Their mean return is 0.99.";
     assert!(page.contains(of_data) && page.contains("(curves-from-data-deep_sea_0.svg)"), "{page}");
     let curves = read(&report.join("curves-from-data-deep_sea_0.svg"));
     assert!(curves.contains("steps of the learner") && !report.join("radar.svg").exists(), "{curves}");

@@ -260,7 +260,7 @@ fn tuned(socket: TcpStream) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Returns whether the peer has not closed the connection.
+/// Returns whether the peer still holds its end of the connection open.
 fn is_open(socket: &TcpStream) -> bool {
     let _ = socket.set_nonblocking(true);
     let peeked = socket.peek(&mut [0]);

@@ -6,7 +6,7 @@ use super::request::Mutation;
 use super::table_core::TableCore;
 use crate::error::EngineError;
 
-/// The number of mutations under one lock, which is usually enough for a learner's batch.
+/// The maximum number of mutations while the lock is held once. A learner's batch usually has no more.
 pub(crate) const MUTATIONS_PER_LOCK: usize = 1_024;
 
 /// The number of mutations that can be prepared without an allocation before the lock is taken.

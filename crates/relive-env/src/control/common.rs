@@ -21,7 +21,7 @@ pub(super) fn clipped(action: &[f32]) -> f64 {
     f64::from(action.first().copied().unwrap_or(0.0).clamp(-1.0, 1.0))
 }
 
-/// Returns the answer to a step. At the time limit, this is the episode's last step.
+/// Returns the result of a step. A step at the time limit truncates the episode.
 pub(super) fn answer(reward: f64, steps: u32) -> TimeStep {
     if steps == MAX_STEPS { TimeStep::truncation(reward, 1.0) } else { TimeStep::transition(reward) }
 }

@@ -1,4 +1,4 @@
-//! Many environments of a kind, stepped together.
+//! Many environments of the same kind, stepped together.
 
 mod batch;
 mod vectorized;

@@ -41,7 +41,7 @@ impl DeviceEvent {
     /// Waits on the host until the event has passed, for at most a minute.
     ///
     /// # Errors
-    /// Earlier work failed, or takes too long.
+    /// Earlier work failed, or did not finish in time.
     pub fn finish(&self) -> Result<()> {
         self.device.driver().finish(self.event, PATIENCE)
     }

@@ -271,7 +271,7 @@ fn string_bytes(value: &Bound<'_, PyAny>) -> PyResult<Bytes> {
     )))
 }
 
-/// Copies to a new numpy array the rows of a tensor that Rust has decoded.
+/// Copies the rows of a decoded tensor to a new numpy array.
 pub(crate) fn from_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let dims: Vec<usize> = tensor.shape().dims().iter().map(|&dim| dim as usize).collect();
     match tensor.bytes() {

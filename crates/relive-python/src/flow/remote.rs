@@ -34,8 +34,8 @@ pub(crate) struct PyReader(Brief<Option<Flow<Result<Bytes, StreamError>>>>);
 #[pyclass(frozen, module = "relive._native", name = "StreamWriter")]
 pub(crate) struct PyWriter(Apart<ShardWriter>);
 
-/// A value whose end waits for threads and connections. It is dropped without the interpreter; a child of its process,
-/// which does not have them, leaks it.
+/// A value whose drop waits for threads and connections. It is dropped without the interpreter lock. A forked child
+/// process has neither these threads nor these connections, and therefore leaks the value.
 struct Apart<T: Send> {
     /// `None` only while the value is dropped.
     value: Option<T>,

@@ -31,7 +31,7 @@ pub(crate) enum Lists {
     /// As a nest of scalars, as in dm-reverb.
     #[default]
     Nests,
-    /// As a written-out array, unless the list is the step itself or was a nest in an earlier step.
+    /// As a single array, unless the list is the step itself or was a nest in an earlier step.
     Arrays,
 }
 

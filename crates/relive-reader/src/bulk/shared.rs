@@ -47,7 +47,7 @@ struct Arrivals {
     taken_bytes: u64,
     caller: Option<Waker>,
     outage: Option<Outage>,
-    /// The time since which there has been a connection.
+    /// The time at which the current connection was established, or `None` without a connection.
     connected: Option<Instant>,
     /// Whether any samples have arrived.
     has_delivered: bool,
@@ -59,9 +59,9 @@ struct Arrivals {
 enum Withdrawal {
     #[default]
     None,
-    /// The server has not been told.
+    /// The request to withdraw has not been sent.
     Due,
-    /// The server has not confirmed it.
+    /// The request to withdraw has been sent; the server has not confirmed it.
     Sent,
 }
 
@@ -238,8 +238,8 @@ impl Shared {
         true
     }
 
-    /// Records that the server has withdrawn all requests, and what a sample lacked. Returns false if the server was not
-    /// asked to withdraw them.
+    /// Records that the server has withdrawn all requests, and what a sample lacked. Returns false if the server was
+    /// not asked to withdraw them.
     pub(super) fn note_withdrawn(&self, reason: String) -> bool {
         let mut state = self.state.lock();
         if state.withdrawal != Withdrawal::Sent {
@@ -358,8 +358,8 @@ impl Arrivals {
             && (self.taken_bytes >= ACKNOWLEDGED_BYTES || (self.taken_bytes > 0 && self.credits == 0))
     }
 
-    /// Returns the outage, unless there is a connection. It may be quiet because the rate limiter blocks. If it breaks
-    /// soon, the outage goes on.
+    /// Returns the outage, unless there is a connection. The connection may be quiet because the rate limiter blocks.
+    /// If it breaks soon, the outage continues.
     fn current_outage(&self) -> Option<&Outage> {
         self.outage.as_ref().filter(|_| self.connected.is_none())
     }

@@ -26,8 +26,8 @@ use crate::samples::Sample;
 /// where `n` is this number.
 const PIPELINE_FRACTION: usize = 4;
 
-/// How long a worker waits before it reads ahead again after the limiter's timeout, if no caller waits: with a timeout of
-/// 0, it would otherwise open streams without a pause.
+/// How long a worker waits before it reads ahead again after the limiter's timeout, if no caller waits: with a timeout
+/// of 0, it would otherwise open streams without a pause.
 const READ_AHEAD_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
@@ -412,7 +412,7 @@ impl Credits {
     }
 
     /// Returns the outage, unless a stream has been established since it began. Such a stream may be quiet, because
-    /// some servers send nothing before the first sample. If it breaks soon, the outage goes on.
+    /// some servers send nothing before the first sample. If it breaks soon, the outage continues.
     fn current_outage(&self) -> Option<&Outage> {
         let is_back =
             |since| self.workers.iter().any(|worker| worker.established.is_some_and(|at| at >= since));

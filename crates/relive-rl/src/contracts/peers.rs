@@ -72,7 +72,7 @@ impl Peers {
         if self.is_alone() { Ok(()) } else { Ok(self.ring()?.all_reduce(numbers, Reduction::Mean)?) }
     }
 
-    /// Returns the numbers passed by all learners, ordered by rank. Each learner must pass equally many numbers.
+    /// Returns the numbers passed by all learners, ordered by rank. All learners must pass the same number of values.
     ///
     /// # Errors
     /// Same as [`mean`](Self::mean).

@@ -43,7 +43,7 @@ pub enum TlsError {
     In {
         /// The file.
         path: PathBuf,
-        /// The fault of the content.
+        /// The reason.
         source: Box<TlsError>,
     },
     /// The certificates and keys do not match or are invalid.

@@ -240,8 +240,8 @@ impl RemoteLink {
         }
     }
 
-    /// Returns the waker of the current stream's sending half. The caller must use it once there is a new stream, so
-    /// that the old sending half ends.
+    /// Returns the waker of the current stream's sending half. The caller must call the waker once a new stream exists,
+    /// so that the old sending half ends.
     pub(crate) fn leave_stream(&self) -> Option<Waker> {
         self.state.lock().idle_stream.take()
     }

@@ -1,5 +1,5 @@
-"""The saved form of attributes' values, which preserves their kinds: numbers, strings, arrays, lists and tuples are saved
-unchanged, and all other values as records, which are dicts with a ``kind``."""
+"""The saved form of attributes' values, which preserves their kinds: numbers, strings, arrays, lists and tuples are
+saved unchanged, and all other values as records, which are dicts with a ``kind``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def has_state_dict(value: Any) -> bool:
 
 
 def has_state(value: Any) -> bool:
-    """Returns whether a value that is not saved probably changes, such as a list of tensors and functions."""
+    """Returns whether an unsaved value, such as a list of tensors and functions, probably has state that changes."""
     if isinstance(value, Mapping):
         return any(has_state(part) for part in value.values())
     if isinstance(value, (list, tuple, collections.deque)):
@@ -81,8 +81,8 @@ def saved(value: Any) -> Any:
 
 
 def restored(own: Any, form: Any, name: str) -> Any:
-    """Returns the value of a saved form. Modules, optimizers, generators, tensors, lists, deques and dicts that exist
-    are changed in place, if ``own`` is of the same kind. The value shares no memory with the form.
+    """Returns the value of a saved form. If ``own`` is a module, optimizer, generator, tensor, list, deque or dict of
+    the same kind as the form, it is changed in place. The value shares no memory with the form.
 
     Args:
       own: the current value, or ``None``.

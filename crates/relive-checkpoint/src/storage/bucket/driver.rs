@@ -63,7 +63,7 @@ impl Drop for Driver {
     }
 }
 
-/// Work that was started.
+/// The result of work that the thread has begun. Dropping it does not stop the work.
 pub(super) struct Pending<T> {
     result: Receiver<T>,
 }

@@ -102,7 +102,7 @@ fn learned_from(data: &Path, environment: &str) -> Result<String> {
     let (count, steps) =
         (episodes.len(), episodes.iter().map(|episode| episode.answers.len()).sum::<usize>());
     Ok(format!(
-        "Learned from {count} recorded episodes with {steps} steps in total. Their mean return is {}.\n\n",
+        "The agent learned from {count} recorded episodes with {steps} steps in total. Their mean return is {}.\n\n",
         ranged(range(&returns))
     ))
 }
