@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import pathlib
 import pickle
 from typing import Any
@@ -63,6 +64,37 @@ def test_returns_may_be_unclipped(agent: type[rl.agents.NamedAgent], unbounded: 
     made = agent(max_abs_reward=unbounded)
     assert made.settings["max_abs_reward"] in (None, pytest.approx(3.4028235e38))
     assert pickle.loads(pickle.dumps(made)).settings == made.settings
+
+
+SMALL: Any = {"batch_size": 8, "min_replay_size": 20}
+ATOMS: Any = {**SMALL, "loss": "categorical", "max_abs_reward": None}
+NARROW: Any = {**SMALL, "hidden": [8], "critic_hidden": [8], "value_range": [-1, 1]}
+
+
+@pytest.mark.parametrize(
+    ("agent", "environment", "told"),
+    [
+        (rl.DQN(**SMALL), "CartPole-v1", "clips to max_abs_reward = 1:"),
+        (rl.DQN(**ATOMS, value_range=(-1, 1)), "CartPole-v1", "outside value_range = [-1, 1]:"),
+        (rl.DQN(**ATOMS, value_range=(0, 100)), "CartPole-v1", None),
+        (rl.DQN(**SMALL), "catch/0", None),
+        (rl.D4PG(**NARROW), "Pendulum-v1", "outside value_range = [-1, 1]:"),
+        (rl.DMPO(**NARROW), "Pendulum-v1", "outside value_range = [-1, 1]:"),
+        (rl.D4PG.for_environment("Pendulum-v1", **SMALL), "Pendulum-v1", None),
+    ],
+    ids=["clipped", "range", "fitting-range", "fitting-rewards", "D4PG", "DMPO", "D4PG-preset"],
+)
+def test_settings_that_do_not_fit_the_environment_are_logged_once(
+    agent: rl.Agent, environment: str, told: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent.train(environment, steps=100, seed=1)
+    _native.flush_logs()
+    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    if told is None:
+        assert not warnings
+    else:
+        [warning] = warnings
+        assert told in warning
 
 
 @pytest.mark.parametrize("agent", NAMED)

@@ -14,6 +14,7 @@ mod epsilon_greedy;
 mod flow_docs;
 mod impala;
 mod mcts;
+mod misfit;
 mod mpo;
 mod off_policy;
 mod offline;

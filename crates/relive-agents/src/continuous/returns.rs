@@ -2,6 +2,8 @@
 
 use relive_nn::losses::{Selected, Support, categorical_loss, categorical_targets, softmax};
 
+use crate::misfit::Misfits;
+
 /// How a critic represents the returns of an action.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Returns {
@@ -50,6 +52,15 @@ impl Returns {
             Self::Categorical(support) => {
                 targets.extend(categorical_targets(support, rewards, discounts, next));
             }
+        }
+    }
+
+    /// Logs that a return is beyond the atoms, where `next` are the outputs for the next state and action.
+    pub(crate) fn tell_range(self, misfits: &mut Misfits, earned: (&[f32], &[f32]), next: &[f32]) {
+        if let Self::Categorical(support) = self
+            && let Some(first) = next.get(..support.atoms())
+        {
+            misfits.tell_range(support, earned, support.mean(first));
         }
     }
 

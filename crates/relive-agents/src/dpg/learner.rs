@@ -13,6 +13,7 @@ use crate::continuous::{
     ActionGradients, ActionValues, CriticReduction, Critics, Improve, Returns, Role, Spaces, StepMetrics,
     Trained, TransitionLearner, checked, draw, join,
 };
+use crate::misfit::Misfits;
 use crate::saved::Saved;
 use crate::together;
 
@@ -54,6 +55,7 @@ struct Buffers {
     actions: Vec<f32>,
     rows: Vec<f32>,
     targets: Vec<f32>,
+    misfits: Misfits,
 }
 
 impl DpgStep {
@@ -81,7 +83,7 @@ impl DpgStep {
 
     /// Computes the targets of the critics: the return of the target policy, whose actions may have noise.
     fn compute_targets(&mut self, batch: &Transitions) {
-        let Buffers { scratch, valuing, actions, rows, targets, .. } = &mut self.memory;
+        let Buffers { scratch, valuing, actions, rows, targets, misfits, .. } = &mut self.memory;
         let next = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
         actions.clear();
         actions.extend_from_slice(next);
@@ -98,6 +100,7 @@ impl DpgStep {
         match critics.networks.len() {
             1 => {
                 let outputs = valuing.outputs(critics, params, rows);
+                critics.returns.tell_range(misfits, earned, outputs);
                 critics.returns.targets(earned, outputs, targets);
             }
             all => {

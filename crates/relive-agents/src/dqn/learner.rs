@@ -11,6 +11,7 @@ use super::implicit::{self, Fractions};
 use super::loss::{TargetInputs, Targets};
 use super::network::{QNetwork, QScratch};
 use super::noise::Drawn;
+use crate::misfit::Misfits;
 use crate::off_policy::learnt;
 use crate::saved::{self, Saved};
 use crate::{together, weights};
@@ -33,6 +34,7 @@ pub(super) struct DqnLearner {
     noisy: Option<[Params; 2]>,
     stream: Stream,
     peers: Peers,
+    misfits: Misfits,
 }
 
 impl DqnLearner {
@@ -54,12 +56,13 @@ impl DqnLearner {
             scratch: Default::default(),
             taus: Default::default(),
             peers: Peers::alone(),
+            misfits: Misfits::default(),
         })
     }
 
     /// Returns the targets of the outputs for the actions taken.
     fn targets(&mut self) -> Vec<f32> {
-        let Self { batch, actions, target, params, noisy, taus: [_, taus], network, .. } = self;
+        let Self { batch, actions, target, params, noisy, taus: [_, taus], network, misfits, .. } = self;
         let [params, target] = match noisy {
             Some([params, target]) => [&*params, &*target],
             None => [&*params, &*target],
@@ -71,14 +74,16 @@ impl DqnLearner {
             true => network.infer(target, seen, Fractions::Middles, for_before),
             false => &[],
         };
-        rule.targets(&TargetInputs {
+        let evidence = TargetInputs {
             rewards: &batch.rewards,
             discounts: &batch.discounts,
             actions,
             before,
             next_target: network.infer(target, next, Fractions::Drawn(taus), for_target),
             next_online: network.infer(params, next, Fractions::Middles, for_online),
-        })
+        };
+        rule.tell_range(misfits, &evidence);
+        rule.targets(&evidence)
     }
 
     /// Draws noise for both networks. Returns the noise of the online network.
@@ -92,6 +97,7 @@ impl DqnLearner {
     /// Takes a step with the loaded batch.
     fn improve(&mut self) -> Result<BatchLoss> {
         let (bound, huber, rule) = (self.config.max_abs_reward, self.config.huber, self.network.rule);
+        self.misfits.tell_clipping(&self.batch.rewards, bound);
         self.batch.rewards.iter_mut().for_each(|reward| *reward = reward.clamp(-bound, bound));
         let weights = losses::importance_weights(&self.batch.probabilities, self.config.importance_exponent);
         let drawn = self.perturb();

@@ -4,6 +4,7 @@ use relive_nn::losses::{self, BatchLoss, Munchausen, Selected, Support};
 
 use super::config::{DqnConfig, DqnLoss};
 use super::implicit::Implicit;
+use crate::misfit::Misfits;
 
 /// The weight of the values themselves in [`DqnLoss::RegularizedQ`].
 const REGULARIZER: f32 = 0.1;
@@ -78,6 +79,18 @@ impl Rule {
             }
         }
         values
+    }
+
+    /// Logs that a return is beyond the atoms of a categorical distribution.
+    pub(super) fn tell_range(self, misfits: &mut Misfits, evidence: &TargetInputs<'_>) {
+        let TargetInputs { rewards, discounts, next_target, .. } = *evidence;
+        if self.kind == DqnLoss::Categorical
+            && let Some(first) = next_target.get(..next_target.len() / rewards.len().max(1))
+        {
+            let values = first.chunks_exact(self.atoms()).map(|row| self.support.mean(row));
+            let best = values.fold(f32::NEG_INFINITY, f32::max);
+            misfits.tell_range(self.support, (rewards, discounts), best);
+        }
     }
 
     /// Returns the targets of the outputs for the actions taken.

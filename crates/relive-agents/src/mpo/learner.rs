@@ -14,6 +14,7 @@ use crate::continuous::{
     ActionValues, Critics, Improve, Role, SampledOutputs, Spaces, StepMetrics, Trained, TransitionLearner,
     checked, draw, join, join_many,
 };
+use crate::misfit::Misfits;
 use crate::saved::Saved;
 use crate::together;
 
@@ -67,6 +68,7 @@ struct Buffers {
     stddevs: Vec<f32>,
     by_means: Vec<f32>,
     by_stddevs: Vec<f32>,
+    misfits: Misfits,
 }
 
 impl MpoStep {
@@ -99,7 +101,7 @@ impl MpoStep {
     /// the critic's targets and the improvement of the policy use them.
     fn sample(&mut self, batch: &Transitions) {
         let SampledActions { means, stddevs, actions, outputs_of_samples } = &mut self.sampled;
-        let Buffers { scratch, valuing, clipped, rows, targets, .. } = &mut self.memory;
+        let Buffers { scratch, valuing, clipped, rows, targets, misfits, .. } = &mut self.memory;
         let outputs = self.policy.networks.infer(&self.target_policy, &batch.next_observations, scratch);
         self.head.distributions(outputs, means, stddevs);
         let samples = self.settings.config.samples;
@@ -114,7 +116,9 @@ impl MpoStep {
         let (critics, returns) = (&self.critics.networks, self.settings.returns);
         let outputs = valuing.outputs(critics, &self.target_critics, rows);
         returns.sampled(outputs, samples, outputs_of_samples);
-        returns.targets((&batch.rewards, &batch.discounts), &outputs_of_samples.averaged, targets);
+        let earned = (&batch.rewards[..], &batch.discounts[..]);
+        returns.tell_range(misfits, earned, &outputs_of_samples.averaged);
+        returns.targets(earned, &outputs_of_samples.averaged, targets);
     }
 
     /// Returns the loss of the policy and the dual variables, and its gradient.
