@@ -44,7 +44,8 @@ enum State {
 pub(crate) enum Need {
     /// A thread that produces items.
     Worker(Arc<Puller>),
-    /// Other parts of the graph, all of which must be pulled.
+    /// Other parts of the graph, all of which must be pulled. Whenever one of them is pulled, the waiting thread looks
+    /// again for what is missing.
     Parts(Vec<Part>, String),
 }
 
@@ -196,8 +197,22 @@ impl Need {
     fn can_be_met(&self, query: &mut ProgressQuery<'_>) -> bool {
         match self {
             Need::Worker(worker) => worker.makes_progress(query),
-            Need::Parts(parts, _) => parts.iter().all(|part| part.can_be_pulled(query)),
+            Need::Parts(parts, _) => {
+                // If another thread pulls its parts, the waiting thread is woken, and may then continue with its own.
+                let (own, others): (Vec<&Part>, Vec<&Part>) =
+                    parts.iter().partition(|part| query.is_of_waiting(part));
+                let decisive = if others.is_empty() { own } else { others };
+                decisive.iter().all(|part| part.can_be_pulled(query))
+            }
         }
+    }
+}
+
+impl ProgressQuery<'_> {
+    /// Returns whether the part is pulled by the thread whose wait is examined.
+    fn is_of_waiting(&self, part: &Part) -> bool {
+        let waiting = self.path.last().copied();
+        part.puller.as_ref().is_some_and(|puller| Some(puller.as_ptr()) == waiting)
     }
 }
 
@@ -320,4 +335,33 @@ thread_local! {
 #[cfg(relive_loom)]
 loom::thread_local! {
     static OWN: OnceLock<Arc<Puller>> = OnceLock::new();
+}
+
+#[cfg(all(test, not(relive_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_continues_with_its_own_parts_once_another_thread_has_pulled_its_parts() {
+        let [taker, union, ahead] = ["taker", "union", "ahead"].map(Puller::worker);
+        let part = |name: &str, puller: &Arc<Puller>| Part {
+            name: name.to_owned(),
+            puller: Some(Arc::downgrade(puller)),
+            until: Instant::now(),
+        };
+        let waits = |puller: &Puller, need| {
+            puller.set(State::Waits { needs: vec![need], signal: Arc::default() });
+        };
+        let missing = |parts| Need::Parts(parts, "copy 2".to_owned());
+        waits(&taker, Need::Worker(Arc::clone(&union)));
+        waits(&union, missing(vec![part("copy 0", &ahead), part("copy 1", &union)]));
+        assert_eq!(taker.stuck_reason(), None);
+        assert_eq!(union.stuck_reason(), None);
+        waits(&union, missing(vec![part("copy 1", &union)]));
+        assert_eq!(taker.stuck_reason().unwrap(), "copy 2: union pulls copy 1, and is also waiting");
+        waits(&union, missing(vec![part("copy 0", &ahead), part("copy 1", &union)]));
+        ahead.set_idle(Arc::downgrade(&union));
+        let expected = "copy 2: ahead pulls copy 0, but nothing takes its items, union pulls copy 1, and is also waiting";
+        assert_eq!(taker.stuck_reason().unwrap(), expected);
+    }
 }
