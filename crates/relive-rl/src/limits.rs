@@ -34,4 +34,25 @@ pub const MAX_NODE_WORKERS: u32 = 4_096;
 pub(crate) const PUBLISH_EVERY: Duration = Duration::from_millis(10);
 
 /// The pause after publishing weights, as a multiple of the time that publishing took.
-pub(crate) const PUBLISHING_PAUSE: u32 = 10;
+const PUBLISHING_PAUSE: u32 = 10;
+
+/// The longest pause after publishing weights. Publishing takes long while the server is away; the learner's heartbeats,
+/// which the same thread sends, must not then be late for many times as long.
+const MAX_PUBLISHING_PAUSE: Duration = Duration::from_secs(1);
+
+/// Returns the pause after weights whose publishing took this long.
+pub(crate) fn publishing_pause(took: Duration) -> Duration {
+    took.saturating_mul(PUBLISHING_PAUSE).clamp(PUBLISH_EVERY, MAX_PUBLISHING_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_soon_follow_an_outage() {
+        let pause = |took_ms| publishing_pause(Duration::from_millis(took_ms)).as_millis();
+        assert_eq!([0, 1, 20, 100, 8_000, u64::MAX].map(pause), [10, 10, 200, 1_000, 1_000, 1_000]);
+        assert!(MAX_PUBLISHING_PAUSE < LEARNER_SILENCE / 2);
+    }
+}

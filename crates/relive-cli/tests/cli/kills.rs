@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -71,11 +71,14 @@ impl KilledServer {
         self.check(&client).await;
         let items = 1 + self.rng.next_u64() % 20;
         self.insert(&client, items).await;
+        let since = Instant::now();
         client.checkpoint().await.unwrap();
+        let checkpoint_us = u64::try_from(since.elapsed().as_micros()).unwrap().max(1);
         self.durable = self.next;
         let items = self.rng.next_u64() % 20;
         self.insert(&client, items).await;
-        let patience = Duration::from_micros(self.rng.next_u64() % 15_000);
+        // On any disk, about half of the kills interrupt a checkpoint.
+        let patience = Duration::from_micros(self.rng.next_u64() % checkpoint_us);
         match timeout(patience, client.checkpoint()).await {
             Ok(written) => {
                 written.unwrap();

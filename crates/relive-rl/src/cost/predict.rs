@@ -1,9 +1,11 @@
 //! Predicts the speed of a run.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::Costs;
-use crate::limits::{PUBLISH_EVERY, PUBLISHING_PAUSE};
+use crate::limits::publishing_pause;
 use crate::{Result, RlError};
 
 /// The number of bisection steps in the search for the rate, which is far more than a float64 has binary digits.
@@ -180,14 +182,15 @@ impl Model<'_> {
     /// Returns the number of versions published per second.
     fn published(&self, rate: f64) -> f64 {
         // The publishing thread pauses after each version, and checks for new weights at intervals.
-        let share = 1.0 / f64::from(1 + PUBLISHING_PAUSE);
-        let most = share / self.costs.weights.publish_s.max(f64::MIN_POSITIVE);
+        let took = self.costs.weights.publish_s;
+        let pause = publishing_pause(Duration::try_from_secs_f64(took).unwrap_or(Duration::MAX));
+        let most = 1.0 / (took + pause.as_secs_f64());
         let of_learner = match self.costs.round {
             // One version per round: workers fetch no others.
             Some(_) => rate / self.round(),
             None => rate * self.costs.learner_steps,
         };
-        of_learner.min(1.0 / PUBLISH_EVERY.as_secs_f64()).min(most)
+        of_learner.min(most)
     }
 
     /// Returns the number of steps per round. Each environment takes as many steps in a round as in the measurement.

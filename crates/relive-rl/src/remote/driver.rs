@@ -11,7 +11,7 @@ use relive_client::blocking::Client;
 
 use crate::contracts::WeightStore;
 use crate::identity::Identity;
-use crate::limits::{NODE_GONE, PUBLISH_EVERY, PUBLISHING_PAUSE};
+use crate::limits::{NODE_GONE, PUBLISH_EVERY, publishing_pause};
 use crate::nodes::Registry;
 use crate::stop::Stop;
 use crate::tables::job::{self, JobProgress};
@@ -273,7 +273,7 @@ impl Driver {
                     *driver.failed.lock() = Some(error);
                     break;
                 }
-                pause = PUBLISH_EVERY.max(since.elapsed() * PUBLISHING_PAUSE);
+                pause = publishing_pause(since.elapsed());
             }
             lease
         };

@@ -400,7 +400,7 @@ async fn items_of_a_pattern_wait_until_a_server_has_compared_their_names() {
     let server = start().await;
     let address = server.address;
     let reward = Nest::dict([("reward", SourceColumn::at(1).step(-1).unwrap())]);
-    let client = client(address, Duration::from_millis(50));
+    let client = client(address, Duration::from_secs(1));
     let mut writer = client.structured_writer(vec![StructuredConfig::new("t", reward)]).unwrap();
     writer.wait_until_ready().await.unwrap();
     server.stop().await;
