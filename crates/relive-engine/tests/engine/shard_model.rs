@@ -226,6 +226,15 @@ fn follow(config: &TableConfig, ops: &[Op]) {
     }
 }
 
+/// The second shard of the restored table gets a size of 1, and therefore evicts although the table is nearly empty.
+#[test]
+fn a_restored_table_keeps_the_division_of_its_size_after_a_reset() {
+    let config = TableConfig::new("t").max_size(12);
+    let insert = |keys: &[u64]| Op::Insert(keys.iter().map(|key| (*key, 1.0)).collect());
+    let filled = insert(&[0, 3, 29, 39, 1, 14, 20, 2, 4, 5, 6, 7]);
+    follow(&config, &[filled, Op::Restore(5), Op::Reset, insert(&[7, 9])]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
