@@ -134,15 +134,15 @@ def test_the_network_timeout_also_applies_to_its_ranks() -> None:
         import sys
         from relive import gpu
 
-        network = gpu.Network(host="127.0.0.1", timeout=1.0)
+        network = gpu.Network(host="127.0.0.1", timeout=0.2)
         store = gpu.Store({"x": "float32"}, capacity=1, max_steps=2, name=sys.argv[1], rank=1, ranks=2, network=network)
         sys.stdin.read()
     """
     name = f"network-waits-{os.getpid()}"
     with subprocess.Popen([sys.executable, "-c", textwrap.dedent(other), name], stdin=subprocess.PIPE) as process:
-        with store(name=name, rank=0, ranks=2, network=gpu.Network(host="127.0.0.1", timeout=1.0)) as made:
+        with store(name=name, rank=0, ranks=2, network=gpu.Network(host="127.0.0.1", timeout=0.2)) as made:
             made.insert(X)
-            with pytest.raises(errors.DeadlineExceededError, match="rank 1 sends nothing within 1.0 s"):
+            with pytest.raises(errors.DeadlineExceededError, match="rank 1 sends nothing within 0.2 s"):
                 made.update_weights([0], [1.0])
         process.communicate(b"")
         assert process.returncode == 0

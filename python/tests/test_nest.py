@@ -5,7 +5,7 @@ import types
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from relive import nest
@@ -56,7 +56,6 @@ def test_paths_in_order(structure: Any, paths: list[nest.Path]) -> None:
     assert [path for path, _ in nest.flatten_with_path(structure)] == paths
 
 
-@settings(deadline=None)
 @given(NESTS)
 def test_flattened_structures_can_be_unflattened(structure: Any) -> None:
     leaves = nest.flatten(structure)
@@ -64,7 +63,6 @@ def test_flattened_structures_can_be_unflattened(structure: Any) -> None:
     assert [leaf for _, leaf in nest.flatten_with_path(structure)] == leaves
 
 
-@settings(deadline=None)
 @given(NESTS)
 def test_a_filler_can_be_reused(structure: Any) -> None:
     count, fill = nest.filler(structure)
@@ -76,7 +74,6 @@ def test_a_filler_can_be_reused(structure: Any) -> None:
             assert list(filled) == list(expected), "the order of the keys is kept"
 
 
-@settings(deadline=None)
 @given(NESTS)
 def test_mapping_keeps_the_containers(structure: Any) -> None:
     mapped = nest.map_structure(lambda leaf: (leaf,), structure)

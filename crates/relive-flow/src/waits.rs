@@ -184,10 +184,8 @@ impl Need {
     /// pulled by anything so far.
     pub(crate) fn is_of_this_thread(&self, with_new: bool) -> bool {
         let current = Puller::current();
-        let is_own = |part: &Part| match &part.puller {
-            None => with_new,
-            Some(puller) => std::ptr::eq(puller.as_ptr(), &raw const *current),
-        };
+        let is_own =
+            |part: &Part| part.is_pulled_by(Arc::as_ptr(&current)) || (with_new && part.puller.is_none());
         match self {
             Need::Worker(_) => false,
             Need::Parts(parts, _) => parts.iter().all(is_own),
@@ -199,24 +197,20 @@ impl Need {
             Need::Worker(worker) => worker.makes_progress(query),
             Need::Parts(parts, _) => {
                 // If another thread pulls its parts, the waiting thread is woken, and may then continue with its own.
-                let (own, others): (Vec<&Part>, Vec<&Part>) =
-                    parts.iter().partition(|part| query.is_of_waiting(part));
-                let decisive = if others.is_empty() { own } else { others };
-                decisive.iter().all(|part| part.can_be_pulled(query))
+                let waiting = query.path.last().copied().unwrap_or_default();
+                let has_others = parts.iter().any(|part| !part.is_pulled_by(waiting));
+                let is_left_out = |part: &Part| has_others && part.is_pulled_by(waiting);
+                parts.iter().all(|part| is_left_out(part) || part.can_be_pulled(query))
             }
         }
     }
 }
 
-impl ProgressQuery<'_> {
-    /// Returns whether the part is pulled by the thread whose wait is examined.
-    fn is_of_waiting(&self, part: &Part) -> bool {
-        let waiting = self.path.last().copied();
-        part.puller.as_ref().is_some_and(|puller| Some(puller.as_ptr()) == waiting)
-    }
-}
-
 impl Part {
+    fn is_pulled_by(&self, thread: *const Puller) -> bool {
+        self.puller.as_ref().is_some_and(|puller| std::ptr::eq(puller.as_ptr(), thread))
+    }
+
     fn can_be_pulled(&self, query: &mut ProgressQuery<'_>) -> bool {
         let puller = self.puller.as_ref().and_then(Weak::upgrade);
         let works_for_another = puller.as_ref().is_some_and(|puller| puller.worker.is_some());

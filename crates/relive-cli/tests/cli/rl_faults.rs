@@ -1,6 +1,6 @@
 //! Tests what `docs/clusters.md` states about processes of a run that are killed or stopped: one test for each line.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::rl::{folder, text};
 use crate::rl_processes::{children, has_checkpoint, kill};
@@ -38,8 +38,7 @@ fn a_killed_worker_is_soon_replaced() {
         driver.wait_for_line("ended with signal 9: restarting it");
         assert!(tables.inserted("replay") >= replay);
         println!("{agent}: {pause:?} until the next item of the place");
-        // Two seconds on an idle machine; other tests may use both processors.
-        assert!(pause < PATIENCE / 3, "{agent}: {pause:?}");
+        assert!(pause < Duration::from_secs(10), "{agent}: {pause:?}");
     }
 }
 

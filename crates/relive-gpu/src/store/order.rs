@@ -171,8 +171,7 @@ mod tests {
                 let row = order.first(&mut random, |row| row >= 10).unwrap();
                 counts[narrow(row)] += 1;
             }
-            // Of 300 expected, with a standard deviation of 16.4: outside once in 10¹⁰ runs of all cases.
-            prop_assert!(counts[10..].iter().all(|count| (180..430).contains(count)), "{counts:?}");
+            prop_assert!(counts[10..].iter().all(|count| (200..400).contains(count)), "{counts:?}");
         }
 
         #[test]

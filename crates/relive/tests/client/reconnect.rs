@@ -205,8 +205,6 @@ async fn a_sample_call_ends_in_time_even_if_samples_arrive_one_by_one() {
     let timeout = Duration::from_millis(300);
     for reader in [client(server.address, timeout), server.client_in_process().with_timeout(timeout)] {
         let writer = server.client();
-        // The timeout does not include the writer's connection.
-        writer.insert(&leaf(0_i64), &[("t", 1.0)]).await.unwrap();
         let trickle = async {
             let mut ticks = tokio::time::interval(Duration::from_millis(200));
             loop {
