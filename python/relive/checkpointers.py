@@ -52,8 +52,8 @@ class DefaultCheckpointer(CheckpointerBase):
     """Checkpoints in a folder or a bucket.
 
     The server loads the newest checkpoint there, in either format. It writes a new checkpoint when a client requests
-    one (:meth:`relive.Client.checkpoint`), at the interval ``every``, and when it stops. Only one server at a time may
-    write to a folder.
+    one (:meth:`relive.Client.checkpoint`), at the interval ``every``, and with ``at_shutdown`` when it stops. Only one
+    server at a time may write to a folder.
 
     Args:
       path: the folder, which is created if it does not exist, or the URL of a bucket (``s3://bucket/run``, ``gs://…``,

@@ -325,7 +325,7 @@ class Client:
             incomplete batch.
           prefetch: the number of batches to request ahead from a server. With 0, sampling is exact: a batch is
             sampled only when it is requested, from the table's contents at that moment. The default is 4, or fewer if
-            4 batches would exceed 2²⁰ samples. Within the process, the number is always 0.
+            5 batches would exceed 2²⁰ samples. Within the process, the number is always 0.
           num_workers: the number of streams that fetch in parallel.
           max_batches: the number of batches after which the iterator ends; by default it never ends.
           pad: whether to pad items that differ in length with zeros to the longest item of the batch; the original
@@ -534,7 +534,7 @@ class Client:
 
     def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
         """Returns the tables by name, waiting until the server is available. Without a ``timeout``, or with a timeout
-        of 0, the call waits forever.
+        of 0, the call waits for as long as the client's own timeout allows, by default forever.
 
         Raises:
           DeadlineExceededError: no server responded within ``timeout`` seconds.

@@ -170,7 +170,7 @@ class ReplayBuffer:
           environments: the numbers of the environments, or an array with a bool for each environment; by default all.
 
         Raises:
-          IndexError: there are no such environments.
+          IndexError: transitions wait for further steps, and there are no such environments.
           ClosedError: the buffer is closed.
         """
         self._table.expect_open()

@@ -45,7 +45,7 @@ class ReplayDataset(IterableDataset[Batch]):
       batch_size: the number of items in a batch, at least 1.
       timeout: the number of seconds to wait for a batch.
       prefetch: the number of batches to request ahead; with 0, a batch is sampled only when it is requested. The
-        default is 0 within the process and 4 over a network, or fewer if 4 batches would exceed 2²⁰ samples.
+        default is 0 within the process and 4 over a network, or fewer if 5 batches would exceed 2²⁰ samples.
       num_workers: the number of streams that fetch in parallel, for each iterator.
       max_batches: the number of batches of one iteration over the dataset; by default, an iteration never ends.
       pad: whether to pad items that differ in length with zeros to the longest of the batch.

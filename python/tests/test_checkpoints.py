@@ -384,3 +384,19 @@ def test_clients_recover_when_their_server_is_killed_and_restarted(tmp_path: Pat
             loop.end()
         process.kill()
         process.wait()
+
+
+def test_a_relative_folder_stays_the_same_if_the_working_directory_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    table = relive.Table.queue("queue", 100)
+    checkpointer = DefaultCheckpointer("saved")
+    with relive.Server([table], checkpointer=checkpointer, spill_dir="spilled", max_bytes=1 << 20, listen=False) as server:
+        monkeypatch.chdir(tmp_path / "there")
+        client = server.localhost_client()
+        for number in range(16):
+            client.insert(np.random.default_rng(number).bytes(1 << 18), {"queue": 1.0})
+        saved = client.checkpoint()
+    assert Path(saved).parent == tmp_path / "here" / "saved"
+    assert not list((tmp_path / "there").iterdir())

@@ -197,6 +197,21 @@ def test_foreign_connections_do_not_block_a_group() -> None:
     found[0].close()
 
 
+def test_another_user_cannot_take_the_place_of_rank_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"other-user-{os.getpid()}"
+    user = os.getuid()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as root:
+        root.bind(f"\0relive-gpu-{name}")
+        root.listen()
+        # To this process, the listener belongs to another user.
+        monkeypatch.setattr(os, "getuid", lambda: user + 1)
+        with pytest.raises(errors.UnavailableError, match="rank 0 of the group 'other-user-.*' belongs to another user"):
+            gpu.LocalGroup(name, 1, 2, timeout=30.0)
+        peer, _ = root.accept()
+        with peer:
+            assert peer.recv(1) == b"", "it is not greeted"
+
+
 def test_a_local_group_names_ended_ranks() -> None:
     name = f"ends-{os.getpid()}"
     others: list[gpu.LocalGroup] = []

@@ -17,6 +17,7 @@ from relive import rl
 from relive.rl._curve import Curve, _evaluated
 from relive.rl._episodes import EpisodeLog
 from relive.rl._live_curve import LiveCurve
+from relive.rl._progress import Shown
 
 SMALL = rl.DQNConfig(batch_size=16, min_replay_size=50)
 
@@ -26,6 +27,30 @@ def test_a_line_shows_the_progress_of_a_run(capsys: pytest.CaptureFixture[str]) 
     told = capsys.readouterr().err
     assert re.search(r"100 %  \d+ steps/s, return -?\d\.\d\d, evaluation -?\d\.\d\d, learner steps \d+", told), told
     assert told.endswith("\r"), "the line is taken away"
+
+
+def test_the_evaluation_that_is_shown_is_the_newest() -> None:
+    class Bar:
+        figures: Mapping[str, str] = {}
+
+        def show(self, done: int, seconds: float, figures: Mapping[str, str]) -> None:
+            self.figures = figures
+
+        def close(self) -> None:
+            pass
+
+    bar = Bar()
+    shown = Shown(bar, "env_steps")
+    for step, returns in ((100, (0.0, 0.0)), (200, (1.0, 2.0))):
+        for episode_return in returns:
+            shown.write("evaluator", {"env_steps": step, "learner_steps": 0, "seconds": 1.0, "episode_return": episode_return})
+    shown.close()
+    assert bar.figures["evaluation"] == "1.50"
+
+
+def test_a_run_without_stderr_shows_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    rl.DQN(SMALL).train("catch/0", steps=504, progress="line")
 
 
 def test_the_progress_of_an_offline_run_shows_learner_steps(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import pathlib
+import threading
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 from own_agents import TRANSITIONS, Agent
 
@@ -74,3 +78,53 @@ def test_tensorboard_shows_each_value_of_a_resumed_run_once(tmp_path: pathlib.Pa
     events.Reload()
     steps = [event.step for event in events.Scalars("actor/episode_return")]
     assert steps == sorted(set(steps)) and steps[-1] > 300
+
+
+def test_tensorboard_shows_runs_that_learn_from_data_by_learner_steps(tmp_path: pathlib.Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    ends = np.arange(90) % 9 == 8
+    data = {"observations": np.zeros((90, 10, 5), np.float32), "actions": np.ones(90, np.int32), "rewards": np.zeros(90), "terminals": ends}
+
+    def run(learner_steps: int) -> None:
+        options: dict[str, Any] = {"checkpoint_dir": tmp_path / "run", "evaluate_every": 100, "evaluation_episodes": 1}
+        logger = loggers.TensorBoard(tmp_path / "board")
+        rl.BC(batch_size=8, hidden=(8,)).train("catch/0", data=data, learner_steps=learner_steps, loggers=[logger], **options)
+
+    run(200)
+    run(400)
+    events = accumulator.EventAccumulator(str(tmp_path / "board"), size_guidance={"scalars": 0})
+    events.Reload()
+    assert [event.step for event in events.Scalars("evaluator/episode_return")] == [100, 200, 300, 400]
+
+
+class Warned(logging.Handler):
+    """Notes that a run has warned about its loggers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_noted = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "the loggers are slower than the run" in record.getMessage():
+            self.is_noted.set()
+
+
+def test_a_run_waits_for_slow_loggers() -> None:
+    warned, log = Warned(), logging.getLogger("relive")
+
+    class Slow(Closed):
+        def __init__(self) -> None:
+            self.episodes: list[int] = []
+
+        def write(self, label: str, values: Mapping[str, float]) -> None:
+            assert warned.is_noted.wait(60)
+            self.episodes.append(int(values["episode"]))
+
+    log.addHandler(warned)
+    try:
+        slow = Slow()
+        # Too few steps to begin to learn, and more episodes than may wait.
+        result = rl.DQN(min_replay_size=200_000, hidden=(8,)).train("catch/0", steps=120_000, loggers=[slow])
+    finally:
+        log.removeHandler(warned)
+    assert slow.episodes == list(range(1, len(result.episodes.returns) + 1))

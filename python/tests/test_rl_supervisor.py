@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from multiprocessing import util
@@ -16,6 +18,7 @@ from test_worker_processes import FailingAgent
 
 import relive.rl._workers
 from relive import rl
+from relive.rl import _local_workers
 from relive.rl._local_workers import Process
 from relive.rl._workers import Supervisor
 from relive.rl.vector import ProcessVectorEnv
@@ -188,3 +191,15 @@ def test_a_program_that_ends_during_a_run_leaves_no_process(how: str, code: int,
     # All processes hold the pipes open, so this waits until the last one has ended.
     done = subprocess.run([sys.executable, script, how], capture_output=True, text=True, timeout=100, check=False, env=environment)
     assert done.returncode == code and "restarting" not in done.stderr
+
+
+def test_a_worker_without_stderr_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    # What would change this process.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(_local_workers, "end_with_parent", lambda: None)
+    done: list[str] = []
+    theirs, begun = multiprocessing.Pipe()[1], multiprocessing.RawValue("d", 0.0)
+    with pytest.raises(SystemExit) as ended:
+        _local_workers._work(done.append, ("work",), theirs, begun)
+    assert (done, ended.value.code) == (["work"], _local_workers._RUN_IS_OVER)

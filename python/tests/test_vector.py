@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import pickle
 import sys
 from typing import Any
@@ -67,6 +68,14 @@ def test_observations_are_copied_unless_disabled() -> None:
 def test_invalid_vectors_are_refused(make: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         make()
+
+
+def test_by_default_there_are_as_many_workers_as_usable_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    for processors in (1, 3):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda process, processors=processors: set(range(processors)))
+        envs = ProcessVectorEnv([Parts] * 4)
+        assert len(envs._workers) == processors
+        envs.close()
 
 
 class Words(Parts):

@@ -134,16 +134,21 @@ pub(crate) fn bytes(number: u64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
+/// Returns a rate with its unit, such as `2.5/s`.
+pub(crate) fn rate(rate: f64) -> String {
+    format!("{}/s", per_second(rate))
+}
+
 /// Returns a rate per second: a whole number if the rate is at least 100, and otherwise a number with one decimal
 /// digit.
-pub(crate) fn rate(per_second: f64) -> String {
-    if per_second < 100.0 {
-        return format!("{per_second:.1}/s");
+pub(crate) fn per_second(rate: f64) -> String {
+    if rate < 100.0 {
+        return format!("{rate:.1}");
     }
     // `as` saturates, which is correct for rates beyond any counter.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, and at least 100")]
-    let whole = per_second.round() as u64;
-    format!("{}/s", count(whole))
+    let whole = rate.round() as u64;
+    count(whole)
 }
 
 /// Returns a time with its two largest units, such as `3 min 12 s`.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use relive_transport::{LocalAddress, Purpose, Socket, connect_local, host_id};
@@ -19,9 +19,43 @@ use crate::remote::Remote;
 use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
-/// The number of consecutive connections that may end silently although the server claims to support the bulk path.
-/// After that many, gRPC is used, because the program at the address apparently forwards only gRPC.
-pub const MAX_SILENT_CONNECTIONS: usize = 3;
+/// The connections on the bulk path that ended silently: they were accepted, and ended without an answer, although the
+/// server claims to support the path. After several of them, gRPC is used, because the program at the address apparently
+/// forwards only gRPC.
+#[derive(Debug, Default)]
+pub struct SilentConnections {
+    consecutive: usize,
+    newest: Option<Instant>,
+}
+
+/// The number of consecutive connections that may end silently.
+const MAX_SILENT_CONNECTIONS: usize = 3;
+
+/// After this time, earlier connections no longer count: servers are also killed while nothing is to be answered.
+const SILENT_FOR: Duration = Duration::from_hours(1);
+
+impl SilentConnections {
+    /// Notes the end of a connection.
+    pub fn note(&mut self, has_answered: bool) {
+        self.note_at(has_answered, Instant::now());
+    }
+
+    fn note_at(&mut self, has_answered: bool, now: Instant) {
+        let is_first = self.newest.is_none_or(|newest| now.duration_since(newest) > SILENT_FOR);
+        self.consecutive = match (has_answered, is_first) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => self.consecutive + 1,
+        };
+        self.newest = Some(now);
+    }
+
+    /// Returns whether gRPC should be used from now on.
+    #[must_use]
+    pub fn are_too_many(&self) -> bool {
+        self.consecutive >= MAX_SILENT_CONNECTIONS
+    }
+}
 
 /// The number of times that a client tries to connect to a server's socket while the server refuses connections, and
 /// the pause between these attempts.
@@ -243,4 +277,27 @@ fn transport_error(remote: &Remote, choice: TransportChoice, why: &str) -> Error
         choice.text()
     );
     Error::new(ErrorKind::FailedPrecondition, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_connections_that_end_silently_soon_after_each_other_count() {
+        let mut silent = SilentConnections::default();
+        let begun = Instant::now();
+        for hours in [0, 2, 4, 6] {
+            silent.note_at(false, begun + Duration::from_hours(hours));
+            assert!(!silent.are_too_many());
+        }
+        let later = |minutes| begun + Duration::from_hours(6) + Duration::from_mins(minutes);
+        silent.note_at(false, later(1));
+        silent.note_at(true, later(2));
+        silent.note_at(false, later(3));
+        silent.note_at(false, later(4));
+        assert!(!silent.are_too_many());
+        silent.note_at(false, later(5));
+        assert!(silent.are_too_many());
+    }
 }

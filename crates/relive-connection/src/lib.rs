@@ -28,7 +28,7 @@ pub use answer::{
 };
 pub use channel::{Channels, GrpcChannel};
 pub use connection::Connection;
-pub use dialer::{Dialer, MAX_SILENT_CONNECTIONS, refusal};
+pub use dialer::{Dialer, SilentConnections, refusal};
 pub use error::{Error, Result};
 pub use local::Local;
 pub use names::{Proposal, Proposals};

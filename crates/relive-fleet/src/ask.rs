@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use relive_connection::{Connection, Error, ErrorKind, Result};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -17,6 +18,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A call to some of the servers.
 pub type Call<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// One of the calls as a task. All tasks have one type, because each type of task takes a second to compile.
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The result of a call on each server.
 pub struct Answers<T> {
@@ -36,24 +40,24 @@ impl Fleet {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        let answers: Arc<Mutex<Vec<_>>> = Arc::new(Mutex::new(servers.iter().map(|_| None).collect()));
         let mut calls = JoinSet::new();
         for (place, server) in servers.iter().enumerate() {
             let answer = call(server.connection().clone(), server);
-            let server = Arc::clone(server);
-            let one = async move { (place, one(operation, &server, answer).await) };
-            calls.spawn_on(one, &self.runtime());
+            let (server, answers) = (Arc::clone(server), Arc::clone(&answers));
+            let task: Task = Box::pin(async move {
+                let answer = one(operation, &server, answer).await;
+                if let Some(mine) = answers.lock().get_mut(place) {
+                    *mine = Some(answer);
+                }
+            });
+            calls.spawn_on(task, &self.runtime());
         }
-        let mut answers: Vec<Option<Result<T>>> = servers.iter().map(|_| None).collect();
-        while let Some(done) = calls.join_next().await {
-            if let Ok((place, answer)) = done
-                && let Some(mine) = answers.get_mut(place)
-            {
-                *mine = Some(answer);
-            }
-        }
+        while calls.join_next().await.is_some() {}
         let ended =
             || Error::new(ErrorKind::Cancelled, format!("{operation}: the client's runtime has ended"));
-        let answers = answers.into_iter().map(|answer| answer.unwrap_or_else(|| Err(ended())));
+        let answers = std::mem::take(&mut *answers.lock()).into_iter();
+        let answers = answers.map(|answer| answer.unwrap_or_else(|| Err(ended())));
         Answers { operation, answers: servers.iter().cloned().zip(answers).collect() }
     }
 }

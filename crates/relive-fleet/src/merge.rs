@@ -1,7 +1,7 @@
 //! Combines reports from several servers.
 //!
 //! Numbers are added up, including bounds on a table's size. Rules that apply to each server separately, such as rate
-//! limiters, are taken from the first server.
+//! limiters, are taken from the first server; the cursor of a rate limiter is the mean of the servers' cursors.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use relive_connection::{
     ChunkTotals, MemoryStatus, ServerInfo, ServerStatus, StateId, TableStatus, Waiter, Waits,
 };
-use relive_table::{Changed, CheckpointStatus, FinishedCheckpoint, LoggedChange, TableInfo};
+use relive_table::{Changed, CheckpointStatus, FinishedCheckpoint, LoggedChange, TableInfo, Timestamp};
 
 use crate::member::Member;
 
@@ -45,9 +45,23 @@ fn add_info(sum: &mut TableInfo, other: &TableInfo) {
 
 /// Returns `None` if there are no servers.
 pub(crate) fn statuses(statuses: Vec<(Arc<Member>, ServerStatus)>) -> Option<ServerStatus> {
+    let mut servers: BTreeMap<String, u32> = BTreeMap::new();
+    for table in statuses.iter().flat_map(|(_, status)| &status.tables) {
+        *servers.entry(table.info.config.name.clone()).or_default() += 1;
+    }
     let mut all = statuses.into_iter().map(|(server, status)| named(status, server.address()));
     let first = all.next()?;
-    Some(all.fold(first, add_status))
+    let mut sum = all.fold(first, add_status);
+    for table in &mut sum.tables {
+        let servers = servers.get(&table.info.config.name).copied().unwrap_or(1);
+        average_cursor(table, servers);
+    }
+    Some(sum)
+}
+
+/// Replaces the sum of the cursors by their mean, which can be compared with the bounds of each server.
+fn average_cursor(sum: &mut TableStatus, servers: u32) {
+    sum.limiter_cursor /= f64::from(servers.max(1));
 }
 
 /// Returns the status with the server's address before the name of each waiter.
@@ -137,14 +151,14 @@ pub(crate) fn waits(waits: Vec<(Arc<Member>, Waits)>) -> Waits {
     all.fold(first, |sum, other| merge_waits(&sum, &other))
 }
 
-/// Returns the oldest and the worst finished checkpoint, and the next one that is due.
+/// Returns the last finished checkpoint of the server that is worst off, the oldest saved checkpoint, and the next one
+/// that is due.
 pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> Option<CheckpointStatus> {
     statuses.reduce(|mut sum, other| {
         sum.enabled &= other.enabled;
         sum.running = sum.running.take().or(other.running);
         sum.queued |= other.queued;
-        let is_worse = other.last.as_ref().is_some_and(|last| last.outcome.is_err());
-        if is_worse || sum.last.is_none() {
+        if standing(other.last.as_ref()) < standing(sum.last.as_ref()) {
             sum.last = other.last;
         }
         let began = |saved: &Option<FinishedCheckpoint>| saved.as_ref().map(|saved| saved.began_at);
@@ -158,6 +172,17 @@ pub(crate) fn checkpoints(statuses: impl Iterator<Item = CheckpointStatus>) -> O
         sum.loaded = sum.loaded.take().or(other.loaded);
         sum
     })
+}
+
+/// Orders the last checkpoints of servers, the worst first: failed ones, then those that never existed, then the
+/// others by age.
+fn standing(last: Option<&FinishedCheckpoint>) -> (u8, Option<Timestamp>) {
+    let kind = match last.map(|last| &last.outcome) {
+        Some(Err(_)) => 0,
+        None => 1,
+        Some(Ok(_)) => 2,
+    };
+    (kind, last.map(|last| last.began_at))
 }
 
 /// Combines the changes of all servers: equal changes are listed once, and the numbers of evicted items are added up.
@@ -178,9 +203,66 @@ pub(crate) fn changed(all: impl Iterator<Item = Changed>) -> Changed {
 
 #[cfg(test)]
 mod tests {
-    use relive_table::Timestamp;
+    use std::time::Duration;
+
+    use relive_table::{CheckpointTrigger, Paused, SavedCheckpoint, TableConfig};
 
     use super::*;
+
+    fn finished(nanos: i64, is_saved: bool) -> FinishedCheckpoint {
+        let saved = SavedCheckpoint { location: "c".to_owned(), written_bytes: 1, total_bytes: 1 };
+        FinishedCheckpoint {
+            trigger: CheckpointTrigger::Interval,
+            began_at: Timestamp::from_nanos(nanos),
+            took: Duration::ZERO,
+            longest_pause: Duration::ZERO,
+            outcome: if is_saved { Ok(saved) } else { Err("no space".to_owned()) },
+        }
+    }
+
+    #[test]
+    fn the_last_checkpoint_of_several_servers_is_the_worst_or_the_oldest() {
+        let [new, old, failed] = [finished(9, true), finished(3, true), finished(8, false)];
+        let last = |all: [Option<&FinishedCheckpoint>; 3]| {
+            let statuses =
+                all.map(|last| CheckpointStatus { last: last.cloned(), ..CheckpointStatus::default() });
+            checkpoints(statuses.into_iter()).unwrap().last
+        };
+        assert_eq!(last([Some(&new), Some(&old), Some(&new)]).as_ref(), Some(&old));
+        assert_eq!(last([Some(&new), None, Some(&old)]), None, "a server has never written one");
+        assert_eq!(last([None, Some(&failed), Some(&old)]).as_ref(), Some(&failed));
+    }
+
+    #[test]
+    fn the_cursor_of_several_servers_is_their_mean() {
+        let table = |limiter_cursor| TableStatus {
+            info: TableInfo {
+                config: Arc::new(TableConfig::new("t")),
+                current_size: 1,
+                num_episodes: 0,
+                num_deleted_episodes: 0,
+                num_unique_samples: 0,
+                num_refused_requests: 0,
+                inserts: 1,
+                samples: 0,
+                deletes: 0,
+            },
+            limiter_cursor,
+            deletes: 0,
+            chunks: ChunkTotals::default(),
+            referenced_bytes: 0,
+            waiters: Vec::new(),
+            waiters_not_listed: 0,
+            undelivered_samples: 0,
+            columns: None,
+            waits: Waits::default(),
+            paused: Paused::default(),
+        };
+        let mut sum = table(60.0);
+        add_table(&mut sum, table(30.0));
+        average_cursor(&mut sum, 2);
+        assert_eq!((sum.limiter_cursor, sum.info.inserts), (45.0, 2));
+    }
 
     #[test]
     fn changes_of_several_servers_are_merged_without_duplicates() {

@@ -56,7 +56,8 @@ impl Timer {
     /// Returns the average duration, or `None` if there were no calls.
     #[must_use]
     pub fn mean(&self) -> Option<Duration> {
-        u32::try_from(self.count).ok().and_then(|count| self.total.checked_div(count))
+        let nanoseconds = self.total.as_nanos().checked_div(u128::from(self.count))?;
+        Some(Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX)))
     }
 }
 

@@ -20,6 +20,8 @@ const BACKLOG: u32 = 1024;
 /// | `*:8000` | every client that can reach this machine, over IPv6 and IPv4 |
 /// | `name:8000` | every client that can reach the first address of the name |
 ///
+/// If the system's setting `net.ipv6.bindv6only` is 1, `*` can only be reached over IPv6.
+///
 /// ```
 /// use relive_host::Address;
 /// assert_eq!(Address::from(8000_u16), Address::from("127.0.0.1:8000"));

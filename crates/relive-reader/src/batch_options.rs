@@ -65,7 +65,7 @@ impl BatchOptions {
         BatchOptions { batch_size, prefetch: None, num_workers: 1, timeout: None, max_batches: None }
     }
 
-    /// Sets how many batches are requested from a server before they are needed. Default: 4, or fewer if 4 batches
+    /// Sets how many batches are requested from a server before they are needed. Default: 4, or fewer if 5 batches
     /// would exceed 2²⁰ samples. For a table in the same process, there is nothing to wait for, so this option has no
     /// effect, and no batches are requested in advance.
     ///

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::BufMut;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg, sockopt,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg, sockopt,
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::{TcpStream, UnixStream};
@@ -221,7 +221,8 @@ impl Socket {
     }
 }
 
-/// Receives bytes and descriptors. On a Unix socket, a read that does not request descriptors loses them.
+/// Receives bytes and descriptors. On a Unix socket, a read that does not request descriptors loses them. It is an error
+/// if the system drops a descriptor because this process has too many, or because the peer sent too many at once.
 fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -231,6 +232,10 @@ fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8], descriptors: &mut Vec<Owne
         if let RecvAncillaryMessage::ScmRights(rights) = message {
             descriptors.extend(rights);
         }
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        let text = "too many open files: the system dropped a descriptor; raise the limit (ulimit -n)";
+        return Err(io::Error::other(text));
     }
     Ok(received.bytes)
 }
@@ -307,5 +312,35 @@ impl AsyncWrite for Socket {
             }
             Self::Unix(socket) => Pin::new(socket).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends a byte with copies of a descriptor.
+    fn send_copies(socket: &UnixStream, copies: usize) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2 * MAX_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = vec![socket.as_fd(); copies];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        sendmsg(socket, &[IoSlice::new(b"x")], &mut ancillary, SendFlags::empty()).expect("the peer exists");
+    }
+
+    /// The system reports a descriptor for which the process has no room in the same way as one too many.
+    #[tokio::test]
+    async fn a_dropped_descriptor_is_an_error() {
+        let (peer, socket) = UnixStream::pair().unwrap();
+        let socket = Socket::Unix(socket);
+        let mut received = Vec::new();
+        send_copies(&peer, MAX_DESCRIPTORS);
+        socket.readable().await.unwrap();
+        assert_eq!(socket.try_read(&mut [0], &mut received).unwrap(), 1);
+        assert_eq!(received.len(), MAX_DESCRIPTORS);
+        send_copies(&peer, 2 * MAX_DESCRIPTORS);
+        socket.readable().await.unwrap();
+        let error = socket.try_read(&mut [0], &mut received).unwrap_err();
+        assert!(error.to_string().ends_with("raise the limit (ulimit -n)"), "{error}");
     }
 }

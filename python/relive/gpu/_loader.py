@@ -152,7 +152,8 @@ class Loader:
             return None
         weights = self._source.weights()
         at = int(weights.argmax())
-        if weights[at] <= most:
+        # Before version 2, numpy compares a float32 with a Python number as float64.
+        if weights[at] <= np.float32(most):
             return None
         rank, _ = self._source.shard()
         return (

@@ -55,7 +55,7 @@ class Rendezvous(NamedTuple):
 
         Raises:
           InvalidArgumentError: a process is a rank of a group of a different size.
-          UnavailableError: as for :meth:`claim`.
+          UnavailableError: as for :meth:`claim`, or another user's process has the name.
         """
         if self.rank > 0:
             peers[0] = self._connect()
@@ -121,6 +121,9 @@ class Rendezvous(NamedTuple):
             root = _unconnected()
             try:
                 root.connect(f"\0relive-gpu-{self.name}")
+                if not _is_own(root):
+                    root.close()
+                    raise UnavailableError(f"rank 0 of the group {self.name!r} belongs to another user; choose another name")
                 # The greeting fits into the buffer of a new connection.
                 root.sendall(_HELLO.pack(_MARK, self.rank, self.ranks))
             except OSError:
@@ -137,6 +140,12 @@ def _unconnected() -> socket.socket:
     return made
 
 
+def _is_own(peer: socket.socket) -> bool:
+    """Returns whether the process at the other end belongs to this user."""
+    _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    return bool(user == os.getuid())
+
+
 def _accept(listener: socket.socket, ready: selectors.BaseSelector) -> None:
     """Accepts a connection from any rank if it belongs to this user."""
     try:
@@ -144,8 +153,7 @@ def _accept(listener: socket.socket, ready: selectors.BaseSelector) -> None:
     except OSError:
         return
     _sockets.add(peer)
-    _, user, _ = _PEER.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
-    if user != os.getuid():
+    if not _is_own(peer):
         peer.close()
         return
     peer.setblocking(False)

@@ -16,7 +16,7 @@ _REDRAW_SECONDS = 1.0
 
 
 class LiveCurve:
-    """Redraws the returns of a run once a second, in the same place."""
+    """Redraws the returns of a run at most once a second, in the same place."""
 
     def __init__(self, display: Any) -> None:
         """Takes the module ``IPython.display``."""

@@ -124,8 +124,9 @@ def _work(target: Callable[..., None], arguments: tuple[Any, ...], pipe: Connect
     # Only the run's process handles Ctrl-C; it ends the other processes after it has saved the run.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
-    # A crash leaves a traceback on stderr.
-    faulthandler.enable()
+    # A crash leaves a traceback on stderr, unless stderr is closed.
+    if sys.stderr is not None:
+        faulthandler.enable()
     try:
         begun.value = time.monotonic()
         target(*arguments)

@@ -72,19 +72,29 @@ class Shown:
     def __init__(self, bar: _Bar, counted: str) -> None:
         self._bar, self._counted = bar, counted
         self._returns: deque[float] = deque(maxlen=_SHOWN_EPISODES)
-        self._evaluated: deque[float] = deque(maxlen=_SHOWN_EPISODES)
+        # The episodes of the newest evaluation, and the steps at which it took place.
+        self._evaluated: list[float] = []
+        self._evaluated_at: tuple[float, float] | None = None
         self._newest: Mapping[str, float] = {}
         self._drawn = 0.0
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Records the run's figures."""
-        if label != "learner":
-            (self._returns if label == "actor" else self._evaluated).append(values["episode_return"])
+        if label == "actor":
+            self._returns.append(values["episode_return"])
+        elif label == "evaluator":
+            self._note_evaluated(values)
         self._newest = values
         now = time.monotonic()
         if now - self._drawn >= _REDRAW_SECONDS:
             self._drawn = now
             self._draw()
+
+    def _note_evaluated(self, values: Mapping[str, float]) -> None:
+        at = values["env_steps"], values["learner_steps"]
+        if at != self._evaluated_at:
+            self._evaluated, self._evaluated_at = [], at
+        self._evaluated.append(values["episode_return"])
 
     def complete(self, figures: Mapping[str, float]) -> None:
         """Called at the end of the run; its last episodes may have ended earlier."""
@@ -109,7 +119,7 @@ class Shown:
 
 
 class _Line:
-    """A line on stderr that is overwritten."""
+    """A line on stderr that is overwritten. Nothing is shown if stderr is closed."""
 
     def __init__(self, total: int, unit: str) -> None:
         self._total, self._unit, self._length = total, unit, 0
@@ -120,13 +130,12 @@ class _Line:
         self._write(f"{percent:3d} %  {done / max(1e-9, seconds):.0f} {self._unit}/s{figures_text}")
 
     def close(self) -> None:
-        self._write("")
-        sys.stderr.write("\r")
-        sys.stderr.flush()
+        self._write("", end="\r")
 
-    def _write(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._length))
-        sys.stderr.flush()
+    def _write(self, text: str, end: str = "") -> None:
+        if sys.stderr is not None:
+            sys.stderr.write("\r" + text.ljust(self._length) + end)
+            sys.stderr.flush()
         self._length = len(text)
 
 

@@ -99,9 +99,9 @@ def run(
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
         They are closed at the end of the call, also after an error, except if one of them is not a logger.
       progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
-        requires the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws once a second.
-        ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is a
-        terminal. ``False``: none. A function is called with the newest episode, up to twenty times per second.
+        requires the package of that name, or ``"notebook"``, a curve of the returns that Jupyter redraws at most once a
+        second. ``True`` is the curve in Jupyter and the line elsewhere; this is the default in Jupyter and if stderr is
+        a terminal. ``False``: none. A function is called with the newest episode, up to twenty times per second.
       on_step: a function that receives the latest steps of a worker, as a :class:`relive.rl.Rollout`, before they are
         stored or learned from: one step in each of its environments if the agent has a replay table, otherwise a whole
         rollout. It is not called during evaluations, or if the workers are processes. Several threads call it one at a

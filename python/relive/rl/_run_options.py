@@ -128,7 +128,8 @@ def _folder(checkpoint_dir: Any) -> str | None:
         raise TypeError(f"checkpoint_dir is {checkpoint_dir!r}, but it must be the path of a folder, or None")
     if not folder:
         raise ValueError("checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder")
-    return folder
+    # The environment may change the working directory. URLs are refused later.
+    return folder if "://" in folder else os.path.abspath(folder)
 
 
 def _actors(on: Any, actors: int | None, learners: int) -> int:

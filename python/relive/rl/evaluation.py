@@ -43,7 +43,8 @@ def evaluate(
     Args:
       policy: the policy of a trained agent, or any function from observations to actions. A method ``reset``, if
         present, is called before each episode.
-      environment: as in ``train``; a function of a seed is called with ``seed``. A ready-made environment is not closed.
+      environment: as in ``train``, but a single environment, not a vector; a function of a seed is called with ``seed``.
+        A ready-made environment is not closed.
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment.
       reference_scores: the mean returns of a random policy and of an expert, as a pair; or a Minari data set that

@@ -33,8 +33,8 @@ class Logger(Protocol):
     """Receives a run's numbers."""
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Logs values by name; ``env_steps`` is always among them. ``label`` is their source: ``actor``, ``evaluator``
-        or ``learner``."""
+        """Logs values by name; ``env_steps`` and ``learner_steps`` are always among them. ``label`` is their source:
+        ``actor``, ``evaluator`` or ``learner``."""
         ...
 
     def close(self) -> None:
@@ -46,7 +46,7 @@ class JSONL:
     """Appends each entry to a file as a line of JSON; numbers that are not finite become ``null``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = pathlib.Path(path)
+        self._path = pathlib.Path(path).absolute()
         self._file = _File(self._path)
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
@@ -88,7 +88,7 @@ class CSV:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = pathlib.Path(folder)
+        self._folder = pathlib.Path(folder).absolute()
         self._tables: dict[str, _Table] = {}
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
@@ -141,7 +141,7 @@ class TensorBoard:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._folder, self._make = os.fspath(folder), SummaryWriter
+        self._folder, self._make = os.path.abspath(folder), SummaryWriter
         # Created at the first write or when a run is resumed.
         self._writer: Any = None
         self._last = 0
@@ -152,8 +152,8 @@ class TensorBoard:
         return self._writer
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Writes scalars at the current number of environment steps."""
-        step = int(values["env_steps"])
+        """Writes scalars at the current number of environment steps or, in a run that learns from data, of learner steps."""
+        step = _position(values)
         self._last = max(self._last, step)
         for name, value in values.items():
             self._begin().add_scalar(f"{label}/{name}", value, step)
@@ -161,12 +161,12 @@ class TensorBoard:
     def mark(self) -> dict[str, int]:
         """Returns the last step that was logged."""
         self._begin().flush()
-        return {"env_steps": self._last}
+        return {"step": self._last}
 
     def truncate(self, sizes: Mapping[str, int]) -> None:
         """Hides entries of later steps."""
-        if "env_steps" in sizes:
-            self._last = sizes["env_steps"]
+        if "step" in sizes:
+            self._last = sizes["step"]
             self._begin(self._last + 1)
 
     def close(self) -> None:
@@ -179,8 +179,8 @@ class WandB:
     """A run of Weights & Biases, with the arguments of ``wandb.init``. Needs the package ``wandb``.
 
     With ``id="…", resume="allow"``, a resumed run continues the same run on the service. It logs the steps after its
-    last checkpoint again. Both entries remain, since the service cannot remove entries. ``label/env_steps`` identifies
-    duplicates; use it as the x-axis.
+    last checkpoint again. Both entries remain, since the service cannot remove entries. ``label/env_steps`` or, in a run
+    that learns from data, ``label/learner_steps`` identifies duplicates; use it as the x-axis.
     """
 
     def __init__(self, **arguments: Any) -> None:
@@ -210,11 +210,17 @@ class MLflow:
         self._mlflow = mlflow
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
-        """Logs the numbers as ``label/name`` at the current number of environment steps."""
-        self._mlflow.log_metrics({f"{label}/{name}": value for name, value in values.items()}, step=int(values["env_steps"]))
+        """Logs the numbers as ``label/name`` at the current number of environment steps or, in a run that learns from data, of
+        learner steps."""
+        self._mlflow.log_metrics({f"{label}/{name}": value for name, value in values.items()}, step=_position(values))
 
     def close(self) -> None:
         """Leaves the run open for its owner."""
+
+
+def _position(values: Mapping[str, float]) -> int:
+    """Returns the position of an entry in its run: environment steps, or learner steps if the run has not acted."""
+    return int(values["env_steps"] or values["learner_steps"])
 
 
 class _File:

@@ -52,7 +52,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
       env_fns: functions that each create one environment; all environments must have the same spaces.
-      workers: the number of processes; by default the number of cores, but at most one for each environment.
+      workers: the number of processes; by default the number of processors that this process may use, but at most one
+        for each environment.
       timeout: the number of seconds that a step or a reset may take; by default no bound. The first reset also starts
         the processes and creates the environments; this time is not counted, but is limited to 600 seconds.
       copy: whether observations are copied; otherwise the next step overwrites them.
@@ -68,7 +69,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = len(env_fns)
         if not self.num_envs:
             raise ValueError("env_fns is empty, but a vector must have at least one environment")
-        count = min(self.num_envs, workers if workers is not None else os.cpu_count() or 1)
+        count = min(self.num_envs, workers if workers is not None else len(os.sched_getaffinity(0)))
         if count < 1:
             raise ValueError(f"workers is {workers}, but it must be at least 1")
         # A forked copy of this process has no workers of its own.

@@ -71,6 +71,13 @@ pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     }
 }
 
+/// Returns a location that stays the same if the process changes its working directory. URLs are returned unchanged.
+pub(super) fn absolute(location: &str) -> String {
+    let is_url = location.contains("://");
+    let path = (!is_url).then(|| std::path::absolute(location).ok()).flatten();
+    path.as_deref().and_then(Path::to_str).unwrap_or(location).to_owned()
+}
+
 /// Returns whether two locations are the same root. The same folder can have several paths.
 pub(super) fn is_same_root(one: &str, other: &str) -> bool {
     let real = |location| local_path(location)?.canonicalize().ok();

@@ -8,7 +8,7 @@ use relive_table::{CheckpointProgress, SavedCheckpoint, Snapshot, Timestamp};
 
 use super::list::newest;
 use super::load::{load_one, named, none_there, path_of, with_chosen};
-use super::location::{is_same_root, local_path, locate, location_of, trimmed};
+use super::location::{absolute, is_same_root, local_path, locate, location_of, trimmed};
 use crate::names::split_root;
 use crate::native::DEFAULT_KEEP;
 use crate::reverb;
@@ -71,9 +71,10 @@ impl Writer {
 }
 
 impl Root {
-    /// Returns the checkpoints at `location`, a path or URL.
+    /// Returns the checkpoints at `location`, a path or URL. A relative path is resolved now, so later changes of the
+    /// working directory do not matter.
     pub fn new(location: impl Into<String>) -> Self {
-        let location = trimmed(&location.into()).to_owned();
+        let location = absolute(trimmed(&location.into()));
         Self {
             location,
             format: Format::default(),
@@ -105,7 +106,7 @@ impl Root {
     /// warning. A damaged one, or a location that cannot be used, is an error.
     #[must_use]
     pub fn fallback(mut self, location: impl Into<String>) -> Self {
-        self.fallback = Some(location.into());
+        self.fallback = Some(absolute(&location.into()));
         self
     }
 

@@ -58,16 +58,22 @@ pub(super) fn verify(
     // A listed segment without references is unexpected, but it is read as well.
     let others = description.segments.iter().filter(|segment| !referred.contains(&segment.id));
     segments.extend(others.map(|segment| (segment.id, Vec::new())));
-    let checked = parallel(threads, segments.len(), |number| {
-        segments
-            .get(number)
-            .map(|(id, wanted)| check_segment(storage, *id, wanted, progress))
-            .unwrap_or_default()
-    });
+    let check = |(id, wanted): &(SegmentId, Vec<RecordRequest>)| {
+        let (size, found) = check_segment(storage, *id, wanted, progress);
+        if size.is_none() {
+            // Its bytes are expected, but are not read.
+            let skipped = description.segments.iter().filter(|segment| segment.id == *id);
+            progress.advance(0, skipped.map(|segment| segment.size_bytes).sum());
+        }
+        (size, found)
+    };
+    let checked =
+        parallel(threads, segments.len(), |number| segments.get(number).map(check).unwrap_or_default());
     let mut lost = HashMap::new();
-    let mut bytes = size_bytes;
+    let (mut files, mut bytes) = (1, size_bytes);
     for (size, found) in checked {
-        bytes += size;
+        files += u64::from(size.is_some());
+        bytes += size.unwrap_or(0);
         for ChunkLoss { cause, chunks } in found {
             let number = cause.note(&mut losses)?;
             lost.extend(chunks.into_iter().map(|index| (index, number)));
@@ -77,24 +83,27 @@ pub(super) fn verify(
     let blocks = check_items(items, is_there, threads, progress);
     let tables = &description.tables;
     Tables { file: &file, known: &known, lost, losses: &mut losses, tables }.assemble(blocks)?;
-    let (files, chunks) = (1 + segments.len() as u64, known.places().len() as u64);
+    let chunks = known.places().len() as u64;
     Ok(Report { location: file, files, bytes, items: total, chunks, losses: losses.into_found() })
 }
 
-/// Reads a whole segment. Returns the segment's size and damage.
+/// Reads a whole segment. Returns the segment's damage, and its size if it can be opened.
 fn check_segment(
     storage: &dyn Storage,
     id: SegmentId,
     wanted: &[RecordRequest],
     progress: &CheckpointProgress,
-) -> (u64, Vec<ChunkLoss>) {
+) -> (Option<u64>, Vec<ChunkLoss>) {
     let file: Arc<str> = storage.describe(&id.file_name()).into();
     let mut found = Vec::new();
     let source = match storage.open(&id.file_name()) {
         Ok(source) => source,
         Err(error) => {
             let cause = Cause::Unreadable { file: file.to_string(), offset: 0, error };
-            return (0, vec![ChunkLoss { cause, chunks: wanted.iter().map(|(index, _)| *index).collect() }]);
+            return (
+                None,
+                vec![ChunkLoss { cause, chunks: wanted.iter().map(|(index, _)| *index).collect() }],
+            );
         }
     };
     let size = source.size_bytes();
@@ -124,7 +133,7 @@ fn check_segment(
         }
         progress.advance(0, end - start);
     }
-    (size, found)
+    (Some(size), found)
 }
 
 /// Returns the parts of a segment that no wanted record covers.

@@ -39,13 +39,16 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// Opens the tier below `folder`, which is created if necessary.
+    /// Opens the tier below `folder`, which is created if necessary. A relative path is resolved now, so later changes of
+    /// the working directory do not matter.
     ///
     /// # Errors
     /// If another process uses the folder, or the folder is not writable.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
+        let folder = std::path::absolute(&folder)
+            .map_err(|source| Error::io("find the folder", folder.as_ref(), source))?;
         let max_open_files = open_files_limit().map_or(MAX_OPEN_FILES, |limit| MAX_OPEN_FILES.min(limit / 4));
-        Self::on(Arc::new(RealDisk), folder.as_ref(), max_open_files)
+        Self::on(Arc::new(RealDisk), &folder, max_open_files)
     }
 
     pub(super) fn on(disk: Arc<dyn Disk>, folder: &Path, max_open_files: u64) -> Result<Self, Error> {

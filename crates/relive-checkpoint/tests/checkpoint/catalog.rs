@@ -111,6 +111,19 @@ fn verify_reads_every_byte_including_shared_segments() {
     assert_eq!(salvaged.snapshot.tables[0].counters.deletes, fewer_deletes() + 1);
 }
 
+#[test]
+fn verify_does_not_count_a_missing_segment_and_still_ends() {
+    let root = Folder::new();
+    let location = save(&Store::open(text(&root)).unwrap(), &counted(50));
+    let segment = fs::read_dir(root.join("segments")).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(&segment).unwrap();
+    let progress = CheckpointProgress::default();
+    let report = Catalog::open(&location).unwrap().verify(&progress).unwrap();
+    assert!(!report.is_whole());
+    let counts = progress.counts();
+    assert_eq!((report.files, counts.bytes_done), (1, counts.bytes_total));
+}
+
 fn fewer_deletes() -> i64 {
     counted(1).tables[0].counters.deletes
 }

@@ -19,6 +19,9 @@ const MAX_NAME: usize = 64;
 /// The maximum size of a job's file, which usually has a few hundred bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
+/// The maximum number of jobs with the same default name.
+const MAX_JOBS: usize = 1_000;
+
 /// The extension of the files.
 const EXTENSION: &str = "json";
 
@@ -85,17 +88,57 @@ impl Job {
     /// # Errors
     /// A job with this name already exists.
     pub(crate) fn register(self) -> Result<Option<Registered>> {
-        let process = Process::own();
+        let record = Record::own(self);
+        record.register(&folders()).map_err(|file| taken(&record.job.name, &file))
+    }
+
+    /// Like [`register`](Self::register), but adds a number to the name if a job with this name exists.
+    pub(crate) fn register_renamed(self) -> Option<Registered> {
+        self.register_renamed_in(&folders())
+    }
+
+    fn register_renamed_in(self, folders: &[PathBuf]) -> Option<Registered> {
+        let name = self.name.clone();
+        let mut record = Record::own(self);
+        for number in 2..=MAX_JOBS + 1 {
+            if let Ok(registered) = record.register(folders) {
+                return registered;
+            }
+            record.job.name = format!("{name}-{number}");
+        }
+        tracing::warn!("this run is not listed as a job: there are {MAX_JOBS} jobs named {name}");
+        None
+    }
+}
+
+/// Returns the error about a name whose job has a file.
+fn taken(name: &str, file: &Path) -> Failure {
+    let advice = format!("give another name, or stop that job: relive job stop {name}");
+    let elsewhere = read(file).map(|record| record.process).filter(|process| !process.is_visible());
+    // This process cannot determine whether that job has ended.
+    let elsewhere = elsewhere.map_or_else(String::new, |process| {
+        format!("; if it was on {} and no longer exists, delete {}", process.place(), file.display())
+    });
+    Failure::usage(format!("--name {name}: a job with this name exists; {advice}{elsewhere}"))
+}
+
+impl Record {
+    /// Returns the record of this process.
+    fn own(job: Job) -> Record {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let record = Record { job: self, process, since };
-        for folder in folders() {
-            match record.write(&folder) {
+        Record { job, process: Process::own(), since }
+    }
+
+    /// Writes the record to the first folder that is available.
+    ///
+    /// # Errors
+    /// The file of a job with the same name.
+    fn register(&self, folders: &[PathBuf]) -> std::result::Result<Option<Registered>, PathBuf> {
+        for folder in folders {
+            match self.write(folder) {
                 Ok(path) => return Ok(Some(Registered(path))),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let name = &record.job.name;
-                    return Err(Failure::usage(format!(
-                        "--name {name}: a job with this name exists; give another name, or stop that job: relive job stop {name}"
-                    )));
+                    return Err(file(folder, &self.job.name));
                 }
                 Err(error) => tracing::debug!("cannot list this job in {}: {error}", folder.display()),
             }
@@ -103,9 +146,7 @@ impl Job {
         tracing::debug!("this run is not listed as a job: no folder for its file is available");
         Ok(None)
     }
-}
 
-impl Record {
     fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let path = file(folder, &self.job.name);
@@ -113,7 +154,9 @@ impl Record {
             fs::remove_file(&path)?;
         }
         // The file is complete when it appears, and does not replace another file.
-        let draft = folder.join(format!(".{}.{}", self.job.name, self.process.pid));
+        // Processes on other machines that share the folder may have the same id.
+        let Process { host, pid, .. } = &self.process;
+        let draft = folder.join(format!(".{}.{host}.{pid}", self.job.name));
         let mut out = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         let written = out.write_all(serde_json::to_string_pretty(self)?.as_bytes());
         let linked = written.and_then(|()| fs::hard_link(&draft, &path));
@@ -188,5 +231,33 @@ mod tests {
         for name in ["", "-a", ".a", "a/b", "host:7000", "a b", &"a".repeat(65)] {
             assert!(expect_name(name).is_err(), "{name}");
         }
+    }
+
+    fn job(name: &str) -> Job {
+        let text = |text: &str| text.to_owned();
+        let (agent, environment, address) = (text("dqn"), text("catch/0"), text("127.0.0.1:1"));
+        Job { name: text(name), agent, environment, address, http: None, token: None }
+    }
+
+    #[test]
+    fn a_default_name_that_another_host_has_taken_gets_a_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let folders = [folder.path().to_owned()];
+        // The job of a container that was killed, with the same process id.
+        let mut killed = serde_json::to_value(Record::own(job("dqn-1"))).unwrap();
+        killed["host"] = "another-pod".into();
+        let path = file(folder.path(), "dqn-1");
+        fs::write(&path, killed.to_string()).unwrap();
+        let second = job("dqn-1").register_renamed_in(&folders).unwrap();
+        let third = job("dqn-1").register_renamed_in(&folders).unwrap();
+        assert_eq!(second.0, file(folder.path(), "dqn-1-2"));
+        assert_eq!(read(&third.0).unwrap().job, job("dqn-1-3"));
+        let refused = Record::own(job("dqn-1")).register(&folders).unwrap_err();
+        let text = taken("dqn-1", &refused).message();
+        assert!(
+            text.contains("relive job stop dqn-1; if it was on another-pod and no longer exists"),
+            "{text}"
+        );
+        assert!(text.ends_with(&format!("delete {}", path.display())), "{text}");
     }
 }

@@ -235,6 +235,10 @@ fn a_sweep_is_plotted() {
     let about = json(&Path::new(out).join("dqn-bandit_3-2/run.json"));
     assert_eq!((&about["environment"], &about["seed"]), (&"bandit/3".into(), &2.into()));
     assert!(about["evaluator_return"].is_number());
+    let scores = std::fs::read_to_string(Path::new(out).join("report/scores.csv")).unwrap();
+    let line = scores.lines().find(|line| line.starts_with("dqn,bandit/3,2,")).unwrap();
+    let rate: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
+    assert!((rate - about["env_steps_per_s"].as_f64().unwrap()).abs() < 1e-6, "{line}");
     for (name, begin, more) in [
         ("curves.png", &b"\x89PNG"[..], &[][..]),
         ("curves.svg", b"<svg", &["--of", "evaluator", "--x", "learner-steps", "--smooth", "1"]),
@@ -320,6 +324,25 @@ fn evaluations_are_scored_by_a_random_policy_and_an_expert() {
         ["rl", "train", "dqn", "--env", "catch/0", "--evaluate-every", "9", "--reference-scores", "1,1"];
     let (code, _, stderr) = outcome(&refused);
     assert!(code == Some(2) && stderr.contains("two different finite numbers"), "{stderr}");
+}
+
+#[test]
+fn a_finished_command_that_is_repeated_keeps_its_results() {
+    let (config, folder, written) = (small(), folder(), file(".json", ""));
+    let train = ["rl", "train", "dqn", "--env", "catch/0", "--steps", "200", "--config", text(&config)];
+    let evaluate = ["--evaluate-every", "100", "--evaluate-episodes", "2", "--json", text(&written)];
+    let saved = ["--checkpoint-dir", text(&folder), "--checkpoint-every", "20"];
+    let results = || {
+        succeeds(&[&train[..], &evaluate, &saved].concat());
+        json(&written)
+    };
+    let (first, again) = (results(), results());
+    assert!(first["evaluator_return"].is_number(), "{first}");
+    assert_eq!(again["evaluator_return"], first["evaluator_return"]);
+    let number = |value: &Value| value.as_f64().unwrap();
+    let seconds = number(&first["env_steps"]) / number(&first["env_steps_per_s"]);
+    let parts: f64 = first["time_by_part"].as_object().unwrap().values().map(number).sum();
+    assert!(parts <= seconds, "checkpoints count: {first}");
 }
 
 #[test]

@@ -70,6 +70,10 @@ impl DiskTier {
         self.ledger.snapshot().resident_bytes()
     }
 
+    pub(crate) fn spilled_bytes(&self) -> u64 {
+        self.ledger.snapshot().spilled_bytes
+    }
+
     /// Drops chunks that are already on disk from memory, so that `bytes` bytes can be read back. A large read makes
     /// room for itself, because the thread may be busy writing, and because the allocator reuses recently freed memory
     /// first.

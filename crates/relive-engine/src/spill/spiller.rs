@@ -9,11 +9,28 @@ use super::sweep::{Step, Sweep};
 use crate::catalogue::Catalogue;
 use crate::memory::{DiskTier, part};
 
-/// The maximum number of bytes that are stored at once: the size of a file.
-const MAX_STEP_BYTES: u64 = 32 << 20;
+/// The number of bytes that are stored at once, which is the size of a file.
+#[derive(Debug, Clone, Copy)]
+struct StepBytes {
+    /// The size while few bytes are on disk.
+    least: u64,
+    most: u64,
+}
 
-/// The minimum number of bytes that are stored at once.
-const MIN_STEP_BYTES: u64 = 1 << 20;
+/// The part of the bytes on disk that a file has at least. Files are mapped, and a Linux process can have 65,530
+/// mappings, so the more bytes are on disk, the larger are the files.
+const PART_OF_DISK: u64 = 1 << 13;
+
+impl StepBytes {
+    fn of_budget(budget_bytes: u64) -> Self {
+        let least = (budget_bytes / 64).clamp(1 << 20, 32 << 20);
+        Self { least, most: (budget_bytes / 16).clamp(least, 1 << 30) }
+    }
+
+    fn with_on_disk(self, spilled_bytes: u64) -> u64 {
+        (spilled_bytes / PART_OF_DISK).clamp(self.least, self.most)
+    }
+}
 
 /// The number of slots that the clock hand passes in one step if most chunks in memory were read back from disk. The
 /// number is small, because those chunks are found without the hand.
@@ -35,7 +52,7 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
     let weak = Arc::downgrade(tier);
     // The tables own the tier, so its thread must not keep the tables alive.
     let tables = Arc::downgrade(tables);
-    let step_bytes = (budget_bytes / 64).clamp(MIN_STEP_BYTES, MAX_STEP_BYTES);
+    let step_bytes = StepBytes::of_budget(budget_bytes);
     let run = move || {
         let mut sweep = Sweep::default();
         while let Some(wait) = turn(&weak, &tables, step_bytes, &mut sweep) {
@@ -53,10 +70,11 @@ pub(crate) fn start(tier: &Arc<DiskTier>, budget_bytes: u64, tables: &Arc<Catalo
 fn turn(
     tier: &Weak<DiskTier>,
     tables: &Weak<Catalogue>,
-    step_bytes: u64,
+    step_bytes: StepBytes,
     sweep: &mut Sweep,
 ) -> Option<Option<Duration>> {
     let (tier, tables) = (tier.upgrade()?, tables.upgrade()?);
+    let step_bytes = step_bytes.with_on_disk(tier.spilled_bytes());
     Some(Spiller { tier: &tier, tables: &tables, step_bytes }.work(sweep))
 }
 
@@ -122,4 +140,21 @@ impl Spiller<'_> {
 /// Returns whether a chunk can move and has not been read recently.
 fn is_cold(chunk: &Chunk) -> bool {
     chunk.is_movable() && chunk.is_resident() && !chunk.take_touched() && !chunk.is_frame_in_use()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_grow_with_the_bytes_on_disk() {
+        let sizes = |budget_mib: u64, disk_gib: [u64; 3]| {
+            let step = StepBytes::of_budget(budget_mib << 20);
+            disk_gib.map(|gib| step.with_on_disk(gib << 30) >> 20)
+        };
+        assert_eq!(sizes(16, [0, 1, 1_000]), [1, 1, 1]);
+        assert_eq!(sizes(64, [0, 16, 1_000]), [1, 2, 4]);
+        assert_eq!(sizes(8_192, [0, 512, 100_000]), [32, 64, 512]);
+        assert_eq!(sizes(1 << 20, [0, 1_024, 100_000]), [32, 128, 1_024]);
+    }
 }

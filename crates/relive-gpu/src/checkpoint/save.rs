@@ -282,8 +282,8 @@ fn write_groups(
     Ok(work.into_iter().map(|group| group.into_inner().0).collect())
 }
 
-/// Calls `work` for each number from 0 to `parts - 1`, on as many threads as there are processors; stops at the first
-/// error.
+/// Calls `work` for each number from 0 to `parts - 1`, on as many threads as there are processors, or on fewer if the
+/// system does not allow more; stops at the first error.
 pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(parts);
     let next = AtomicUsize::new(0);
@@ -300,9 +300,9 @@ pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Syn
         }
     };
     std::thread::scope(|scope| {
-        (1..threads).for_each(|_| {
-            scope.spawn(serve);
-        });
+        // The scope joins the threads.
+        let start = |_| std::thread::Builder::new().spawn_scoped(scope, serve).is_ok();
+        let _all_started = (1..threads).all(start);
         serve();
     });
     failure.into_inner().map_or(Ok(()), Err)
@@ -320,19 +320,18 @@ impl Drop for FolderLock {
     }
 }
 
-/// Prevents two processes from saving to the same folder at the same time.
+/// Prevents two processes from saving to the same folder at the same time, unless the file system has no locks.
 pub(super) fn lock(folder: &Path) -> Result<FolderLock> {
     let path = folder.join(LOCK);
     let file = File::options().write(true).create(true).truncate(false).open(&path);
     let file = file.map_err(|error| failed("open", &path, error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(FolderLock(file)),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::unavailable(format!(
+    if !files::try_lock(&file, &path)? {
+        return Err(Error::unavailable(format!(
             "another save into {} is in progress; wait for it, or choose another folder",
             folder.display()
-        ))),
-        Err(error) => Err(failed("lock", &path, error.into())),
+        )));
     }
+    Ok(FolderLock(file))
 }
 
 pub(super) fn canonical(folder: &Path) -> Result<std::path::PathBuf> {

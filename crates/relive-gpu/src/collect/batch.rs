@@ -127,7 +127,7 @@ impl Memory {
         let rows = narrow(plan.rows);
         let bytes = Mapping::private(plan.bytes, "a batch")?;
         bytes.advise_huge();
-        bytes.touch(1, "a batch")?;
+        bytes.touch(1, None, "a batch")?;
         Ok(Self {
             bytes,
             rows: Vec::with_capacity(rows),

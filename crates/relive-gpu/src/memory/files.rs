@@ -8,12 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    FallocateFlags, FlockOperation, MemfdFlags, Mode, SealFlags, fallocate, fchmod, fcntl_add_seals,
+    FallocateFlags, FlockOperation, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fchmod, fcntl_add_seals,
     fcntl_get_seals, flock, fstatvfs, memfd_create,
 };
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::geteuid;
 
 use super::header;
 use super::identity::Identity;
+use super::layout::PAGE;
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
 
@@ -27,6 +30,10 @@ const MAKING: Duration = Duration::from_secs(5);
 const TRIES: usize = 100;
 /// The pause between attempts. Another process does not take longer than this to remove a stale file.
 const BETWEEN_TRIES: Duration = Duration::from_millis(1);
+/// The number of bytes that are reserved at a time. A signal undoes the reservation that it interrupts.
+const RESERVED_BYTES: usize = 64 << 20;
+/// The number of zeros that are written at a time.
+const ZEROS: usize = 1 << 20;
 /// First bytes of a file that is still being created.
 pub(crate) const MAKING_MAGIC: [u8; 8] = *b"RLVBEGIN";
 /// First bytes of a column's file.
@@ -94,7 +101,9 @@ fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     done.map_err(|error| failed("begin", path, error))?;
     let space = fstatvfs(file).map_err(|error| failed("look at the space for", path, error.into()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
-    if bytes > free {
+    // A file system without a limit reports no blocks at all. Elsewhere, a request that is too large is refused before
+    // it fills the file system.
+    if space.f_blocks > 0 && bytes > free {
         return Err(Error::unavailable(format!(
             "{} needs {bytes} bytes, but only {free} are free there; lower the capacity, or free some space",
             path.display()
@@ -103,15 +112,54 @@ fn start(file: &File, path: &Path, bytes: u64, identity_at: u64) -> Result<()> {
     Ok(())
 }
 
-/// Reserves the space of a file now, so that later writes do not run out of space. Not all file systems support this.
-pub(crate) fn reserve(file: &File, path: &Path, bytes: u64) -> Result<()> {
-    match fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
-        Err(rustix::io::Errno::NOSPC) => Err(Error::unavailable(format!(
-            "there is no space for the {bytes} bytes of {}; lower the capacity, or free some space",
-            path.display()
-        ))),
-        Err(error) => Err(failed("take space for", path, error.into())),
+/// Reserves the space of a file now, so that later writes do not run out of space. On file systems that cannot reserve
+/// space, everything but the first page, which has been written, is overwritten with zeros.
+pub(crate) fn reserve(file: &File, what: &str, bytes: u64) -> Result<()> {
+    let reserved = match allocate(file, bytes) {
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => fill(file, bytes),
+        outcome => outcome.map_err(io::Error::from),
+    };
+    reserved.map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => Error::unavailable(format!(
+            "there is no space for the {bytes} bytes of {what}; lower the capacity, or free some space"
+        )),
+        _ => Error::system(format_args!("take space for {what}"), error),
+    })
+}
+
+fn allocate(file: &File, bytes: u64) -> Result<(), Errno> {
+    for start in (0..bytes).step_by(RESERVED_BYTES) {
+        let part = wide(RESERVED_BYTES).min(bytes - start);
+        retry_on_intr(|| fallocate(file, FallocateFlags::empty(), start, part))?;
+    }
+    Ok(())
+}
+
+/// Writes zeros after the first page.
+fn fill(file: &File, bytes: u64) -> io::Result<()> {
+    let zeros = vec![0; ZEROS];
+    for start in (PAGE..bytes).step_by(ZEROS) {
+        file.write_all_at(&zeros[..ZEROS.min(narrow(bytes - start))], start)?;
+    }
+    Ok(())
+}
+
+/// Locks a file for this process. Returns whether that was possible; another process may have locked the file. Without
+/// locks in the file system, every call succeeds.
+pub(crate) fn try_lock(file: &File, path: &Path) -> Result<bool> {
+    is_locked(flock(file, FlockOperation::NonBlockingLockExclusive), path)
+}
+
+fn is_locked(outcome: rustix::io::Result<()>, path: &Path) -> Result<bool> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error @ (Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP)) => {
+            tracing::warn!(file = %path.display(), %error, "this file system does not support locks: make sure that \
+                                                            only one process writes here");
+            Ok(true)
+        }
+        Err(error) => Err(failed("lock", path, error.into())),
     }
 }
 
@@ -125,15 +173,11 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("open", path, error)),
+        Err(error) => return Err(refused("open", path, error)),
     };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            std::thread::sleep(BETWEEN_TRIES);
-            return Ok(());
-        }
-        Err(error) => return Err(failed("lock", path, error.into())),
+    if !try_lock(&file, path)? {
+        std::thread::sleep(BETWEEN_TRIES);
+        return Ok(());
     }
     let ours = file.metadata().map_err(|error| failed("look at", path, error))?;
     if fs::metadata(path).map_or(true, |named| named.ino() != ours.ino()) {
@@ -157,7 +201,7 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
             path.display()
         )));
     }
-    fs::remove_file(path).map_err(|error| failed("remove the stale", path, error))
+    fs::remove_file(path).map_err(|error| refused("remove the stale", path, error))
 }
 
 /// Returns the identity in a file of a store; 0 if the file is still empty.
@@ -181,18 +225,44 @@ fn no_store(path: &Path) -> Error {
     Error::unavailable(format!("{} exists, but is not a store; choose another name", path.display()))
 }
 
-/// Opens a file that another process has created.
+/// Returns the error of an operation that may have failed because the file belongs to another user.
+fn refused(what: &str, path: &Path, error: io::Error) -> Error {
+    let is_foreign = || fs::symlink_metadata(path).is_ok_and(|found| found.uid() != geteuid().as_raw());
+    if error.kind() == io::ErrorKind::PermissionDenied && is_foreign() {
+        return of_another_user(path);
+    }
+    failed(what, path, error)
+}
+
+fn of_another_user(path: &Path) -> Error {
+    Error::unavailable(format!("{} belongs to another user; choose another name", path.display()))
+}
+
+/// Opens a file that another process has created. Links are not followed.
 pub(crate) fn open(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().read(true).write(true).open(path);
+    let flags = OFlags::NOFOLLOW.bits().cast_signed();
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
     file.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::not_found(format!("there is no {}", path.display())),
-        _ => failed("open", path, error),
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => no_store(path),
+        _ => refused("open", path, error),
     })
+}
+
+/// Like [`open`], but the file must belong to this user or to root: in a folder where everybody may create files, it
+/// could be another user's.
+pub(crate) fn open_own(path: &Path) -> Result<File> {
+    let file = open(path)?;
+    let owner = file.metadata().map_err(|error| failed("look at", path, error))?.uid();
+    if owner != geteuid().as_raw() && owner != 0 {
+        return Err(of_another_user(path));
+    }
+    Ok(file)
 }
 
 /// Creates unnamed memory, whose descriptor can be passed to other processes.
 pub(crate) fn anonymous(bytes: u64) -> Result<File> {
-    let failed = |error: rustix::io::Errno| Error::system("create anonymous shared memory", error.into());
+    let failed = |error: Errno| Error::system("create anonymous shared memory", error.into());
     let file = memfd_create("relive-gpu", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).map_err(failed)?;
     fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(failed)?;
     rustix::fs::ftruncate(&file, bytes).map_err(failed)?;
@@ -329,6 +399,55 @@ mod tests {
             assert!(error.to_string().contains("in use by process"), "{error}");
             drop(name);
             assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn files_of_other_users_and_links_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link] = ["file", "link"].map(|name| folder.path().join(name));
+        fs::write(&path, left(header::MAGIC)).unwrap();
+        open_own(&path).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let error = open_own(&link).unwrap_err();
+        assert!(error.to_string().contains("is not a store"), "{error}");
+        // Only root can give files away.
+        if std::os::unix::fs::chown(&path, Some(geteuid().as_raw() + 1), None).is_ok() {
+            let denied = refused("open", &path, io::ErrorKind::PermissionDenied.into());
+            for error in [open_own(&path).unwrap_err(), denied] {
+                assert_eq!(error.kind(), ErrorKind::Unavailable);
+                assert!(
+                    error.to_string().ends_with("belongs to another user; choose another name"),
+                    "{error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn file_systems_without_locks_are_accepted() {
+        let locked = |errno| is_locked(Err(errno), Path::new("x"));
+        assert!(is_locked(Ok(()), Path::new("x")).unwrap());
+        assert!(!locked(Errno::WOULDBLOCK).unwrap());
+        for errno in [Errno::NOSYS, Errno::NOLCK, Errno::OPNOTSUPP] {
+            assert!(locked(errno).unwrap());
+        }
+        assert_eq!(locked(Errno::BADF).unwrap_err().kind(), ErrorKind::System);
+    }
+
+    #[test]
+    fn space_is_taken_even_where_it_cannot_be_reserved() {
+        const BYTES: u64 = 5 << 20;
+        let takes: [fn(&File); 2] =
+            [|file| reserve(file, "it", BYTES).unwrap(), |file| fill(file, BYTES).unwrap()];
+        for take in takes {
+            let file = tempfile::tempfile().unwrap();
+            file.write_all_at(&MAKING_MAGIC, 0).unwrap();
+            file.set_len(BYTES).unwrap();
+            take(&file);
+            let found = file.metadata().unwrap();
+            assert!(found.len() == BYTES && found.blocks() * 512 >= BYTES, "{found:?}");
+            assert_eq!(word(&file, 0, "it").unwrap(), Some(MAKING_MAGIC));
         }
     }
 }

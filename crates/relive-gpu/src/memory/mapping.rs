@@ -2,13 +2,16 @@
 #![expect(unsafe_code, reason = "mappings are made and removed here; each block says why it is sound")]
 
 use std::ffi::c_void;
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
+use super::files;
 use super::layout::{HUGE_PAGE, PAGE};
 use crate::bytes::{narrow, wide};
 use crate::error::{Error, Result};
@@ -103,20 +106,19 @@ impl Mapping {
         unsafe { madvise(self.start.cast(), self.len, Advice::LinuxHugepage) }.is_ok()
     }
 
-    /// Makes the system allocate memory behind every byte, on several threads; the contents stay unchanged.
-    pub(crate) fn touch(&self, threads: usize, what: &str) -> Result<()> {
-        let next = AtomicU64::new(0);
-        let work = || loop {
-            let begin = narrow(next.fetch_add(wide(TOUCH_BYTES), Ordering::Relaxed));
-            if begin >= self.len {
-                return Ok(());
+    /// Makes the system allocate memory behind every byte, on several threads; the contents stay unchanged. `file` is
+    /// the mapped file, if any.
+    pub(crate) fn touch(&self, threads: usize, file: Option<&File>, what: &str) -> Result<()> {
+        // This comes first, because space that is reserved without a mapping is not in huge pages.
+        let outcome = match self.in_ranges(threads, |begin, len| self.populate(begin, len)) {
+            // Kernels before 5.14 do not support this advice, or the file system has no space. If there is no space, a
+            // process that touches a page is killed.
+            Err(error) if error == Errno::INVAL || (error == Errno::FAULT && file.is_some()) => {
+                file.map_or(Ok(()), |file| files::reserve(file, what, self.len()))?;
+                self.in_ranges(threads, |begin, len| self.touch_pages(begin, len))
             }
-            self.touch_range(begin, TOUCH_BYTES.min(self.len - begin))?;
+            outcome => outcome,
         };
-        let outcome = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Err(Errno::FAULT)))
-        });
         outcome.map_err(|error| {
             Error::unavailable(format!(
                 "there is no memory for the {} bytes of {what} ({error}); lower the capacity, or free some memory",
@@ -125,14 +127,42 @@ impl Mapping {
         })
     }
 
-    fn touch_range(&self, begin: usize, len: usize) -> Result<(), Errno> {
+    /// Calls `work` for the starts and lengths of all ranges, on at most `threads` threads.
+    fn in_ranges(
+        &self,
+        threads: usize,
+        work: impl Fn(usize, usize) -> Result<(), Errno> + Sync,
+    ) -> Result<(), Errno> {
+        let next = AtomicU64::new(0);
+        let work = || loop {
+            let begin = narrow(next.fetch_add(wide(TOUCH_BYTES), Ordering::Relaxed));
+            if begin >= self.len {
+                return Ok(());
+            }
+            work(begin, TOUCH_BYTES.min(self.len - begin))?;
+        };
+        if threads == 0 {
+            return Ok(());
+        }
+        thread::scope(|scope| {
+            // If the system allows no more threads, there are fewer.
+            let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
+            let others: Vec<_> = (1..threads).map_while(start).collect();
+            let own = work();
+            let ended = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            // All threads are joined before the first error is returned.
+            ended.fold(own, Result::and)
+        })
+    }
+
+    fn populate(&self, begin: usize, len: usize) -> Result<(), Errno> {
         let start = self.start.wrapping_add(begin);
         loop {
             // SAFETY: the range is within the mapping, and its bytes stay unchanged.
             match unsafe { madvise(start.cast(), len, Advice::LinuxPopulateWrite) } {
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                // Kernels before 5.14 do not support this advice.
-                Err(Errno::INVAL) => return self.touch_pages(begin, len),
                 other => return other,
             }
         }
@@ -180,22 +210,54 @@ mod tests {
         let file = memory(3 * PAGE);
         let [a, b] = [0; 2].map(|_| Mapping::new(&file, 3 * PAGE, "it").unwrap());
         assert_eq!(a.start().addr() % narrow(HUGE_PAGE), 0);
-        a.touch(2, "it").unwrap();
+        a.touch(2, None, "it").unwrap();
         // SAFETY: both are within mappings of three pages.
         unsafe {
             a.start().add(5000).write(7);
             assert_eq!(b.start().add(5000).read(), 7);
         }
         a.touch_pages(0, narrow(3 * PAGE)).unwrap();
-        a.touch(1, "it").unwrap();
+        a.touch(1, None, "it").unwrap();
         // SAFETY: as above.
         assert_eq!(unsafe { b.start().add(5000).read() }, 7);
+    }
+
+    /// The program of [`missing_space_is_an_error_that_states_it`], which may mount a file system in its own namespace.
+    const MOUNT: &str = "mount -t tmpfs -o size=1m tmpfs /dev/shm && exec \"$@\"";
+    const IN_NAMESPACE: &str = "RELIVE_TEST_IN_NAMESPACE";
+
+    /// Returns the result of this test in a process with a small `/dev/shm`, or `None` if that cannot be created here.
+    fn in_small_memory(test: &str) -> Option<std::process::Output> {
+        let run = |program: &[&str]| {
+            let mut command = std::process::Command::new("unshare");
+            command.args(["-rm", "sh", "-c", MOUNT, "sh"]).args(program);
+            command.env(IN_NAMESPACE, "1").output().ok()
+        };
+        run(&["true"]).filter(|output| output.status.success())?;
+        let own = std::env::current_exe().ok()?;
+        run(&[own.to_str()?, "--exact", test, "--nocapture"])
+    }
+
+    #[test]
+    fn missing_space_is_an_error_that_states_it() {
+        const TEST: &str = "memory::mapping::tests::missing_space_is_an_error_that_states_it";
+        if std::env::var_os(IN_NAMESPACE).is_none() {
+            let Some(output) = in_small_memory(TEST) else { return };
+            assert!(output.status.success(), "{output:?}");
+            return;
+        }
+        let file = File::options().read(true).write(true).create_new(true).open("/dev/shm/it").unwrap();
+        file.set_len(4 << 20).unwrap();
+        let map = Mapping::new(&file, 4 << 20, "it").unwrap();
+        let error = map.touch(2, Some(&file), "it").unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Unavailable);
+        assert!(error.to_string().starts_with("there is no space for the 4194304 bytes of it; "), "{error}");
     }
 
     /// Defect 24: a mapping that fails returns an error that states the reason.
     #[test]
     fn a_failed_mapping_is_an_error() {
-        let file = std::fs::File::open("/dev/null").unwrap();
+        let file = File::open("/dev/null").unwrap();
         let error = Mapping::new(file, PAGE, "/dev/null").unwrap_err().to_string();
         assert!(error.starts_with("map the 4096 bytes of /dev/null: "), "{error}");
     }

@@ -86,7 +86,7 @@ impl Segment {
         if ready.huge_pages {
             map.advise_huge();
         }
-        map.touch(ready.touch_threads, &what)?;
+        map.touch(ready.touch_threads, file.as_ref(), &what)?;
         let mut names: Vec<Name> = name.into_iter().collect();
         let files = make_columns(&header, &mut names)?;
         let segment = Self { header, map, files, file, what };
@@ -109,7 +109,7 @@ impl Segment {
 
     /// Attaches to the segment with the given name.
     pub(crate) fn open(name: &str) -> Result<Self> {
-        let file = files::open(&files::shared_memory(name)?)?;
+        let file = files::open_own(&files::shared_memory(name)?)?;
         Self::attach(file, format!("the segment {name:?}"))
     }
 
@@ -368,8 +368,8 @@ fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Map
     each_file(header, |path, bytes| {
         let (file, name) = files::create(path, bytes, COLUMN_IDENTITY_AT)?;
         names.push(name);
-        files::reserve(&file, path, bytes)?;
         let what = path.display().to_string();
+        files::reserve(&file, &what, bytes)?;
         files::write_at(&file, &bytes.to_le_bytes(), 24, &what)?;
         files::write_at(&file, &VERSION.to_le_bytes(), 8, &what)?;
         files::write_at(&file, &COLUMN_MAGIC, 0, &what)?;

@@ -133,7 +133,9 @@ impl Network {
         }
         // A thread that belongs to another runtime must not block on this one.
         std::thread::scope(|scope| {
-            let thread = scope.spawn(|| handle.block_on(wait));
+            let thread = std::thread::Builder::new().spawn_scoped(scope, || handle.block_on(wait));
+            let thread =
+                thread.map_err(|error| Error::system(format_args!("start a thread for {what}"), error))?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }

@@ -3,6 +3,8 @@
 use std::sync::LazyLock;
 use std::thread;
 
+use parking_lot::Mutex;
+
 use super::grid::Grid;
 use super::math;
 use super::sums::{Measure, RUN, Sums};
@@ -241,8 +243,8 @@ impl Weights {
     }
 }
 
-/// Returns the result of `work` for each part, on one thread each. A single part needs no thread, whose start would take
-/// longer than the work.
+/// Returns the result of `work` for each part, on one thread each, or on fewer if the system does not allow more. A
+/// single part needs no thread, whose start would take longer than the work.
 pub(super) fn in_threads<T: Send, R: Send>(
     parts: impl ExactSizeIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,
@@ -250,12 +252,23 @@ pub(super) fn in_threads<T: Send, R: Send>(
     if parts.len() <= 1 {
         return parts.map(work).collect();
     }
-    let work = &work;
-    thread::scope(|scope| {
-        let threads: Vec<_> = parts.map(|part| scope.spawn(move || work(part))).collect();
-        let finished = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        finished.map(|found| found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
+    let others = parts.len() - 1;
+    let left = Mutex::new(parts.enumerate().collect::<Vec<_>>());
+    let next = || left.lock().pop();
+    let run = || -> Vec<(usize, R)> {
+        std::iter::from_fn(next).map(|(number, part)| (number, work(part))).collect()
+    };
+    let mut results = thread::scope(|scope| {
+        let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
+        let threads: Vec<_> = (0..others).map_while(start).collect();
+        let mut results = run();
+        for thread in threads {
+            results.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Joins lists. A single list is not copied.

@@ -56,15 +56,17 @@ pub(crate) fn put(place: Place, engine: Engine) {
     drop(before);
 }
 
-/// Records that the server of `engine` has stopped, unless another server has taken its place. The entry, which is
-/// small, remains.
+/// Records that the server of `engine` has stopped, unless another server has taken its place. The entry of a port
+/// remains; a server without a port has no entry once it has stopped.
 pub(crate) fn stop(place: Place, engine: &Engine) {
     let gone = SERVERS.with(|servers| {
-        let entry = servers.as_mut().and_then(|servers| servers.get_mut(&place));
-        entry.and_then(|entry| match &entry.engine {
-            Some(mine) if is_same(mine, engine) && entry.process == std::process::id() => entry.engine.take(),
-            _ => None,
-        })
+        let servers = servers.as_mut()?;
+        let entry = servers.get_mut(&place).filter(|entry| entry.process == std::process::id())?;
+        let gone = entry.engine.take_if(|mine| is_same(mine, engine))?;
+        if place > u32::from(u16::MAX) {
+            servers.remove(&place);
+        }
+        Some(gone)
     });
     // This may drop the tables, which can take a long time.
     drop(gone);

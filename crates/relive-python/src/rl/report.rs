@@ -1,6 +1,7 @@
 //! Passes a run's reports to Python.
 
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -9,42 +10,33 @@ use relive_rl::run::{EpisodeReport, Report, Summary};
 use crate::arrays::array;
 use crate::interpreter::lock::Brief;
 
-/// The reports received from a run so far. Clones share them.
-#[derive(Clone)]
+/// The episodes of a run so far. Clones share them.
+#[derive(Clone, Default)]
 pub(super) struct RunReports(Arc<Brief<Episodes>>);
 
 #[derive(Default)]
 struct Episodes {
     actors: Vec<EpisodeReport>,
     evaluator: Vec<EpisodeReport>,
-    /// Reports that have not been passed on yet; `None` if there is no listener.
-    pending: Option<Vec<Report>>,
 }
 
 impl RunReports {
-    /// Starts without reports. Later reports are queued if there is a listener.
-    pub(super) fn new(has_listener: bool) -> RunReports {
-        RunReports(Arc::new(Brief::new(Episodes {
-            pending: has_listener.then(Vec::new),
-            ..Episodes::default()
-        })))
+    /// Returns a function for the run's thread that notes reports, and sends them to a listener.
+    pub(super) fn noting(&self, mut sender: Option<ReportSender>) -> impl FnMut(&Report) + Send + use<> {
+        let reports = self.clone();
+        move |report| {
+            reports.note(report);
+            if let Some(sender) = &mut sender {
+                sender.send(report);
+            }
+        }
     }
 
-    /// Returns the reports since the last call.
-    pub(super) fn pending(&self) -> Vec<Report> {
-        self.0.with(|episodes| episodes.pending.as_mut().map(std::mem::take).unwrap_or_default())
-    }
-
-    pub(super) fn note(&self, report: &Report) {
-        self.0.with(|episodes| {
-            if let Some(pending) = &mut episodes.pending {
-                pending.push(report.clone());
-            }
-            match report {
-                Report::Actor(episode) => episodes.actors.push(episode.clone()),
-                Report::Evaluator(episode) => episodes.evaluator.push(episode.clone()),
-                Report::Learner(_) => {}
-            }
+    fn note(&self, report: &Report) {
+        self.0.with(|episodes| match report {
+            Report::Actor(episode) => episodes.actors.push(episode.clone()),
+            Report::Evaluator(episode) => episodes.evaluator.push(episode.clone()),
+            Report::Learner(_) => {}
         });
     }
 
@@ -53,10 +45,9 @@ impl RunReports {
         self.0.with(|episodes| episodes.actors.last().filter(|episode| episode.episode != known).cloned())
     }
 
-    /// Returns all episodes of the actors and of the evaluator, as columns.
+    /// Takes all episodes of the actors and of the evaluator, as columns.
     pub(super) fn columns<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyDict>; 2]> {
-        let (actors, evaluator) =
-            self.0.with(|episodes| (episodes.actors.clone(), episodes.evaluator.clone()));
+        let Episodes { actors, evaluator } = self.0.take();
         Ok([columns(py, &actors)?, columns(py, &evaluator)?])
     }
 }
@@ -80,11 +71,51 @@ fn columns<'py>(py: Python<'py>, episodes: &[EpisodeReport]) -> PyResult<Bound<'
     Ok(dict)
 }
 
-/// Calls a function with a run's reports: each with its source and its numbers by name.
-pub(super) fn pass_on(reports: &Bound<'_, PyAny>, report: &Report) -> PyResult<()> {
-    let values = PyDict::new(reports.py());
-    report.values().into_iter().try_for_each(|(name, value)| values.set_item(name, value))?;
-    reports.call1((report.label(), values)).map(drop)
+/// The maximum number of reports that wait for a listener. If the listener is slower than the run, the run waits.
+const MAX_WAITING: usize = 10_000;
+
+/// A Python function that receives all reports of a run.
+pub(super) struct Listener<'py> {
+    pub(super) function: Bound<'py, PyAny>,
+    waiting: Receiver<Report>,
+}
+
+impl<'py> Listener<'py> {
+    /// Returns a listener, and the end of its queue for the run's thread.
+    pub(super) fn new(function: Bound<'py, PyAny>) -> (Listener<'py>, ReportSender) {
+        let (sender, waiting) = sync_channel(MAX_WAITING);
+        (Listener { function, waiting }, ReportSender { sender, has_waited: false })
+    }
+
+    /// Calls the function with the next report: its source, and its numbers by name. Returns `None` if no report is
+    /// waiting.
+    pub(super) fn pass_next(&self) -> Option<PyResult<()>> {
+        let report = self.waiting.try_recv().ok()?;
+        let values = PyDict::new(self.function.py());
+        let mut numbers = report.values().into_iter();
+        let filled = numbers.try_for_each(|(name, value)| values.set_item(name, value));
+        Some(filled.and_then(|()| self.function.call1((report.label(), values)).map(drop)))
+    }
+}
+
+/// The run's end of a listener's queue.
+pub(super) struct ReportSender {
+    sender: SyncSender<Report>,
+    has_waited: bool,
+}
+
+impl ReportSender {
+    /// Sends a report, if necessary once the listener has taken another one. A listener that has ended gets nothing.
+    pub(super) fn send(&mut self, report: &Report) {
+        let Err(TrySendError::Full(report)) = self.sender.try_send(report.clone()) else { return };
+        if !std::mem::replace(&mut self.has_waited, true) {
+            tracing::warn!(
+                target: "relive",
+                "the loggers are slower than the run: {MAX_WAITING} reports are waiting for them, so the run waits, too"
+            );
+        }
+        let _ = self.sender.send(report);
+    }
 }
 
 /// Returns an episode as the progress function receives it.

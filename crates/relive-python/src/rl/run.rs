@@ -21,13 +21,16 @@ use super::log_files::{Event, FileRequest, Files, Outcome};
 use super::policy::Policy;
 use super::processes::ServedTables;
 use super::raise::raise;
-use super::report::{RunReports, episode_dict, pass_on, summary_dict};
+use super::report::{Listener, RunReports, episode_dict, summary_dict};
 use super::source::Source;
 use crate::interpreter::lock::Brief;
 use crate::interpreter::{finalization, logs};
 
 /// The interval between checks for signals and deadlines, and the shortest interval between progress reports.
 const SLICE: Duration = Duration::from_millis(50);
+
+/// How long reports are passed on before the next check, if they arrive faster than the listener takes them.
+const PASS_FOR: Duration = Duration::from_millis(500);
 
 /// How long a call to Python code may take before it is logged.
 const SILENCE: Duration = Duration::from_secs(5);
@@ -91,27 +94,27 @@ pub(crate) fn train_agent<'py>(
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
     };
+    let (listener, report_sender) = reports.map(Listener::new).unzip();
     let mut watch = RunWatch {
         raised: raised.clone(),
         silent_until: Instant::now() + SILENCE,
         stop: options.stop.clone(),
-        run_reports: RunReports::new(reports.is_some()),
+        run_reports: RunReports::default(),
         deadline: deadline(timeout)?,
         progress,
-        reports,
+        listener,
         supervisor,
         shown: 0,
         failed: None,
         interrupt: None,
     };
-    let (run_reports, source) = (watch.run_reports.clone(), Source::of(environment)?);
+    let (mut on_report, source) = (watch.run_reports.noting(report_sender), Source::of(environment)?);
     let run_raised = raised.clone();
     let live_run = LiveRun::of(&watch.stop);
     let work = move || {
         let _alive = live_run;
         let make = source.maker(run_raised);
-        let trained = train(&agent, &options, &make, &mut |report| run_reports.note(report));
-        let trained = trained.and_then(|trained| {
+        let trained = train(&agent, &options, &make, &mut on_report).and_then(|trained| {
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
             Ok((trained.summary, policy))
         });
@@ -208,8 +211,8 @@ struct RunWatch<'py> {
     run_reports: RunReports,
     deadline: Option<Instant>,
     progress: Option<Bound<'py, PyAny>>,
-    /// Receives all reports from the run.
-    reports: Option<Bound<'py, PyAny>>,
+    /// Receives all reports from the run, until one of them has caused an error.
+    listener: Option<Listener<'py>>,
     /// Supervises the workers' processes.
     supervisor: Option<Bound<'py, PyAny>>,
     /// The newest reported episode.
@@ -223,15 +226,17 @@ struct RunWatch<'py> {
 impl RunWatch<'_> {
     /// Waits for the run to end. Ctrl-C ends the run; a second Ctrl-C ends the wait.
     fn wait(&mut self, py: Python<'_>, mut events: Receiver<Event>) -> PyResult<Outcome> {
+        let mut are_more_waiting = false;
         loop {
             let waited;
+            let slice = if are_more_waiting { Duration::ZERO } else { SLICE };
             (events, waited) = py.detach(move || {
-                let waited = events.recv_timeout(SLICE);
+                let waited = events.recv_timeout(slice);
                 (events, waited)
             });
             match waited {
                 Ok(Event::Ended(outcome)) => {
-                    self.pass_reports(py);
+                    self.pass_reports(py, None);
                     return Ok(*outcome);
                 }
                 Ok(Event::FileRequest(request)) => {
@@ -258,7 +263,7 @@ impl RunWatch<'_> {
             if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 self.stop.stop();
             }
-            self.pass_reports(py);
+            are_more_waiting = self.pass_reports(py, Some(Instant::now() + PASS_FOR));
         }
     }
 
@@ -276,17 +281,22 @@ impl RunWatch<'_> {
         });
     }
 
-    fn pass_reports(&mut self, py: Python<'_>) {
-        if let Some(reports) = self.reports.clone().filter(|_| self.failed.is_none()) {
-            for report in self.run_reports.pending() {
-                if let Err(error) = pass_on(&reports, &report) {
-                    self.end(py, error);
-                }
-                if self.failed.is_some() {
-                    return;
-                }
+    /// Passes the waiting reports on, and then the newest episode. Returns whether reports still wait at the time
+    /// `until`.
+    fn pass_reports(&mut self, py: Python<'_>, until: Option<Instant>) -> bool {
+        while let Some(passed) = self.listener.as_ref().and_then(Listener::pass_next) {
+            if let Err(error) = passed {
+                self.end(py, error);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return self.listener.is_some();
             }
         }
+        self.show_progress(py);
+        false
+    }
+
+    fn show_progress(&mut self, py: Python<'_>) {
         let (Some(progress), None) = (&self.progress, &self.failed) else { return };
         let Some(episode) = self.run_reports.newest(self.shown) else { return };
         self.shown = episode.episode;
@@ -297,9 +307,9 @@ impl RunWatch<'_> {
 
     /// Answers the run's requests about the loggers' files, once all earlier reports have been written.
     fn answer(&mut self, py: Python<'_>, request: FileRequest) {
-        self.pass_reports(py);
-        let (Some(reports), None) = (&self.reports, &self.failed) else { return request.refuse() };
-        match request.answer(reports) {
+        self.pass_reports(py, None);
+        let Some(listener) = &self.listener else { return request.refuse() };
+        match request.answer(&listener.function) {
             Ok(()) => {}
             Err(error) => self.end(py, error),
         }
@@ -314,6 +324,8 @@ impl RunWatch<'_> {
             self.interrupt = Some(error);
         } else {
             self.failed = Some(error);
+            // The run must not wait for a listener that takes no more reports.
+            self.listener = None;
         }
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use relive_batch::{BatchMemory, Pool};
 use relive_connection::{
-    Backoff, Connection, Dialer, Error, ErrorKind, MAX_SILENT_CONNECTIONS, Result, is_transient_status,
-    refusal, status_error,
+    Backoff, Connection, Dialer, Error, ErrorKind, Result, SilentConnections, is_transient_status, refusal,
+    status_error,
 };
 use relive_table::ItemStructure;
 use relive_transport::shared::SharedMemory;
@@ -70,7 +70,7 @@ fn out_of_memory(error: &relive_batch::BatchError) -> Error {
 pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size: u32) {
     let mut backoff = Backoff::default();
     let pool = Arc::default();
-    let mut silent = 0;
+    let mut silent = SilentConnections::default();
     while !shared.is_done() {
         let started = Instant::now();
         let mut has_answered = false;
@@ -83,16 +83,16 @@ pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size:
                 return shared.end(End::Failed(error));
             }
             Err(ConnectionEnd::Away(text)) => shared.note_outage(text),
-            Err(ConnectionEnd::Io(text)) if has_answered => {
-                silent = 0;
+            Err(ConnectionEnd::Io(text)) => {
+                // Without an answer, the server is shutting down, or a proxy forwards only gRPC.
+                silent.note(has_answered);
+                if silent.are_too_many() {
+                    connection.use_grpc_only();
+                    return shared.end(End::BulkUnavailable);
+                }
                 shared.note_outage(text);
             }
-            // The server is shutting down, or a proxy forwards only gRPC.
-            Err(ConnectionEnd::Io(text)) if silent + 1 < MAX_SILENT_CONNECTIONS => {
-                silent += 1;
-                shared.note_outage(text);
-            }
-            Err(_) => {
+            Err(ConnectionEnd::Permanent(_)) => {
                 connection.use_grpc_only();
                 return shared.end(End::BulkUnavailable);
             }

@@ -1,6 +1,6 @@
 //! Acts in environments, one fragment at a time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use relive_env::{BatchEnvironment, Buffer, State, TimeStep};
 
@@ -222,7 +222,7 @@ impl RolloutWorker {
         let (environments, is_begun) = (self.environments.save(), self.is_begun);
         self.is_begun = is_begun && environments.is_some();
         let mut parts = [environments.unwrap_or_default(), self.policy.save()];
-        let saved = state::save(|state| self.visit(state, &mut parts));
+        let saved = state::save(|state| self.visit(state, &mut parts, Layout::Newest));
         self.is_begun = is_begun;
         saved
     }
@@ -234,7 +234,9 @@ impl RolloutWorker {
     /// [`State`](crate::RlError::State) if the bytes do not encode the state of a worker.
     pub(crate) fn restore(&mut self, bytes: &[u8]) -> Result<()> {
         let mut parts = [Vec::new(), Vec::new()];
-        state::restore("a worker", bytes, |state| self.visit(state, &mut parts))?;
+        let mut read =
+            |layout| state::restore("a worker", bytes, |state| self.visit(state, &mut parts, layout));
+        read(Layout::Newest).or_else(|error| read(Layout::WithoutTimes).map_err(|_| error))?;
         let [environments, policy] = parts;
         if self.is_begun {
             self.environments.restore(&environments)?;
@@ -242,7 +244,7 @@ impl RolloutWorker {
         self.policy.restore(&policy)
     }
 
-    fn visit(&mut self, state: &mut State<'_>, parts: &mut [Vec<u8>; 2]) {
+    fn visit(&mut self, state: &mut State<'_>, parts: &mut [Vec<u8>; 2], layout: Layout) {
         parts.iter_mut().for_each(|part| state.bytes(part));
         state.field(&mut self.is_begun);
         for leaf in 0..self.observations.num_leaves() {
@@ -255,10 +257,29 @@ impl RolloutWorker {
         }
         state.field(&mut self.acted.env_steps);
         state.field(&mut self.steps);
+        if layout == Layout::Newest {
+            self.rows.iter_mut().for_each(|row| row.visit_time(state));
+        }
     }
 }
 
+/// The layout of a saved worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Newest,
+    /// The layout of earlier versions, without the times of the current episodes, which begin anew.
+    WithoutTimes,
+}
+
 impl Row {
+    /// Visits the time since the beginning of the episode.
+    fn visit_time(&mut self, state: &mut State<'_>) {
+        let now = Instant::now();
+        let mut elapsed_ns = u64::try_from(now.duration_since(self.since).as_nanos()).unwrap_or(u64::MAX);
+        state.field(&mut elapsed_ns);
+        self.since = now.checked_sub(Duration::from_nanos(elapsed_ns)).unwrap_or(now);
+    }
+
     fn begin(&mut self) {
         (self.length, self.episode_return, self.since) = (0, 0.0, Instant::now());
     }
@@ -270,5 +291,63 @@ impl Row {
             duration: self.since.elapsed(),
             ended_at,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_env::Vectorized;
+
+    use super::*;
+    use crate::Saveable;
+
+    /// Always chooses the first action.
+    struct First;
+
+    impl Policy for First {
+        fn act(&mut self, _: &mut ActStep<'_>) -> Result<()> {
+            Ok(())
+        }
+
+        fn load(&mut self, _: &Weights) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Saveable for First {
+        fn save(&mut self) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn restore(&mut self, _: &[u8]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    fn worker() -> RolloutWorker {
+        let environments = vec![relive_env::make("catch/0", 1).unwrap()];
+        let environments = Box::new(Vectorized::from_environments(environments).unwrap());
+        RolloutWorker::new(0, environments, Box::new(First), WeightStore::default(), "catch/0").unwrap()
+    }
+
+    #[test]
+    fn an_episode_that_is_saved_and_restored_keeps_its_duration() {
+        const STEPS: usize = 5;
+        let mut before = worker();
+        before.rollout(STEPS).unwrap();
+        before.rows[0].since = Instant::now().checked_sub(Duration::from_secs(100)).unwrap();
+        let saved = before.save();
+        let finish = |saved: &[u8]| {
+            let mut worker = worker();
+            worker.restore(saved).unwrap();
+            worker.rollout(9 - STEPS).unwrap().acted.remove(0).episodes.remove(0)
+        };
+        let episode = finish(&saved);
+        assert_eq!(episode.length, 9);
+        assert!((100.0..160.0).contains(&episode.duration.as_secs_f64()), "{episode:?}");
+        // Earlier versions do not save the time.
+        let episode = finish(&saved[..saved.len() - 8]);
+        assert!(episode.length == 9 && episode.duration.as_secs_f64() < 60.0, "{episode:?}");
+        assert!(worker().restore(&saved[..saved.len() - 1]).is_err());
     }
 }

@@ -95,6 +95,13 @@ impl Report {
         }
     }
 
+    /// Returns the position of the report in its run: environment steps, or learner steps if the run has not acted,
+    /// such as one that learns from data.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        if self.env_steps() == 0 { self.learner_steps() } else { self.env_steps() }
+    }
+
     /// Returns all numbers of the report, by name.
     #[expect(clippy::cast_precision_loss, reason = "counts for people")]
     #[must_use]

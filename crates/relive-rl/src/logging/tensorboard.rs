@@ -14,8 +14,8 @@ use super::Report;
 use super::{Logger, Mark};
 use crate::{Result, RlError};
 
-/// Writes `events.out.tfevents…` in a folder. Tags look like `actor/episode_return`; steps are environment
-/// steps.
+/// Writes `events.out.tfevents…` in a folder. Tags look like `actor/episode_return`. Steps are environment
+/// steps, or learner steps in a run that learns from data.
 #[derive(Debug)]
 pub struct TensorBoardLogger {
     path: PathBuf,
@@ -61,7 +61,7 @@ impl Logger for TensorBoardLogger {
             scalar.extend((value as f32).to_le_bytes());
             put_bytes(&mut summary, 1, &scalar);
         }
-        self.record(&event(since_epoch(), report.env_steps(), 5, &summary))
+        self.record(&event(since_epoch(), report.position(), 5, &summary))
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -19,8 +19,9 @@ pub struct Progress {
 /// The interval at which a waiting run checks whether to stop.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How long a run waits for its plan before it logs the reason.
+/// How long a run waits for its plan before it logs the reason. The time doubles with each message, up to a limit.
 const SILENCE: Duration = Duration::from_secs(5);
+const LONGEST_SILENCE: Duration = Duration::from_mins(10);
 
 /// Returns the next progress of a plan, or `None` if the plan has ended or the run should stop. A long wait is logged,
 /// and ends if `check` fails.
@@ -29,7 +30,7 @@ pub(crate) fn next_progress(
     stop: &Stop,
     mut check: impl FnMut() -> Result<()>,
 ) -> Result<Option<Progress>> {
-    let mut silent_until = Instant::now() + SILENCE;
+    let (mut silence, mut silent_until) = (SILENCE, Instant::now() + SILENCE);
     loop {
         check()?;
         if stop.is_stopped() {
@@ -41,7 +42,8 @@ pub(crate) fn next_progress(
             Some(progress) => return Ok(Some(progress?)),
         }
         if Instant::now() >= silent_until {
-            silent_until += SILENCE;
+            silence = silence.saturating_mul(2).min(LONGEST_SILENCE);
+            silent_until += silence;
             tracing::info!("{}", waiting(&plan.monitor()));
         }
     }

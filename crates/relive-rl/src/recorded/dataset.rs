@@ -43,8 +43,8 @@ struct LeafArray {
 ///
 /// # Errors
 /// [`Dataset`](crate::RlError::Dataset) with file and array: an array is missing, lengths differ, a number is not
-/// finite or exceeds the range of float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the
-/// environment. [`Recording`](crate::RlError::Recording): the file has a different format.
+/// finite or exceeds the range of float32, a terminal or a timeout is neither 0 nor 1, these have Gymnasium's names
+/// (`terminations`, `truncations`), or rows do not fit the environment. [`Recording`](crate::RlError::Recording): the file has a different format.
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;
     let mut episodes = Vec::new();
@@ -64,6 +64,7 @@ pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEp
 
 impl Arrays {
     fn read(mut npz: Npz, spec: &EnvironmentSpec) -> Result<Arrays> {
+        expect_known_ends(&npz)?;
         let observations = leaves(&mut npz, "observations", &spec.observations)?;
         let has_next = npz.names().any(|name| name.split('/').next() == Some("next_observations"));
         let next_observations = match has_next {
@@ -220,6 +221,17 @@ fn leaves(npz: &mut Npz, name: &str, nest: &Nest<ArraySpec>) -> Result<Vec<LeafA
         found.push(LeafArray { name, spec: spec.clone(), bounds, array });
     }
     Ok(found)
+}
+
+/// Refuses arrays with Gymnasium's names for the ends of episodes: without them, episodes would be joined.
+fn expect_known_ends(npz: &Npz) -> Result<()> {
+    let has = |name: &str| npz.names().any(|other| other == name);
+    for (other, name) in [("terminations", "terminals"), ("truncations", "timeouts")] {
+        if has(other) && !has(name) {
+            return Err(npz.refused(other, format!("it must be called `{name}`; rename it")));
+        }
+    }
+    Ok(())
 }
 
 fn required(npz: &mut Npz, name: &str) -> Result<Array> {

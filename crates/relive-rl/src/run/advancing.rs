@@ -113,7 +113,9 @@ impl Session {
         let (count, mut lap) = (usize::try_from(evaluation.episodes).unwrap_or(usize::MAX), Lap::begin());
         let episodes = worker.episodes(count, &self.stop)?;
         self.crew.times().add(Part::Evaluate, lap.lap());
-        for episode in episodes.into_iter().flatten() {
+        let Some(episodes) = episodes else { return Ok(()) };
+        self.counters.begin_evaluation();
+        for episode in episodes {
             on_report(&Report::Evaluator(self.counters.note_evaluation(&episode)))?;
         }
         Ok(())

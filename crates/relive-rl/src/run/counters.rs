@@ -35,6 +35,9 @@ pub struct Summary {
     /// processes. Workers' times are included once they have reported them.
     #[serde(default)]
     pub time_by_part: BTreeMap<String, f64>,
+    /// The mean return of the run's last evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evaluator_return: Option<f64>,
 }
 
 fn nan_if_null<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<f64, D::Error> {
@@ -52,11 +55,33 @@ pub(super) struct Counters {
     evaluations: u64,
     /// Environment and learner steps at the last evaluation; `u64::MAX` before the first.
     evaluated_at: [u64; 2],
+    /// The returns of the last evaluation.
+    evaluation: ReturnSum,
     learner_steps: u64,
     samples: u64,
     learner_walltime_s: f64,
     last_learner_step: Option<Instant>,
     times: Times,
+}
+
+/// A sum of returns.
+#[derive(Debug, Clone, Copy, Default)]
+struct ReturnSum {
+    sum: f64,
+    episodes: u64,
+}
+
+impl ReturnSum {
+    fn add(&mut self, episode_return: f64) {
+        self.sum += episode_return;
+        self.episodes += 1;
+    }
+
+    /// Returns the mean, or `None` if there is no return.
+    #[expect(clippy::cast_precision_loss, reason = "a mean for people")]
+    fn mean(self) -> Option<f64> {
+        (self.episodes > 0).then(|| self.sum / self.episodes as f64)
+    }
 }
 
 impl Counters {
@@ -69,6 +94,7 @@ impl Counters {
             env_steps: 0,
             evaluations: 0,
             evaluated_at: [u64::MAX; 2],
+            evaluation: ReturnSum::default(),
             learner_steps: 0,
             samples: 0,
             learner_walltime_s: 0.0,
@@ -114,10 +140,16 @@ impl Counters {
         self.report(actor, self.episodes, episode)
     }
 
+    /// Begins a new evaluation, whose episodes follow.
+    pub(super) fn begin_evaluation(&mut self) {
+        self.evaluation = ReturnSum::default();
+    }
+
     /// Counts an episode of the evaluator.
     pub(super) fn note_evaluation(&mut self, episode: &Episode) -> EpisodeReport {
         self.evaluations += 1;
         self.evaluated_at = [self.env_steps, self.learner_steps];
+        self.evaluation.add(episode.episode_return);
         self.report(0, self.evaluations, episode)
     }
 
@@ -128,9 +160,10 @@ impl Counters {
         if steps == u64::MAX { 0 } else { steps }
     }
 
-    /// Returns whether no steps have been taken since the last evaluation.
+    /// Returns whether no steps have been taken since the last evaluation, whose returns are known.
     pub(super) fn is_evaluated(&self) -> bool {
-        self.evaluated_at == [self.env_steps, self.learner_steps]
+        // The states of earlier versions do not have the returns.
+        self.evaluated_at == [self.env_steps, self.learner_steps] && self.evaluation.episodes > 0
     }
 
     /// Adds learner steps and the samples that they used. The clock starts with the first call, which
@@ -181,7 +214,15 @@ impl Counters {
             env_steps_per_s: self.env_steps as f64 / self.seconds().max(f64::MIN_POSITIVE),
             samples_per_insert: if inserts == 0 { 0.0 } else { self.samples as f64 / inserts as f64 },
             time_by_part: self.times.seconds(),
+            evaluator_return: self.evaluation.mean(),
         }
+    }
+
+    /// Continues the clocks of the same run in this process, which include the time since the counters were saved.
+    pub(super) fn continue_clocks(&mut self, before: &Counters) {
+        (self.started, self.seconds_before) = (before.started, before.seconds_before);
+        (self.last_learner_step, self.learner_walltime_s) =
+            (before.last_learner_step, before.learner_walltime_s);
     }
 
     fn seconds(&self) -> f64 {
@@ -195,15 +236,26 @@ impl Counters {
     /// Replaces the counters with [saved](Self::visit) ones if the saved ones are newer.
     pub(super) fn take_over_newer(&mut self, counters: &[u8]) -> Result<()> {
         let mut newest = Counters::new();
-        state::restore("a run's counters", counters, |state| newest.visit(state))?;
+        restore("a run's counters", counters, |state, layout| {
+            newest.visit(state);
+            newest.visit_end(state, layout);
+        })?;
         if newest.env_steps > self.env_steps {
             *self = newest;
         }
         Ok(())
     }
 
-    /// Saves or restores the counters.
-    pub(super) fn visit(&mut self, state: &mut State<'_>) {
+    /// Returns the saved counters.
+    pub(super) fn save(&mut self) -> Vec<u8> {
+        state::save(|state| {
+            self.visit(state);
+            self.visit_end(state, Layout::Newest);
+        })
+    }
+
+    /// Saves or restores the counters, except those at the [end](Self::visit_end) of a state.
+    fn visit(&mut self, state: &mut State<'_>) {
         let mut seconds = self.seconds();
         state.field(&mut seconds);
         (self.seconds_before, self.started) = (seconds, Instant::now());
@@ -224,12 +276,49 @@ impl Counters {
         state.field(&mut self.learner_walltime_s);
         self.times.visit(state);
     }
+
+    /// Saves or restores the counters that follow all others, because earlier versions do not have them.
+    fn visit_end(&mut self, state: &mut State<'_>, layout: Layout) {
+        if layout == Layout::Newest {
+            state.field(&mut self.evaluation.sum);
+            state.field(&mut self.evaluation.episodes);
+        }
+    }
 }
 
-/// Visits the saved state of a run: its counters, and the states of its parts.
-pub(super) fn visit_with(state: &mut State<'_>, counters: &mut Counters, parts: &mut Vec<u8>) {
+/// The layout of saved counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Newest,
+    /// The layout of earlier versions, without the returns of the last evaluation.
+    WithoutEvaluation,
+}
+
+/// Restores a state in the newest layout, or in that of earlier versions.
+fn restore(what: &'static str, bytes: &[u8], mut visit: impl FnMut(&mut State<'_>, Layout)) -> Result<()> {
+    let mut read = |layout| state::restore(what, bytes, |state| visit(state, layout));
+    read(Layout::Newest).or_else(|error| read(Layout::WithoutEvaluation).map_err(|_| error))
+}
+
+/// Returns the saved state of a run: its counters, and the states of its parts.
+pub(super) fn save_with(counters: &mut Counters, parts: &mut Vec<u8>) -> Vec<u8> {
+    state::save(|state| visit_with(state, (counters, parts), Layout::Newest))
+}
+
+/// Returns the counters and the parts in the saved state of a run.
+///
+/// # Errors
+/// The state is damaged.
+pub(super) fn restore_with(bytes: &[u8]) -> Result<(Counters, Vec<u8>)> {
+    let (mut counters, mut parts) = (Counters::new(), Vec::new());
+    restore("a run", bytes, |state, layout| visit_with(state, (&mut counters, &mut parts), layout))?;
+    Ok((counters, parts))
+}
+
+fn visit_with(state: &mut State<'_>, (counters, parts): (&mut Counters, &mut Vec<u8>), layout: Layout) {
     counters.visit(state);
     state.bytes(parts);
+    counters.visit_end(state, layout);
 }
 
 #[cfg(test)]
@@ -260,13 +349,47 @@ mod tests {
             counters.note_learnt(1, 4);
             counters.note_times(&times);
         }
-        let bytes = state::save(|state| counters.visit(state));
-        let mut resumed = Counters::new();
-        state::restore("counters", &bytes, |state| resumed.visit(state)).unwrap();
+        let bytes = save_with(&mut counters, &mut vec![7]);
+        let (resumed, parts) = restore_with(&bytes).unwrap();
+        assert_eq!(parts, [7]);
         let (of, resumed) = (counters.summary(450), resumed.summary(450));
         assert_eq!(resumed.mean_return_last_100, 99.5);
         assert_eq!((of.episodes, of.env_steps, of.learner_steps), (150, 450, 150));
         assert_eq!(resumed.time_by_part["act"], 1.5);
         assert_eq!(Summary { env_steps_per_s: of.env_steps_per_s, ..resumed }, of);
+    }
+
+    #[test]
+    fn the_last_evaluation_is_saved_and_states_of_earlier_versions_are_read() {
+        let mut counters = Counters::new();
+        counters.note_env_steps(7);
+        for returns in [&[9.0][..], &[1.0, 2.0]] {
+            counters.begin_evaluation();
+            for &episode_return in returns {
+                let duration = Duration::ZERO;
+                counters.note_evaluation(&Episode { length: 3, episode_return, duration, ended_at: 3 });
+            }
+        }
+        let bytes = save_with(&mut counters, &mut vec![7]);
+        let (resumed, parts) = restore_with(&bytes).unwrap();
+        assert!(resumed.is_evaluated(), "a finished run has no reason to evaluate again");
+        assert_eq!((resumed.summary(0).evaluator_return, parts), (Some(1.5), vec![7]));
+        let (old, parts) = restore_with(&bytes[..bytes.len() - 16]).unwrap();
+        assert_eq!((old.env_steps(), old.summary(0).evaluator_return, parts), (7, None, vec![7]));
+        assert!(!old.is_evaluated());
+        assert!(restore_with(&bytes[..bytes.len() - 1]).is_err());
+        let mut newer = Counters::new();
+        newer.take_over_newer(&counters.save()).unwrap();
+        assert_eq!(newer.summary(0).evaluator_return, Some(1.5));
+    }
+
+    #[test]
+    fn the_time_of_a_save_counts() {
+        let mut before = Counters::new();
+        let (mut again, _) = restore_with(&save_with(&mut before, &mut Vec::new())).unwrap();
+        // The checkpoint with this state takes a long time to write.
+        before.started = before.started.checked_sub(Duration::from_secs(100)).unwrap();
+        again.continue_clocks(&before);
+        assert!((100.0..160.0).contains(&again.seconds()), "{}", again.seconds());
     }
 }

@@ -13,7 +13,7 @@ use crate::seeds::{EnvironmentUser, actor_key, environment_seed};
 use crate::tables::lease::Lease;
 use crate::tables::{learners, run};
 use crate::watching::{log_tables, plan_table, stop_table};
-use crate::{PolicyContext, Purpose, Result, remote, state};
+use crate::{PolicyContext, Purpose, Result, remote};
 
 /// For error messages: the place of a server's run.
 const PLACE: &str = "the server's table `run`";
@@ -85,8 +85,8 @@ impl Opened {
     pub(super) fn resumed(&self, state: Option<&[u8]>) -> Result<(Counters, SavedParts)> {
         let (mut counters, mut saved) = (Counters::new(), SavedParts::default());
         if let Some(bytes) = state {
-            let mut parts = Vec::new();
-            state::restore("a run", bytes, |state| counters::visit_with(state, &mut counters, &mut parts))?;
+            let parts;
+            (counters, parts) = counters::restore_with(bytes)?;
             saved = SavedParts::from_bytes(&parts)?;
         }
         let newer = if self.engine.is_none() { run::counters(&self.client)? } else { None };

@@ -10,6 +10,7 @@ use relive_engine::Engine;
 use super::Checkpoints;
 use crate::logging::Loggers;
 use crate::plan::Hooks;
+use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::stop::Stop;
 use crate::watching::LogLines;
 
@@ -58,6 +59,14 @@ pub struct RunOptions {
     pub log_lines: Option<LogLines>,
     /// Called when the plan of the run is ready and workers can join.
     pub begun: Option<Begun>,
+}
+
+impl RunOptions {
+    /// Returns the seed of the training environment with this number, counted from 0.
+    #[must_use]
+    pub fn environment_seed(&self, number: usize) -> u64 {
+        environment_seed(&self.environment, self.seed, EnvironmentUser::Actor(number))
+    }
 }
 
 /// A callback that is called when the plan of a run is ready.

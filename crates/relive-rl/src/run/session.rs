@@ -22,7 +22,7 @@ use crate::remote::{Driver, Publishing, Team};
 use crate::tables::lease::Lease;
 use crate::tables::run;
 use crate::watching::{LogWriter, Phase, PlanStateWriter, Position, WorkerStats};
-use crate::{Part, Result, RlError, Weights, state};
+use crate::{Part, Result, RlError, Weights};
 
 /// The time between two writes of the counters to a server.
 pub(super) const COUNT_EVERY: Duration = Duration::from_millis(100);
@@ -107,7 +107,7 @@ impl Session {
     pub(super) fn count(&mut self) -> Result<()> {
         self.counted = Instant::now();
         self.take_times();
-        let counters = state::save(|state| self.counters.visit(state));
+        let counters = self.counters.save();
         run::put_counters(&self.client, (&self.identity, &counters), &|| !self.stop.is_stopped())
     }
 
@@ -116,7 +116,7 @@ impl Session {
         self.take_times();
         let evaluator = self.evaluator.as_mut().map(|(_, worker)| worker.save());
         let mut parts = self.crew.save(evaluator);
-        state::save(|state| counters::visit_with(state, &mut self.counters, &mut parts))
+        counters::save_with(&mut self.counters, &mut parts)
     }
 
     /// Writes the run's state to its table.

@@ -176,7 +176,9 @@ fn train_here(
         if options.actors == 0 {
             // A continuing run takes the same steps as a resumed one, and therefore gives the same numbers.
             session.end_plan();
-            *session = begin(Tables::Again(snapshot, session.identity.clone()))?;
+            let again = begin(Tables::Again(snapshot, session.identity.clone()))?;
+            let before = std::mem::replace(session, again);
+            session.counters.continue_clocks(&before.counters);
         }
         session.note_saving(lap.lap());
         Ok(())

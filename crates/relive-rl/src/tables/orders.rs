@@ -18,14 +18,11 @@ pub(crate) struct Order {
     pub(crate) weights: Stamp,
 }
 
-/// Returns the queue of a worker's orders.
+/// Returns the table of a worker's next order. A newer order replaces one that the worker has not read, so orders never
+/// wait for a worker that is away.
 pub(crate) fn table(worker: usize) -> TableConfig {
-    TableConfig::queue(name(worker), MAX_ORDERS)
+    TableConfig::new(name(worker)).max_size(1).max_times_sampled(1)
 }
-
-/// The maximum number of unread orders. Orders are repeated if no result arrives, but a worker that reconnects finds
-/// only a few.
-const MAX_ORDERS: u32 = 1_000;
 
 fn name(worker: usize) -> String {
     format!("orders/{worker}")
@@ -70,5 +67,25 @@ impl Orders {
         };
         let weights = Stamp { epoch: number(0)?, version: number(2)? };
         Ok(Some(Order { round: number(1)?, weights }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+
+    use super::*;
+
+    #[test]
+    fn orders_do_not_wait_for_a_worker_that_is_away() {
+        let engine = Engine::builder().table(table(0)).build().unwrap();
+        let client = Client::in_process(engine).unwrap();
+        let order = |round| Order { round, weights: Stamp { epoch: 1, version: round } };
+        for round in 0..2_000 {
+            give(&client, &[0], order(round), &|| true).unwrap();
+        }
+        let mut orders = Orders::of(&client, 0).unwrap();
+        assert_eq!(orders.next_within(Duration::from_secs(10)).unwrap(), Some(order(1_999)));
+        assert_eq!(orders.next_within(Duration::from_millis(1)).unwrap(), None, "it is read once");
     }
 }

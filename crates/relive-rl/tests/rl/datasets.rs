@@ -151,6 +151,11 @@ fn unusable_data_is_reported_with_file_and_array() {
             Some("array `observations`: row 1 has 1e300; agents learn only from finite float32 numbers"),
         ),
         ("rewards", Some(doubles("(2,)", &[-1e39, 0.0])), Some("array `rewards`: row 0 has -1e39;")),
+        (
+            "truncations",
+            Some(array("(2,)", &[1.0, 0.0])),
+            Some("array `truncations`: it must be called `timeouts`; rename it"),
+        ),
         ("rewards", Some(b"numbers".to_vec()), Some("array `rewards`: it is not a numpy array")),
     ];
     for (number, (name, with, expected)) in cases.into_iter().enumerate() {

@@ -86,6 +86,25 @@ fn each_value_is_in_its_column_even_if_reports_differ() {
 }
 
 #[test]
+fn tensorboard_shows_a_run_that_learns_from_data_by_learner_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut logger = TensorBoardLogger::new(folder.path()).unwrap();
+    let report = LearnerReport {
+        learner_steps: 300,
+        env_steps: 0,
+        walltime_s: 0.1,
+        seconds: 0.5,
+        metrics: Vec::new(),
+    };
+    logger.write(&Report::Learner(report)).unwrap();
+    logger.flush().unwrap();
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();
+    let bytes = std::fs::read(file.path()).unwrap();
+    // Field 2 of an event is its step.
+    assert!(bytes.windows(3).any(|part| part == b"\x10\xac\x02"));
+}
+
+#[test]
 fn the_terminal_logger_limits_its_rate() {
     let shared = Shared::default();
     let mut terminal = TerminalLogger::new(shared.clone(), Duration::from_secs(3_600));

@@ -91,6 +91,8 @@ impl Tokens {
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
         let path = path.into();
         let known = RwLock::new(Arc::new(read(&path)?));
+        // The process may change its working directory before the file is read again.
+        let path = std::path::absolute(&path).unwrap_or(path);
         Ok(Self { path: Some(path), known })
     }
 

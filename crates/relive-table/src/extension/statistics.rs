@@ -18,17 +18,22 @@ pub struct Statistics {
     deleted_unsampled: u64,
 }
 
-/// A count and a mean, updated without losing small terms in large sums (Welford 1962).
+/// A count, and the mean of the finite numbers, updated without losing small terms in large sums (Welford 1962). One
+/// infinite priority would make the mean useless for as long as the table exists.
 #[derive(Clone, Copy, Debug, Default)]
 struct RunningMean {
     count: u64,
+    finite: u64,
     mean: f64,
 }
 
 impl RunningMean {
     fn add(&mut self, value: f64) {
         self.count += 1;
-        self.mean += (value - self.mean) / self.count as f64;
+        if value.is_finite() {
+            self.finite += 1;
+            self.mean += (value - self.mean) / self.finite as f64;
+        }
     }
 
     fn count(&self) -> f64 {
@@ -36,7 +41,7 @@ impl RunningMean {
     }
 
     fn mean(&self) -> f64 {
-        if self.count == 0 { f64::NAN } else { self.mean }
+        if self.finite == 0 { f64::NAN } else { self.mean }
     }
 }
 

@@ -144,6 +144,18 @@ fn statistics_count_how_items_ended() {
 }
 
 #[test]
+fn an_infinite_priority_does_not_spoil_the_means_of_statistics() {
+    let config = TableConfig::new("t").sampler(SelectorKind::MaxHeap).max_size(3);
+    let mut fixture = Fixture::new(config, Statistics::default());
+    for (key, priority) in [(1, f64::INFINITY), (2, 3.0), (3, 5.0)] {
+        fixture.add(key, priority);
+    }
+    let metrics = fixture.table.metrics();
+    let metric = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
+    assert_eq!([metric("inserts"), metric("inserted_priority_mean")], [3.0, 4.0]);
+}
+
+#[test]
 fn a_high_priority_spreads_to_neighboring_steps() {
     let diffusion = PriorityDiffusion::new(0.5, 2, 1).unwrap();
     let config = TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 });

@@ -1,9 +1,10 @@
 //! Accounts of tables, which are exact even if tables share chunks.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::word::{Counted, Word};
+use super::word::{Counted, SEVERAL, Word};
 
 /// The chunks to which the items of one holder, usually a table, refer. Each chunk is counted once.
 ///
@@ -49,8 +50,37 @@ impl ChunkTotals {
     }
 }
 
+/// Numbers of accounts. A number is given again only after its account has been dropped.
+struct Numbers {
+    last: u32,
+    used: BTreeSet<u32>,
+}
+
+/// Account numbers are unique within the process, so a chunk is never counted in an account of another ledger.
+static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers { last: 0, used: BTreeSet::new() });
+
+impl Numbers {
+    fn of_process() -> MutexGuard<'static, Numbers> {
+        NUMBERS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&mut self) -> u32 {
+        loop {
+            self.last = (self.last + 1) % SEVERAL;
+            if self.last != 0 && self.used.insert(self.last) {
+                return self.last;
+            }
+        }
+    }
+}
+
 impl Account {
-    pub(super) fn new(number: u32, whole: Option<Arc<Account>>) -> Self {
+    /// Creates an account with a number that no other account has.
+    pub(super) fn numbered() -> Self {
+        Self::new(Numbers::of_process().take(), None)
+    }
+
+    fn new(number: u32, whole: Option<Arc<Account>>) -> Self {
         let zero = || AtomicI64::new(0);
         let (chunks, encoded_bytes, raw_bytes) = (zero(), zero(), zero());
         let (shared_bytes, spilled_bytes) = (zero(), zero());
@@ -117,4 +147,38 @@ impl Account {
 /// This cannot overflow, because sizes of chunks are below 2^32.
 fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // All parts hold the whole account.
+        if self.whole.is_none() {
+            Numbers::of_process().used.remove(&self.number);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_given_again_only_after_its_account_is_dropped() {
+        let mut numbers = Numbers { last: SEVERAL - 2, used: BTreeSet::from([1]) };
+        assert_eq!([numbers.take(), numbers.take()], [SEVERAL - 1, 2]);
+        numbers.used.remove(&1);
+        numbers.last = SEVERAL - 1;
+        assert_eq!([numbers.take(), numbers.take()], [1, 3]);
+    }
+
+    #[test]
+    fn an_account_keeps_its_number_while_a_part_exists() {
+        let is_used = |number| Numbers::of_process().used.contains(&number);
+        let account = Arc::new(Account::numbered());
+        let (number, part) = (account.number, account.part());
+        drop(account);
+        assert!(is_used(number) && part.number == number);
+        drop(part);
+        assert!(!is_used(number));
+    }
 }

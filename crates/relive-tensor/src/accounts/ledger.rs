@@ -1,13 +1,12 @@
 //! Running totals of live chunks.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use smallvec::SmallVec;
 
 use super::account::{Account, ChunkTotals};
-use super::word::SEVERAL;
 
 /// Frames shorter than this stay in memory, because moving such a frame saves at most about a hundred bytes.
 pub const MIN_MOVABLE_BYTES: usize = 256;
@@ -39,9 +38,6 @@ pub struct Ledger {
     movable: bool,
 }
 
-/// Account numbers are unique within the process, so a chunk is never counted in an account of another ledger.
-static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
-
 /// The accounts of a ledger, and the chunks that several accounts hold.
 #[derive(Debug, Default)]
 pub(super) struct Lists {
@@ -61,8 +57,7 @@ impl Ledger {
     /// Creates an account for chunks that are counted in this ledger.
     #[must_use]
     pub fn open_account(&self) -> Arc<Account> {
-        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed) % SEVERAL;
-        let account = Arc::new(Account::new(number.max(1), None));
+        let account = Arc::new(Account::numbered());
         let mut lists = self.lists();
         lists.open.retain(|_, account| account.strong_count() > 0);
         lists.open.insert(account.number, Arc::downgrade(&account));

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use relive_connection::{Connection, Dialer, MAX_SILENT_CONNECTIONS, Result, ReverbStub};
+use relive_connection::{Connection, Dialer, Result, ReverbStub, SilentConnections};
 use relive_fleet::{Assignment, Backend, Fleet};
 use tonic::Status;
 
@@ -15,7 +15,6 @@ pub(super) enum Destination {
     One {
         backend: Backend,
         connection: Connection,
-        stub: ReverbStub,
         silent: SilentConnections,
     },
     Many {
@@ -34,8 +33,8 @@ pub(super) struct StreamTarget {
 
 impl Destination {
     pub(super) fn one(backend: &Backend, connection: &Connection) -> Destination {
-        let (backend, connection, stub) = (backend.clone(), connection.clone(), connection.stub());
-        Destination::One { backend, connection, stub, silent: SilentConnections::default() }
+        let (backend, connection) = (backend.clone(), connection.clone());
+        Destination::One { backend, connection, silent: SilentConnections::default() }
     }
 
     pub(super) fn many(fleet: Arc<Fleet>) -> Destination {
@@ -53,9 +52,7 @@ impl Destination {
     /// Returns the target of the next stream. With many servers, waits until one is available, and reports the wait.
     pub(super) async fn next(&mut self, link: &RemoteLink) -> StreamTarget {
         let fleet = match self {
-            Destination::One { connection, stub, .. } => {
-                return StreamTarget { connection: connection.clone(), stub: stub.clone(), assignment: None };
-            }
+            Destination::One { connection, .. } => return StreamTarget::new(connection.clone(), None),
             Destination::Many { fleet, .. } => fleet,
         };
         let assignment = loop {
@@ -65,8 +62,7 @@ impl Destination {
             link.stream_broke(&Status::unavailable(fleet.no_server_reason()));
             fleet.wait_for_member().await;
         };
-        let connection = assignment.connection().clone();
-        StreamTarget { stub: connection.stub(), connection, assignment: Some(Arc::new(assignment)) }
+        StreamTarget::new(assignment.connection().clone(), Some(Arc::new(assignment)))
     }
 
     /// Returns the state of the bulk path to `target`'s server.
@@ -82,6 +78,10 @@ impl Destination {
 }
 
 impl StreamTarget {
+    fn new(connection: Connection, assignment: Option<Arc<Assignment>>) -> StreamTarget {
+        StreamTarget { stub: connection.stub(), connection, assignment }
+    }
+
     /// Completes when the server is excluded from the fleet; never completes if it is the only server.
     pub(super) async fn until_away(&self) {
         match &self.assignment {
@@ -99,28 +99,15 @@ impl StreamTarget {
     }
 }
 
-/// The state of the bulk path to a server.
-#[derive(Debug, Default)]
-pub(super) struct SilentConnections {
-    /// The number of consecutive connections that were accepted and ended without an answer.
-    consecutive: usize,
-}
-
-impl SilentConnections {
-    /// Returns the bulk path, if the server is known to have one. Until then, items are sent over gRPC, which can wait
-    /// for a server.
-    pub(super) async fn dialer(&self, connection: &Connection) -> Result<Option<Dialer>> {
-        if self.consecutive >= MAX_SILENT_CONNECTIONS {
-            return Ok(None);
-        }
-        match connection.dialer().await {
-            Err(error) if error.is_refusal() => Err(error),
-            Err(_) => Ok(None),
-            found => found,
-        }
+/// Returns the bulk path to a server, if the server is known to have one and has not been `silent` there. Until then,
+/// items are sent over gRPC, which can wait for a server.
+pub(super) async fn bulk_path(connection: &Connection, silent: &SilentConnections) -> Result<Option<Dialer>> {
+    if silent.are_too_many() {
+        return Ok(None);
     }
-
-    pub(super) fn note(&mut self, has_answered: bool) {
-        self.consecutive = if has_answered { 0 } else { self.consecutive + 1 };
+    match connection.dialer().await {
+        Err(error) if error.is_refusal() => Err(error),
+        Err(_) => Ok(None),
+        found => found,
     }
 }

@@ -8,7 +8,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use relive_connection::{Backoff, Dialer, Error, ReverbStub, is_transient_status, status_error};
+use relive_connection::{
+    Backoff, Dialer, Error, ReverbStub, SilentConnections, is_transient_status, status_error,
+};
 use relive_fleet::{Assignment, Backend};
 use relive_tensor::Codec;
 use relive_wire::reverb::InsertStreamRequest;
@@ -17,7 +19,7 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use tonic::Status;
 
 use super::bulk::ItemConnection;
-use super::destination::{Destination, SilentConnections, StreamTarget};
+use super::destination::{Destination, StreamTarget, bulk_path};
 use super::goal::{MAX_HOLD, Unconfirmed};
 use super::remote::RemoteLink;
 use crate::items::Request;
@@ -138,7 +140,7 @@ async fn to_target(
     silent: &mut SilentConnections,
     codec: Option<Codec>,
 ) -> Result<(), StreamEnd> {
-    let dialer = silent.dialer(&target.connection).await.map_err(StreamEnd::Permanent)?;
+    let dialer = bulk_path(&target.connection, silent).await.map_err(StreamEnd::Permanent)?;
     target.connection.check_codec(codec).await?;
     match dialer {
         Some(dialer) => bulk_stream(link, stream, target, &dialer, silent).await?,

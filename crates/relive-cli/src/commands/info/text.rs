@@ -128,18 +128,19 @@ fn limiter(table: Table<'_>) -> String {
         let noun = plural(ratio == 1.0, "sample");
         parts.extend([cursor(table.cursor, min, max), format!("{} {noun} per insert", number(ratio))]);
     }
-    let least = u64::try_from(limiter.min_size_to_sample).unwrap_or(0);
+    let least = u64::try_from(table.min_items()).unwrap_or(0);
     parts.push(match beyond_minimum(table) {
         Err(missing) => format!("{} missing until sampling can start", counted(missing, "item")),
         Ok(_) if is_bound => format!("sampling needs {}", counted(least, "item")),
         Ok(over) => format!("{} over the minimum of {}", counted(over, "item"), count(least)),
     });
-    format!("  limiter: {}", parts.join(", "))
+    let of = if table.servers > 1 { format!(" (mean of {} servers)", table.servers) } else { String::new() };
+    format!("  limiter{of}: {}", parts.join(", "))
 }
 
 /// Returns, as text, by how many items the table exceeds the minimum for sampling, or how many items are missing.
 pub(in crate::commands) fn beyond_minimum(table: Table<'_>) -> Result<u64, u64> {
-    let over = table.info.inserts - table.info.deletes - table.info.config.rate_limiter.min_size_to_sample;
+    let over = table.info.inserts - table.info.deletes - table.min_items();
     if over < 0 { Err(over.unsigned_abs()) } else { Ok(over.unsigned_abs()) }
 }
 
@@ -237,14 +238,28 @@ mod tests {
     fn a_table_below_its_minimum_shows_the_number_of_missing_items() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let info = info(config, 10, 0);
-        assert_eq!(limiter(Table::of_info(&info)), "  limiter: 990 items missing until sampling can start");
+        assert_eq!(
+            limiter(Table::of_info(&info, 1)),
+            "  limiter: 990 items missing until sampling can start"
+        );
+    }
+
+    #[test]
+    fn the_limiters_of_several_servers_are_compared_with_all_their_bounds() {
+        let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
+        let few = info(config, 1_500, 0);
+        let shown = limiter(Table::of_info(&few, 2));
+        assert_eq!(shown, "  limiter (mean of 2 servers): 500 items missing until sampling can start");
+        let queue = info(TableConfig::queue("q", 8), 12, 2);
+        let shown = limiter(Table::of_info(&queue, 2));
+        assert!(shown.contains("] 5 in 0..8"), "{shown}");
     }
 
     #[test]
     fn a_limiter_without_bounds_shows_the_items_over_its_minimum() {
         let config = TableConfig::new("t").rate_limiter(RateLimiterConfig::min_size(1_000).unwrap());
         let info = info(config, 200_141, 3);
-        assert_eq!(limiter(Table::of_info(&info)), "  limiter: 199,141 items over the minimum of 1,000");
+        assert_eq!(limiter(Table::of_info(&info, 1)), "  limiter: 199,141 items over the minimum of 1,000");
     }
 
     #[test]
@@ -260,7 +275,7 @@ mod tests {
     #[test]
     fn counts_of_one_use_the_singular() {
         let info = info(TableConfig::queue("q", 1), 1, 1);
-        let table = Table::of_info(&info);
+        let table = Table::of_info(&info, 1);
         assert_eq!(headline(table), "q: 1 of 1 item");
         let none = Rates { inserts_per_s: None, samples_per_s: None };
         assert_eq!(counters(table, none), "  1 insert, 1 sample, 0 deletes, 2 episodes");

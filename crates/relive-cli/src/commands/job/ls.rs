@@ -98,12 +98,12 @@ fn of_record(record: Record, access: &JobAccess) -> Row {
         row.state = "killed".to_owned();
         return row;
     }
-    let is_on_this_host = record.process.is_on_this_host();
+    let is_visible = record.process.is_visible();
     let found = access.to_job(record);
     let silent = |failure: &Failure| match failure.kind() {
         Some(Kind::Refused) => "refuses the token",
         // A job opens its port shortly after it is listed.
-        Some(Kind::Unreachable) if is_on_this_host => "starting",
+        Some(Kind::Unreachable) if is_visible => "starting",
         _ => "does not answer",
     };
     match found.and_then(|found| row.ask(&found)) {

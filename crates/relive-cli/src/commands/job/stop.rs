@@ -73,7 +73,7 @@ fn late(name: &str, within: Duration) -> Failure {
 /// Returns whether the driver that was ordered to stop has ended, according to its process if that is visible,
 /// otherwise according to its server.
 fn has_ended(found: &FoundJob, initial_plan: &Plan) -> Result<bool> {
-    if let Some(record) = found.record.as_ref().filter(|record| record.process.is_on_this_host()) {
+    if let Some(record) = found.record.as_ref().filter(|record| record.process.is_visible()) {
         return Ok(record.process.has_ended());
     }
     match found.plan() {
@@ -99,8 +99,8 @@ fn kill(selector: &JobSelector) -> Result {
         return Err(far(&format!("{} is an address, whose run is process {pid} on {host}", found.name)));
     };
     let (name, process) = (&record.job.name, &record.process);
-    if !process.is_on_this_host() {
-        return Err(far(&format!("{name} is process {} on {}", process.pid, process.host)));
+    if !process.is_visible() {
+        return Err(far(&format!("{name} is process {} on {}", process.pid, process.place())));
     }
     process.kill()?;
     if !process.ends_within(KILLED_WITHIN) {

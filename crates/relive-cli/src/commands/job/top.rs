@@ -10,7 +10,7 @@ use super::plan::{Operator, Phase, Plan};
 use crate::commands::rl::parts;
 use crate::failure::Result;
 use crate::output;
-use crate::units::{bytes, parse_seconds};
+use crate::units::{bytes, parse_seconds, per_second};
 
 /// The maximum number of workers that are shown individually.
 const MAX_WORKERS: usize = 40;
@@ -83,7 +83,8 @@ impl Before {
     #[expect(clippy::cast_precision_loss, reason = "rates for people")]
     fn view(&mut self, shown: &Plan) -> String {
         let seconds = self.at.replace(Instant::now()).map(|at| at.elapsed().as_secs_f64());
-        let lag = shown.version_lag.map_or_else(String::new, |lag| format!(", acting {lag} versions behind"));
+        let lag =
+            shown.version_lag.map_or_else(String::new, |lag| format!(", acting {lag} gradient steps behind"));
         let mut text = format!(
             "{} in {}: {} steps, {} learner steps{lag}{}\n{:>3}  {:<44} {:>12} {:>10} {:>10} {:>7} {:>7} {:>8}\n",
             shown.agent,
@@ -104,7 +105,7 @@ impl Before {
             let earlier = self.items.insert(number, operator.items);
             let rate = seconds.zip(earlier).map(|(seconds, earlier)| {
                 let more = operator.items.saturating_sub(earlier) as f64;
-                format!("{:.0}", more / seconds.max(f64::MIN_POSITIVE))
+                per_second(more / seconds.max(f64::MIN_POSITIVE))
             });
             let waits = operator.waits_s.map_or_else(String::new, |waits| format!("{waits:.1} s"));
             let (rate, items, errors) = (rate.unwrap_or_default(), operator.items, operator.errors);

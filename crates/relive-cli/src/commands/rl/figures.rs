@@ -8,6 +8,7 @@ use relive_rl::run::{Report, Stop, Summary};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Kind, Result};
+use crate::units::rate;
 
 /// The number of episodes in the mean for `--until`.
 pub(super) const UNTIL_EPISODES: usize = 20;
@@ -17,10 +18,7 @@ pub(super) const UNTIL_EPISODES: usize = 20;
 pub(super) struct Figures {
     #[serde(flatten)]
     pub(super) summary: Summary,
-    /// The mean return of the last evaluation.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) evaluator_return: Option<f64>,
-    /// This return on a scale on which a random policy's mean return is 0 and an expert's is 100.
+    /// The mean return of the last evaluation on a scale on which a random policy's mean return is 0 and an expert's is 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) normalized_score: Option<f64>,
     /// The number of steps after which the mean return reached `--until`.
@@ -86,8 +84,7 @@ impl Watcher {
     }
 
     pub(super) fn figures(&self, summary: Summary) -> Figures {
-        let (evaluator_return, until_env_steps) = (self.evaluator_return(), self.until_env_steps);
-        Figures { summary, evaluator_return, normalized_score: None, until_env_steps }
+        Figures { summary, normalized_score: None, until_env_steps: self.until_env_steps }
     }
 }
 
@@ -110,7 +107,7 @@ impl Figures {
     /// Adds the score of the newest evaluation, if there was one and reference scores are known.
     #[must_use]
     pub(super) fn scored(self, scores: Option<ReferenceScores>) -> Figures {
-        let score = self.evaluator_return.zip(scores);
+        let score = self.summary.evaluator_return.zip(scores);
         Figures { normalized_score: score.map(|(reached, scores)| scores.normalized(reached)), ..self }
     }
 
@@ -122,7 +119,7 @@ impl Figures {
     /// Returns the final mean return, or `None` if no episode has ended.
     pub(super) fn episode_return(&self) -> Option<f64> {
         if self.is_from_data() {
-            return self.evaluator_return;
+            return self.summary.evaluator_return;
         }
         (self.summary.episodes > 0).then_some(self.summary.mean_return_last_100)
     }
@@ -136,22 +133,27 @@ impl Figures {
             env_steps_per_s,
             samples_per_insert,
             time_by_part,
+            evaluator_return,
         } = &self.summary;
         let reached = match episodes {
             0 => "no episode is complete".to_owned(),
-            _ => format!("mean return {mean_return_last_100:.3} over the last 100 of {episodes} episodes"),
+            _ => {
+                let last = (*episodes).min(100);
+                format!("mean return {mean_return_last_100:.3} over the last {last} of {episodes} episodes")
+            }
         };
         let mut text = match self.is_from_data() {
             true => format!("{environment}: {learner_steps} learner steps on data"),
             false => format!(
-                "{environment}: {reached}; {env_steps} steps ({env_steps_per_s:.0}/s), {learner_steps} learner steps, \
-                 {samples_per_insert:.1} samples per insert"
+                "{environment}: {reached}; {env_steps} steps ({}), {learner_steps} learner steps, \
+                 {samples_per_insert:.1} samples per insert",
+                rate(*env_steps_per_s)
             ),
         };
         if !time_by_part.is_empty() {
             text += &format!("; time: {}", parts(time_by_part));
         }
-        if let Some(mean) = self.evaluator_return {
+        if let Some(mean) = evaluator_return {
             text += &format!("; {mean:.3} without exploration");
         }
         if let Some(score) = self.normalized_score {
@@ -189,5 +191,25 @@ mod tests {
             }));
         }
         assert_eq!(watcher.evaluator_return(), Some(6.0));
+    }
+
+    #[test]
+    fn short_and_slow_runs_are_described_truthfully() {
+        let summary = Summary {
+            mean_return_last_100: 1.5,
+            episodes: 37,
+            env_steps: 40,
+            learner_steps: 2,
+            env_steps_per_s: 0.4,
+            samples_per_insert: 1.0,
+            time_by_part: BTreeMap::new(),
+            evaluator_return: Some(2.0),
+        };
+        let text = Watcher::new(None, None, Stop::new()).figures(summary).describe("catch/0");
+        assert_eq!(
+            text,
+            "catch/0: mean return 1.500 over the last 37 of 37 episodes; 40 steps (0.4/s), 2 learner steps, \
+             1.0 samples per insert; 2.000 without exploration"
+        );
     }
 }

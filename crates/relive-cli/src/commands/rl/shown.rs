@@ -5,6 +5,7 @@ use relive_rl::run::{Report, RunOptions};
 
 use super::figures::Watcher;
 use crate::progress;
+use crate::units::per_second;
 
 /// The steps that measure a run's progress: steps in the environment, or the learner's steps if the run takes none in
 /// the environment.
@@ -60,10 +61,10 @@ impl Shown {
             }
             return;
         };
-        let rate = episode.env_steps as f64 / episode.seconds.max(f64::MIN_POSITIVE);
+        let rate = per_second(episode.env_steps as f64 / episode.seconds.max(f64::MIN_POSITIVE));
         let shown = shown.map_or_else(String::new, |mean| format!(" ({mean:.2} without exploration)"));
         self.bar.set_message(format!(
-            "episode {}: return {:.2}{shown}, {rate:.0} steps/s, {} learner steps",
+            "episode {}: return {:.2}{shown}, {rate} steps/s, {} learner steps",
             episode.episode,
             watcher.mean(),
             episode.learner_steps

@@ -303,9 +303,14 @@ impl Options {
             };
         };
         let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
-        let name = self.name.clone().unwrap_or_else(|| format!("{agent}-{}", std::process::id()));
         let http = run_server.and_then(RunServer::http).map(|http| http.to_string());
-        Job { name, agent, environment, address, http, token }.register()
+        match self.name.clone() {
+            Some(name) => Job { name, agent, environment, address, http, token }.register(),
+            None => {
+                let name = format!("{agent}-{}", std::process::id());
+                Ok(Job { name, agent, environment, address, http, token }.register_renamed())
+            }
+        }
     }
 
     fn about(&self) -> About {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use relive_client::Client;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use super::state::{END, Top};
 use super::terminal::{Keys, Screen};
@@ -37,7 +37,8 @@ pub(crate) async fn run(options: Options) -> Result {
     let mut top = Top::new(&options.target.address);
     top.take(Ok(first));
     let (mut screen, mut keys) = (Screen::take()?, Keys::listen()?);
-    let mut ticks = interval(options.interval);
+    // A rate over less than an interval would be inaccurate.
+    let mut ticks = interval_at(Instant::now() + options.interval, options.interval);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while !top.is_done() {
         screen.draw(|frame| view::draw(frame, &top))?;

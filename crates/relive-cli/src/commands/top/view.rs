@@ -12,7 +12,7 @@ use crate::commands::info::rates::Rates;
 use crate::commands::info::snapshot::{Server, Table};
 use crate::commands::info::{bar::bar, checkpoints, memory, text};
 use crate::rules::bounds;
-use crate::units::{bytes, count, counted, number, time};
+use crate::units::{bytes, count, counted, number, per_second, time};
 
 const KEYS: &str = "q quit  sort: n name  i inserts  s samples  m bytes  w waiters  r reverse  ↑↓ choose";
 
@@ -115,7 +115,7 @@ fn header(top: &Top) -> [Cell<'static>; COLUMNS.len()] {
 fn row(table: Table<'_>, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
     let info = table.info;
     let full = info.current_size as f64 / info.config.max_size.max(1) as f64 * 100.0;
-    let per_second = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), |rate| number(rate.round()));
+    let rate = |rate: Option<f64>| rate.map_or_else(|| "–".to_owned(), per_second);
     let ratio =
         if info.inserts > 0 { number(info.samples as f64 / info.inserts as f64) } else { "–".into() };
     let waiting = match waiters_of(table) {
@@ -127,8 +127,8 @@ fn row(table: Table<'_>, rates: Rates) -> [Cell<'static>; COLUMNS.len()] {
         Cell::from(count(info.current_size)),
         Cell::from(format!("{full:.0} %")),
         Cell::from(table.details.map_or_else(|| "–".to_owned(), |_| bytes(bytes_of(table)))),
-        Cell::from(per_second(rates.inserts_per_s)).fg(Color::Blue),
-        Cell::from(per_second(rates.samples_per_s)).fg(Color::Magenta),
+        Cell::from(rate(rates.inserts_per_s)).fg(Color::Blue),
+        Cell::from(rate(rates.samples_per_s)).fg(Color::Magenta),
         Cell::from(ratio),
         Cell::from(limiter(table)),
         waiting,

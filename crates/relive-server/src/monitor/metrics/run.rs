@@ -24,7 +24,7 @@ fn whole(page: &mut Page, plan: &Json) {
     let lag = count(plan, "version_lag");
     page.gauge(
         "relive_run_version_lag",
-        "Versions by which the weights of the last rollout are behind the newest.",
+        "Gradient steps by which the weights of the last rollout are behind the newest.",
     )
     .maybe(lag);
     let workers = count(plan, "workers_in_all");
@@ -107,14 +107,14 @@ fn workers(page: &mut Page, plan: &Json) {
     put(
         &mut page.gauge(
             "relive_run_worker_weights_version",
-            "Version of the weights that a worker last acted with.",
+            "Version of the weights that a worker last acted with, in gradient steps.",
         ),
         "weights_version",
     );
     put(
         &mut page.gauge(
             "relive_run_worker_version_lag",
-            "Versions by which a worker's weights are behind the newest.",
+            "Gradient steps by which a worker's weights are behind the newest.",
         ),
         "version_lag",
     );
@@ -146,7 +146,7 @@ fn nodes(page: &mut Page, nodes: &[Json]) {
         &number("restarts"),
     );
     put(
-        &mut page.gauge("relive_run_node_weights_version", "Version of a node's weights."),
+        &mut page.gauge("relive_run_node_weights_version", "Version of a node's weights, in gradient steps."),
         &number("weights_version"),
     );
     put(

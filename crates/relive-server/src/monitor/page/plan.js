@@ -36,11 +36,15 @@ function parts(seconds) {
   return all.filter(([, taken]) => taken >= sum / 100).map(([part, taken]) => `${part} ${Math.round((100 * taken) / sum)} %`).join(", ");
 }
 
+// What is said about a run that does not go on.
+const PHASES = { over: "; the run is over", left: "; its driver has failed, another one can resume the run" };
+
 function show(section, plan, at) {
   const { operators } = plan;
-  const lag = plan.version_lag == null ? "" : `, acts ${count(plan.version_lag)} versions behind`;
+  const lag = plan.version_lag == null ? "" : `, acts ${plural(plan.version_lag, "gradient step")} behind`;
+  const ended = PHASES[plan.phase] ?? "";
   const spent = parts(plan.time_by_part);
-  const told = `${count(plan.env_steps)} steps, ${count(plan.learner_steps)} learner steps${lag}${spent && `; time: ${spent}`}`;
+  const told = `${count(plan.env_steps)} steps, ${count(plan.learner_steps)} learner steps${lag}${ended}${spent && `; time: ${spent}`}`;
   const waiting = causes(operators);
   section.querySelector("h2").textContent = `${plan.agent} in ${plan.environment}`;
   section.querySelector("p").textContent = waiting.length ? `${told}; waits for ${waiting.join(", ")}` : told;

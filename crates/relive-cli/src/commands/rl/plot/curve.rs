@@ -29,7 +29,7 @@ pub(super) enum Axis {
 pub(super) enum EpisodeSource {
     /// Episodes that the agent learns from
     Actor,
-    /// The errors of evaluations
+    /// Episodes of evaluations
     Evaluator,
 }
 

@@ -34,7 +34,7 @@ fn score(plan: &Plan, figures: &Figures) -> Result<Option<f64>> {
         Ok(_) if figures.is_from_data() => Ok(None),
         Ok(id) => by_bsuite(plan, id).map(Some),
         Err(_) => {
-            let reached = figures.evaluator_return.or(figures.episode_return());
+            let reached = figures.summary.evaluator_return.or(figures.episode_return());
             let scores = ReferenceScores::of(&plan.about.environment).zip(reached);
             Ok(scores.map(|(scores, reached)| scores.normalized(reached) / 100.0))
         }

@@ -52,17 +52,18 @@ pub(super) fn all(options: &Options, plans: &[Plan], finished: &[Option<Figures>
     // The longest runs are first, so that the runs that start last are short.
     open.sort_by_key(|plan| std::cmp::Reverse(plan.steps().length()));
     let (next, (sender, receiver)) = (AtomicUsize::new(0), channel());
-    let left = open.len();
+    let (left, before) = (open.len(), plans.len() - open.len());
+    bar.set_message(message(before, plans.len()));
     let outcome = scope(|threads| {
         for _ in 0..jobs.min(left) {
             let (open, next, bar, running, sender) = (&open, &next, &bar, &running, sender.clone());
             threads.spawn(move || work(options, open, next, (bar, running), &sender));
         }
         drop(sender);
-        let (mut ended, mut failed) = (0, None);
+        let (mut ended, mut failed) = (before, None);
         for outcome in receiver {
             ended += 1;
-            bar.set_message(message(ended, left));
+            bar.set_message(message(ended, plans.len()));
             let line = outcome.and_then(|text: String| bar.suspend(|| Ok(output::line(&text)?)));
             match (line, &failed) {
                 (Ok(()), _) => {}
@@ -142,7 +143,7 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops
     let run = RunOptions { stop: Stop::new(), loggers, ..plan.run() };
     running.join(&run.stop);
     let mut watcher = Watcher::new(recipe.until, recipe.episodes, run.stop.clone());
-    let (kept, mut shown) = (LogKeeper::default(), 0);
+    let (kept, mut shown) = (LogKeeper::new(&run), 0);
     let make = environments(about.environment.clone(), kept.clone());
     let steps = plan.steps();
     let trained = train(agent, &run, &make, &mut |report: &Report| {
@@ -165,7 +166,7 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops
     Ok(Some(figures))
 }
 
-/// Returns environments by name; keeps bsuite's log of the training environment.
+/// Returns environments by name; keeps bsuite's log of the training environments.
 fn environments(name: String, kept: LogKeeper) -> MakeEnvironment {
     MakeEnvironment::new(move |seed| match name.parse::<BsuiteId>() {
         Ok(id) => Ok(Box::new(kept.watch(id, seed)?)),

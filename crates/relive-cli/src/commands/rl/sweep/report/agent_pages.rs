@@ -48,8 +48,9 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
             text += &line(&row.environment, &here, *cell);
         }
     }
-    text += "\nEach cell shows the mean over the seeds, followed by the lowest and the highest value. A random \
-             policy scores 0, and an expert scores 1.\n";
+    text += "\nEach cell shows the mean over the seeds, followed by the lowest and the highest value. Environments \
+             of bsuite are scored from 0 to 1 by bsuite's rules. In other environments, a random policy scores 0 \
+             and an expert scores 1; scores can be lower or higher.\n";
     for environment in table.rows.iter().map(|row| &row.environment) {
         if let Some(run) = runs.iter().find(|run| run.plan.about.environment == *environment) {
             text += &section(agent, environment, run)?;
@@ -59,7 +60,7 @@ fn page(all: &[Scored<'_>], table: &Table, (column, agent): (usize, &str)) -> Re
 }
 
 fn line(environment: &str, runs: &[&Scored<'_>], cell: Cell) -> String {
-    let shown: Vec<f64> = runs.iter().filter_map(|run| run.figures.evaluator_return).collect();
+    let shown: Vec<f64> = runs.iter().filter_map(|run| run.figures.summary.evaluator_return).collect();
     let steps = |run: &&Scored<'_>| match run.figures.is_from_data() {
         true => run.figures.summary.learner_steps,
         false => run.figures.summary.env_steps,

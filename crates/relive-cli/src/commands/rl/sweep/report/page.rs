@@ -9,11 +9,12 @@ const STYLE: &str = "body{font-family:sans-serif;max-width:75em;margin:2em auto;
     td:first-child,th:first-child{text-align:left}small{color:#666}svg{width:100%;height:auto}\
     .curves{display:grid;grid-template-columns:repeat(auto-fill,minmax(30em,1fr));gap:1em}.radar{max-width:60em}";
 
-const ABOUT_SCORES: &str = "Scores are from 0 to 1: means over seeds, followed by the lowest and the highest \
-                            value. Environments of bsuite are scored by bsuite's rules; an experiment's score \
-                            includes only the environments that were run. Other environments are scored by \
-                            the position of their mean return between a random policy's (0) and an expert's \
-                            (1), and have no score where these are unknown. Returns are means over the last \
+const ABOUT_SCORES: &str = "Scores are means over seeds, followed by the lowest and the highest value. \
+                            Environments of bsuite are scored from 0 to 1 by bsuite's rules; an experiment's \
+                            score includes only the environments that were run. Other environments are scored \
+                            by the position of their mean return relative to a random policy's (0) and an \
+                            expert's (1), which can be lower than 0 or higher than 1, and have no score where \
+                            these are unknown. Returns are means over the last \
                             100 episodes, including exploration; for runs that learn from data, they are those \
                             of the last evaluation.";
 

@@ -65,13 +65,13 @@ pub(super) fn csv(all: &[Scored<'_>]) -> String {
     for Scored { plan, figures, score } in all {
         let (about, summary) = (&plan.about, &figures.summary);
         text += &format!(
-            "{},{},{},{},{},{},{},{},{},{:.0}\n",
+            "{},{},{},{},{},{},{},{},{},{}\n",
             about.agent,
             about.environment,
             about.seed,
             number(*score),
             number((summary.episodes > 0).then_some(summary.mean_return_last_100)),
-            number(figures.evaluator_return),
+            number(summary.evaluator_return),
             summary.episodes,
             summary.env_steps,
             summary.learner_steps,
