@@ -128,3 +128,14 @@ def test_a_run_waits_for_slow_loggers() -> None:
     finally:
         log.removeHandler(warned)
     assert slow.episodes == list(range(1, len(result.episodes.returns) + 1))
+
+
+def test_a_resumed_run_keeps_its_folders_if_the_working_directory_changes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for folder in (here, there):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir="run")
+    monkeypatch.chdir(there)
+    assert result.resume(steps=200).env_steps == 200
+    assert not list(there.iterdir()) and list((here / "run").iterdir())

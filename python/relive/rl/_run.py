@@ -137,7 +137,9 @@ def run(
         if isinstance(display, Shown):
             display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
     own = None if hasattr(agent, "_for_extension") else agent
-    again = functools.partial(_resumed, agent, env, options) if checkpoint_dir is not None else None
+    again = None
+    if checked.checkpoints is not None:
+        again = functools.partial(_resumed, agent, env, {**options, "checkpoint_dir": checked.checkpoints[0]})
     return TrainingResult.of(Policy(result["policy"], own), result, again)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from relive._numbers import count
 from relive.rl._hooks import OnBatch, OnStep
+from relive.rl._paths import absolute
 from relive.rl._progress import Display
 from relive.rl._training import Progress
 from relive.rl.loggers import Logger
@@ -128,8 +129,8 @@ def _folder(checkpoint_dir: Any) -> str | None:
         raise TypeError(f"checkpoint_dir is {checkpoint_dir!r}, but it must be the path of a folder, or None")
     if not folder:
         raise ValueError("checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder")
-    # The environment may change the working directory. URLs are refused later.
-    return folder if "://" in folder else os.path.abspath(folder)
+    # URLs are refused later.
+    return absolute(folder)
 
 
 def _actors(on: Any, actors: int | None, learners: int) -> int:

@@ -26,6 +26,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from relive.rl._paths import absolute
+
 _log = logging.getLogger("relive")
 
 
@@ -46,7 +48,7 @@ class JSONL:
     """Appends each entry to a file as a line of JSON; numbers that are not finite become ``null``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = pathlib.Path(path).absolute()
+        self._path = pathlib.Path(absolute(path))
         self._file = _File(self._path)
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
@@ -88,7 +90,7 @@ class CSV:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = pathlib.Path(folder).absolute()
+        self._folder = pathlib.Path(absolute(folder))
         self._tables: dict[str, _Table] = {}
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
@@ -141,10 +143,11 @@ class TensorBoard:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._folder, self._make = os.path.abspath(folder), SummaryWriter
+        self._folder, self._make = absolute(folder), SummaryWriter
         # Created at the first write or when a run is resumed.
         self._writer: Any = None
         self._last = 0
+        self._has_acted = False
 
     def _begin(self, purge_step: int | None = None) -> Any:
         if self._writer is None:
@@ -154,6 +157,9 @@ class TensorBoard:
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes scalars at the current number of environment steps or, in a run that learns from data, of learner steps."""
         step = _position(values)
+        if values["env_steps"] and not self._has_acted:
+            # Until now, steps were those of the learner.
+            self._has_acted, self._last = True, 0
         self._last = max(self._last, step)
         for name, value in values.items():
             self._begin().add_scalar(f"{label}/{name}", value, step)
@@ -165,9 +171,11 @@ class TensorBoard:
 
     def truncate(self, sizes: Mapping[str, int]) -> None:
         """Hides entries of later steps."""
-        if "step" in sizes:
-            self._last = sizes["step"]
-            self._begin(self._last + 1)
+        # Earlier versions wrote the number of environment steps.
+        last = sizes.get("step", sizes.get("env_steps"))
+        if last is not None:
+            self._last = last
+            self._begin(last + 1)
 
     def close(self) -> None:
         """Closes the writer."""
@@ -220,7 +228,7 @@ class MLflow:
 
 def _position(values: Mapping[str, float]) -> int:
     """Returns the position of an entry in its run: environment steps, or learner steps if the run has not acted."""
-    return int(values["env_steps"] or values["learner_steps"])
+    return int(values["env_steps"] or values.get("learner_steps", 0))
 
 
 class _File:

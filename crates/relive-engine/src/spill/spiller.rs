@@ -17,8 +17,9 @@ struct StepBytes {
     most: u64,
 }
 
-/// The part of the bytes on disk that a file has at least. Files are mapped, and a Linux process can have 65,530
-/// mappings, so the more bytes are on disk, the larger are the files.
+/// The part of the bytes on disk that a file has at least, as far as the budget allows. Files are mapped, and a Linux
+/// process can have 65,530 mappings, so the more bytes are on disk, the larger are the files. A budget of 64 MiB limits
+/// them to 4 MiB, and therefore the tier to about 256 GiB.
 const PART_OF_DISK: u64 = 1 << 13;
 
 impl StepBytes {
@@ -74,7 +75,6 @@ fn turn(
     sweep: &mut Sweep,
 ) -> Option<Option<Duration>> {
     let (tier, tables) = (tier.upgrade()?, tables.upgrade()?);
-    let step_bytes = step_bytes.with_on_disk(tier.spilled_bytes());
     Some(Spiller { tier: &tier, tables: &tables, step_bytes }.work(sweep))
 }
 
@@ -82,10 +82,14 @@ fn turn(
 struct Spiller<'a> {
     tier: &'a DiskTier,
     tables: &'a Arc<Catalogue>,
-    step_bytes: u64,
+    step_bytes: StepBytes,
 }
 
 impl Spiller<'_> {
+    fn step_bytes(&self) -> u64 {
+        self.step_bytes.with_on_disk(self.tier.spilled_bytes())
+    }
+
     /// Returns whether the engine is gone, so that only this thread still keeps the list of tables.
     fn is_ended(&self) -> bool {
         Arc::strong_count(self.tables) == 1
@@ -110,12 +114,13 @@ impl Spiller<'_> {
     /// their bytes in memory, so that neither kind displaces the other.
     fn step(&self, sweep: &mut Sweep, is_idle: bool) -> Step {
         let (returned, resident) = (self.tier.returned.size_bytes(), self.tier.resident_bytes());
-        let share = part(self.step_bytes, returned, resident);
+        let step_bytes = self.step_bytes();
+        let share = part(step_bytes, returned, resident);
         let places = if returned > resident / 2 && !is_idle { FEW_PLACES } else { usize::MAX };
         // The hand skips chunks that were read back, which are found without it, unless another thread has read them.
         let is_cold = |chunk: &Chunk| (is_idle || !chunk.is_stored()) && is_cold(chunk);
-        let mut step = sweep.step(&self.tables.cores(), self.step_bytes - share, places, is_cold);
-        step.extend(self.tier.returned.take(self.step_bytes.saturating_sub(step.bytes)));
+        let mut step = sweep.step(&self.tables.cores(), step_bytes - share, places, is_cold);
+        step.extend(self.tier.returned.take(step_bytes.saturating_sub(step.bytes)));
         step
     }
 
@@ -125,7 +130,7 @@ impl Spiller<'_> {
         let store = &self.tier.store;
         while store.is_sparse() && !self.is_ended() {
             let is_misplaced = |chunk: &Chunk| chunk.is_stored() && store.is_sparse_around(chunk);
-            let step = hand.step(&self.tables.cores(), self.step_bytes, usize::MAX, is_misplaced);
+            let step = hand.step(&self.tables.cores(), self.step_bytes(), usize::MAX, is_misplaced);
             if !self.tier.store_all(&step.cold) {
                 return Some(RETRY);
             }

@@ -226,7 +226,7 @@ struct RunWatch<'py> {
 impl RunWatch<'_> {
     /// Waits for the run to end. Ctrl-C ends the run; a second Ctrl-C ends the wait.
     fn wait(&mut self, py: Python<'_>, mut events: Receiver<Event>) -> PyResult<Outcome> {
-        let mut are_more_waiting = false;
+        let (mut are_more_waiting, mut request) = (false, None);
         loop {
             let waited;
             let slice = if are_more_waiting { Duration::ZERO } else { SLICE };
@@ -239,10 +239,7 @@ impl RunWatch<'_> {
                     self.pass_reports(py, None);
                     return Ok(*outcome);
                 }
-                Ok(Event::FileRequest(request)) => {
-                    self.answer(py, request);
-                    continue;
-                }
+                Ok(Event::FileRequest(asked)) => request = Some(asked),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(PyRuntimeError::new_err("the thread of the run ended with a panic"));
                 }
@@ -264,6 +261,9 @@ impl RunWatch<'_> {
                 self.stop.stop();
             }
             are_more_waiting = self.pass_reports(py, Some(Instant::now() + PASS_FOR));
+            if let Some(request) = request.take_if(|_| !are_more_waiting) {
+                self.answer(py, request);
+            }
         }
     }
 
@@ -281,19 +281,18 @@ impl RunWatch<'_> {
         });
     }
 
-    /// Passes the waiting reports on, and then the newest episode. Returns whether reports still wait at the time
-    /// `until`.
+    /// Passes the waiting reports on, until the time `until` if there is one, and then the newest episode. Returns whether
+    /// more reports may be waiting.
     fn pass_reports(&mut self, py: Python<'_>, until: Option<Instant>) -> bool {
-        while let Some(passed) = self.listener.as_ref().and_then(Listener::pass_next) {
+        let mut is_late = false;
+        while !is_late && let Some(passed) = self.listener.as_ref().and_then(Listener::pass_next) {
             if let Err(error) = passed {
                 self.end(py, error);
             }
-            if until.is_some_and(|until| Instant::now() >= until) {
-                return self.listener.is_some();
-            }
+            is_late = until.is_some_and(|until| Instant::now() >= until);
         }
         self.show_progress(py);
-        false
+        is_late && self.listener.is_some()
     }
 
     fn show_progress(&mut self, py: Python<'_>) {
@@ -305,9 +304,8 @@ impl RunWatch<'_> {
         }
     }
 
-    /// Answers the run's requests about the loggers' files, once all earlier reports have been written.
+    /// Answers a request of the run about the loggers' files. All earlier reports have been written.
     fn answer(&mut self, py: Python<'_>, request: FileRequest) {
-        self.pass_reports(py, None);
         let Some(listener) = &self.listener else { return request.refuse() };
         match request.answer(&listener.function) {
             Ok(()) => {}

@@ -44,7 +44,8 @@ struct LeafArray {
 /// # Errors
 /// [`Dataset`](crate::RlError::Dataset) with file and array: an array is missing, lengths differ, a number is not
 /// finite or exceeds the range of float32, a terminal or a timeout is neither 0 nor 1, these have Gymnasium's names
-/// (`terminations`, `truncations`), or rows do not fit the environment. [`Recording`](crate::RlError::Recording): the file has a different format.
+/// (`terminations`, `truncations`), or rows do not fit the environment. [`Recording`](crate::RlError::Recording): the
+/// file has a different format.
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;
     let mut episodes = Vec::new();

@@ -88,7 +88,7 @@ impl Session {
         marks.transpose()
     }
 
-    /// Returns how many versions of the weights are newer than the last version with which workers acted.
+    /// Returns the number of gradient steps from the weights with which workers last acted to the newest weights.
     pub(super) fn version_lag(&self) -> Option<u64> {
         Some(self.newest_version()?.saturating_sub(self.acted_by?))
     }

@@ -84,7 +84,7 @@ impl Phase {
 pub(crate) struct Position {
     pub(crate) env_steps: u64,
     pub(crate) learner_steps: u64,
-    /// How many versions of the weights are newer than the last version with which workers acted.
+    /// The number of gradient steps from the weights with which workers last acted to the newest weights.
     pub(crate) version_lag: Option<u64>,
     /// The version of the newest weights.
     pub(crate) newest_version: Option<u64>,
@@ -170,7 +170,7 @@ impl PlanStateWriter {
 /// * `phase`: `running`, `over` or `left`. The last state of a run that is over stays available. `left` means that the
 ///   driver has failed, and that another driver may resume the run.
 /// * `env_steps` and `learner_steps`.
-/// * `version_lag`: how many versions of the weights are newer than the last version with which workers acted.
+/// * `version_lag`: the number of gradient steps from the weights with which workers last acted to the newest weights.
 /// * `time_by_part`, as in [`Summary`](crate::run::Summary).
 /// * `operators`, as listed by [`Monitor::to_json`].
 /// * `driver`, with `host`, `pid` and `id`.

@@ -111,28 +111,14 @@ pub(super) struct LoggedEnvironment {
 
 impl LoggedEnvironment {
     fn track(&mut self, step: TimeStep) {
-        if step.first() {
-            (self.now.episode_len, self.now.episode_return) = (0, 0.0);
-            return;
-        }
-        self.now.steps += 1;
-        self.now.episode_len += 1;
-        self.now.episode_return += step.reward;
-        self.now.total_return += step.reward;
-        if step.last() {
-            self.now.episode += 1;
-            let totals = self.environment.totals().into_iter().map(|(name, value)| (name.to_owned(), value));
-            self.rows.push(LogRow { totals: totals.collect(), ..self.now.clone() });
+        if self.now.count(step) {
+            self.rows.push(self.now.with_totals(&self.environment));
         }
     }
 
     fn visit(state: &mut State<'_>, inner: &mut Vec<u8>, now: &mut LogRow) {
         state.bytes(inner);
-        state.field(&mut now.steps);
-        state.field(&mut now.episode);
-        state.field(&mut now.total_return);
-        state.field(&mut now.episode_len);
-        state.field(&mut now.episode_return);
+        now.visit_counts(state);
     }
 }
 

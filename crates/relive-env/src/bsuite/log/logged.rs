@@ -63,32 +63,15 @@ impl<E: Environment + Totals> Logged<E> {
     }
 
     fn track(&mut self, step: TimeStep) {
-        if step.first() {
-            (self.now.episode_len, self.now.episode_return) = (0, 0.0);
-            return;
-        }
-        self.now.steps += 1;
-        self.now.episode_len += 1;
-        self.now.episode_return += step.reward;
-        self.now.total_return += step.reward;
-        if !step.last() {
-            return;
-        }
-        self.now.episode += 1;
-        if is_logged_episode(self.now.episode) {
-            let totals = self.environment.totals().into_iter().map(|(name, value)| (name.to_owned(), value));
-            self.rows.push(LogRow { totals: totals.collect(), ..self.now.clone() });
+        if self.now.count(step) && is_logged_episode(self.now.episode) {
+            self.rows.push(self.now.with_totals(&self.environment));
             self.text = write_csv(&self.rows).into_bytes();
         }
     }
 
     fn visit(state: &mut State<'_>, inner: &mut Vec<u8>, now: &mut LogRow, rows: &mut Vec<u8>) {
         state.bytes(inner);
-        state.field(&mut now.steps);
-        state.field(&mut now.episode);
-        state.field(&mut now.total_return);
-        state.field(&mut now.episode_len);
-        state.field(&mut now.episode_return);
+        now.visit_counts(state);
         state.bytes(rows);
     }
 }
