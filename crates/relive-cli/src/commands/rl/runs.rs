@@ -1,5 +1,6 @@
 //! The folder of a run: its description, its results, and its logs.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,6 +37,18 @@ pub(super) struct About {
     pub(super) environment: String,
     pub(super) seed: u64,
     pub(super) actors: usize,
+    /// The agent's settings by name, as JSON. Earlier runs have none.
+    #[serde(default)]
+    pub(super) settings: BTreeMap<String, String>,
+}
+
+impl About {
+    /// Returns whether `other` describes the same run. Whether a run may be resumed with other settings is decided by
+    /// its checkpoints.
+    fn is_of_same_run(&self, other: &About) -> bool {
+        let About { agent, environment, seed, actors, settings: _ } = self;
+        (agent, environment, seed, actors) == (&other.agent, &other.environment, &other.seed, &other.actors)
+    }
 }
 
 /// A description with results.
@@ -51,7 +64,7 @@ struct FinishedRun<'a> {
 pub(super) fn expect_room(folder: &Path, (about, may_go_on): (&About, bool), option: &str) -> Result {
     let path = folder.join(ABOUT);
     let Ok(text) = std::fs::read_to_string(&path) else { return Ok(()) };
-    if may_go_on && serde_json::from_str::<About>(&text).is_ok_and(|there| there == *about) {
+    if may_go_on && serde_json::from_str::<About>(&text).is_ok_and(|there| about.is_of_same_run(&there)) {
         return Ok(());
     }
     let advice = "give another folder, or remove this one";

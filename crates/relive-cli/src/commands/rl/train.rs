@@ -178,7 +178,7 @@ pub(crate) fn run(options: &Options) -> Result {
     // The run is checked first, so that nothing is served or started for an impossible run.
     let agent = options.checked_agent()?;
     let run_server = options.executor.run_server(options.http)?;
-    let (mut run, about) = (options.run(run_server.as_ref())?, options.about());
+    let (mut run, about) = (options.run(run_server.as_ref())?, options.about(agent.as_ref()));
     let _listed = options.listed(run_server.as_ref())?;
     let workers = options.executor.supervisor(run_server.as_ref())?;
     run.stop = workers.as_ref().map_or_else(Stop::new, Supervisor::stop);
@@ -313,9 +313,14 @@ impl Options {
         }
     }
 
-    fn about(&self) -> About {
-        let (agent, environment) = (self.agent.name().to_owned(), self.env.clone());
-        About { agent, environment, seed: self.seed, actors: self.executor.actors() }
+    fn about(&self, agent: &dyn Agent) -> About {
+        About {
+            agent: self.agent.name().to_owned(),
+            environment: self.env.clone(),
+            seed: self.seed,
+            actors: self.executor.actors(),
+            settings: agent.settings().into_iter().collect(),
+        }
     }
 
     fn run(&self, run_server: Option<&RunServer>) -> Result<RunOptions> {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use serde::Deserialize;
 
+use super::kinds;
 use crate::commands::rl::runs::About;
 use crate::failure::{Failure, Result};
 
@@ -91,39 +92,15 @@ pub(super) fn groups(
         None if logs.iter().all(has_acted) => Axis::Steps,
         None => Axis::LearnerSteps,
     };
-    let name = names(runs);
     let mut kinds: Vec<(String, Vec<Curve>)> = Vec::new();
-    for ((_, about), lines) in runs.iter().zip(&logs) {
-        let (name, curve) = (name(about), smoothed(lines, axis, selection.smooth));
+    for (name, lines) in kinds::names(runs.iter().map(|(_, about)| about)).into_iter().zip(&logs) {
+        let curve = smoothed(lines, axis, selection.smooth);
         match kinds.iter_mut().find(|(other, _)| *other == name) {
             Some((_, curves)) => curves.push(curve),
             None => kinds.push((name, vec![curve])),
         }
     }
     Ok((kinds.into_iter().map(|(name, curves)| group_of(name, &curves)).collect(), episodes_of, axis))
-}
-
-/// Names the kinds of runs by their differences, except for seeds.
-fn names(runs: &[(PathBuf, About)]) -> impl Fn(&About) -> String {
-    let differ = |part: fn(&About) -> String| {
-        let first = runs.first().map(|(_, about)| part(about));
-        runs.iter().any(|(_, about)| Some(part(about)) != first)
-    };
-    let (agents, actors) = (differ(|about| about.agent.clone()), differ(|about| about.actors.to_string()));
-    let environments = differ(|about| about.environment.clone());
-    move |about| {
-        let name = match (agents, environments) {
-            (true, true) => format!("{} in {}", about.agent, about.environment),
-            (true, false) => about.agent.clone(),
-            (false, _) => about.environment.clone(),
-        };
-        match about.actors {
-            _ if !actors => name,
-            0 => name + ", one thread",
-            1 => name + ", 1 actor",
-            actors => format!("{name}, {actors} actors"),
-        }
-    }
 }
 
 impl EpisodeSource {

@@ -3,6 +3,7 @@
 mod canvas;
 mod curve;
 mod curves;
+mod kinds;
 mod options;
 mod pictures;
 mod radar;
