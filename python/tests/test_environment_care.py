@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 import signal
@@ -98,6 +99,39 @@ def test_evaluations_close_what_they_made() -> None:
     given = Episodes()
     rl.evaluate(lambda _: 0, given)
     assert Episodes.open == 1, "the given environment stays open"
+
+
+def test_evaluations_begin_with_other_episodes_than_the_training() -> None:
+    seeds: list[int] = []
+
+    def make(seed: int) -> Episodes:
+        seeds.append(seed)
+        return Episodes()
+
+    trained = rl.run(Agent(TRANSITIONS), make, steps=20)
+    rl.evaluate(trained.policy, make, episodes=1)
+    assert len(set(seeds)) == 2
+
+
+def test_endless_evaluations_are_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TimeoutError, match="the evaluation has not ended within 0.01 s: an episode of the evaluation has .* steps so far, and 3"):
+        rl.evaluate(lambda _: 0, lambda: Episodes(10**9), episodes=3, timeout=0.01)
+    assert Episodes.open == 0
+    monkeypatch.setattr("relive.rl.evaluation._PATIENCE", 0.0)
+    with caplog.at_level(logging.WARNING, "relive"):
+        rl.evaluate(lambda _: 0, lambda: Episodes(100), episodes=1)
+    assert "has 1 steps so far, and 1 episodes have not ended: if episodes may never end, limit their length" in caplog.text
+
+
+@pytest.mark.parametrize(("evaluate", "text"), [
+    (lambda: rl.evaluate(None, Episodes), "policy is None, but it must be a function"),  # type: ignore[arg-type]
+    (lambda: rl.evaluate(lambda _: 0, lambda: None), "the function returned None, which is not an environment"),
+    (lambda: rl.evaluate(lambda _: 0, Episodes, reference_scores=5), "reference_scores is 5, but it must be a pair of returns"),
+    (lambda: rl.evaluate(lambda _: 0, Episodes, reference_scores=("1", 2)), "reference_scores must be a number, not '1'"),
+])  # fmt: skip
+def test_invalid_arguments_of_evaluations_are_named(evaluate: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        evaluate()
 
 
 ENDLESS_EVALUATION = """

@@ -93,3 +93,9 @@ def test_whole_numbers_are_not_wrapped() -> None:
         policy.values(np.array([0, 1, 2**64 - 1], np.uint64))
     with pytest.raises(ValueError, match=r"expected uint8 \(3,\), got uint8 \(0,\)"):
         policy(np.zeros(0, np.int64))
+
+
+def test_a_list_of_numbers_is_an_observation() -> None:
+    policy = rl.DQN(batch_size=4, min_replay_size=8).train(Bytes, steps=40).policy
+    assert policy([0, 7, 255]) == policy(np.array([0, 7, 255], np.uint8))
+    np.testing.assert_array_equal(policy.values([[0, 7, 255]]), policy.values(np.array([[0, 7, 255]], np.uint8)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import dataclasses
 import pathlib
 from collections.abc import Callable
@@ -185,6 +186,14 @@ def test_every_autoreset_mode_yields_only_environment_steps(mode: AutoresetMode)
     _, single = rollouts(makes)
     check_walks(single)
     assert single[0].observations["at"][0].tolist() == found[0].observations["at"][0].tolist()
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_vector_that_skips_first_steps_is_logged(mode: AutoresetMode, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "relive"):
+        rollouts(lambda seed: SyncVectorEnv([Walk] * 2, autoreset_mode=mode), rows=2)
+    is_told = "does not learn from the first step of an episode while other rows continue" in caplog.text
+    assert is_told == (mode != AutoresetMode.NEXT_STEP)
 
 
 def wound(begun: int) -> Walk:

@@ -192,6 +192,23 @@ def test_counts_must_be_positive(make: Any) -> None:
         make()
 
 
+@pytest.mark.parametrize("make", [
+    lambda: rl.StepLimit(Toy(), 2.5), lambda: rl.StepLimit(Toy(), float("nan")), lambda: rl.ActionRepeat(Toy(), 2.5),  # type: ignore[arg-type]
+    lambda: rl.NoopStarts(Toy(), noop_max=1.5), lambda: rl.NoopStarts(Toy(), noop_action=None),  # type: ignore[arg-type]
+    lambda: rl.DiscreteArraySpec(2.5), lambda: rl.DiscreteArraySpec(None), lambda: rl.make("catch/0", seed=True),  # type: ignore[arg-type]
+])  # fmt: skip
+def test_counts_must_be_whole_numbers(make: Any) -> None:
+    with pytest.raises(TypeError, match="but it must be a whole number"):
+        make()
+
+
+def test_numbers_must_fit() -> None:
+    with pytest.raises(ValueError, match=r"num_values is 2147483649, but int32 has no numbers up to 2147483648"):
+        rl.DiscreteArraySpec(2**31 + 1)
+    with pytest.raises(ValueError, match="seed is -1, but it must be at least 0"):
+        rl.make("catch/0", seed=-1)
+
+
 WRAPPED = {
     "limit": lambda seed: rl.StepLimit(Toy(seed)),
     "repeat": lambda seed: rl.ActionRepeat(Toy(seed), 3),

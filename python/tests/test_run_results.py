@@ -92,3 +92,6 @@ def test_runs_without_common_steps_are_not_plotted_as_one_line(tmp_path: pathlib
     with pytest.raises(ValueError, match=r"the runs of 'both' have no steps in common: one begins at step 1\d\d, and another ends at step 9\d"):
         rl.plot({"both": [first, second]})
     assert rl.plot({"first": first, "second": second}).svg.count("<polyline") == 2
+    for wrong in (None, "first", [first.episodes]):
+        with pytest.raises(TypeError, match="plot: .* is not the result of a run"):
+            rl.plot(wrong)  # type: ignore[arg-type]

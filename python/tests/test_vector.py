@@ -62,6 +62,9 @@ def test_observations_are_copied_unless_disabled() -> None:
     [
         (lambda: ProcessVectorEnv([]), ValueError, "env_fns is empty"),
         (lambda: ProcessVectorEnv([Parts], workers=0), ValueError, "workers is 0, but it must be at least 1"),
+        (lambda: ProcessVectorEnv([Parts], timeout=-1), ValueError, "timeout must be a number of seconds, at least 0"),
+        (lambda: ProcessVectorEnv([Parts], timeout="x"), TypeError, "timeout must be a number, not 'x'"),  # type: ignore[arg-type]
+        (lambda: ProcessVectorEnv([lambda: None]), TypeError, r"env_fns\[0\]\(\) returned None, but it must return an environment"),
         (lambda: ProcessVectorEnv([Words]), TypeError, r"the observation space\['words'\] is Text"),
     ],
 )

@@ -16,6 +16,7 @@ from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from own_agents import TRANSITIONS, Agent, RandomPolicy
 
+import relive
 import relive.rl._workers
 from relive import rl
 from relive.rl.vector import ProcessVectorEnv
@@ -85,6 +86,44 @@ def test_invalid_results_name_the_environment(answer: Any, text: str) -> None:
 def test_invalid_reset_results_name_the_environment() -> None:
     with pytest.raises(TypeError, match=r"Odd.reset\(\) returned an invalid result: expected 2 values .*, got ndarray|got 3"):
         run(Odd(first=SEEN))
+
+
+class Steps:
+    """Has dm_env's interface, and returns the given steps one after another."""
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = iter(steps)
+
+    def reset(self) -> Any:
+        return rl.restart(SEEN)
+
+    def step(self, action: Any) -> Any:
+        return next(self.steps)
+
+    def observation_spec(self) -> Any:
+        return relive.ArraySpec((3,), np.float32)
+
+    def action_spec(self) -> Any:
+        return rl.DiscreteArraySpec(2)
+
+
+@pytest.mark.parametrize(("steps", "text"), [
+    ([rl.restart(SEEN)], "FIRST follows FIRST: an episode has at least one step"),
+    ([rl.termination(1.0, SEEN)] * 2, "LAST follows LAST, but the step after the end of an episode must reset"),
+    ([rl.termination(1.0, SEEN), rl.transition(1.0, SEEN)], "MID follows LAST, but the step after the end of an episode must reset"),
+    ([rl.TimeStep(9, 1.0, 1.0, SEEN)], r"the step type is 9, but it must be FIRST \(0\), MID \(1\) or LAST \(2\)"),  # type: ignore[arg-type]
+    ([rl.transition(1.0, SEEN, 2.0)], "the discount is 2.0, but it must be between 0 and 1"),
+    ([rl.transition(1.0, SEEN, -1.0)], "the discount is -1.0, but it must be between 0 and 1"),
+    ([rl.transition("1.0", SEEN)], "the reward is '1.0', but it must be a number"),  # type: ignore[arg-type]
+])  # fmt: skip
+def test_episodes_must_follow_the_order_of_dm_env(steps: list[Any], text: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"Steps.step\(\) returned an invalid result: {text}"):
+        run(Steps(*steps))
+
+
+def test_an_array_with_a_single_number_is_a_reward() -> None:
+    answer = SEEN, np.array([2.0], np.float32), False, True, {}
+    assert run(lambda seed: Odd(answer)).episodes.returns[0] == 4.0
 
 
 def test_invalid_results_in_workers_name_the_environment() -> None:

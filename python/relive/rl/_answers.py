@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from relive import nest
+from relive.rl import _faults
 from relive.rl.specs import EnvironmentSpec, converted
 from relive.specs import ArraySpec
 
@@ -42,8 +43,8 @@ class Answers:
         """Writes a result, except for the observation, into a row. The reward and the discount of a FIRST are
         ignored."""
         self.step_types[row] = step_type
-        self.rewards[row] = 0.0 if step_type == FIRST else _number(reward, "reward")
-        self.discounts[row] = 1.0 if step_type == FIRST else _number(discount, "discount")
+        self.rewards[row] = 0.0 if step_type == FIRST else _faults.reward(reward)
+        self.discounts[row] = 1.0 if step_type == FIRST else _faults.discount(discount)
 
     def see(self, row: int, observation: Any) -> None:
         """Writes an observation into a row.
@@ -82,15 +83,6 @@ def _fitted(path: nest.Path, spec: ArraySpec, array: Any, shape: Any) -> Any:
         return converted(array, spec.dtype)
     except TypeError as error:
         raise TypeError(f"observation{place}: {error}") from None
-
-
-def _number(value: Any, what: str) -> float:
-    if isinstance(value, (int, float)):
-        return value
-    array = np.asarray(value)
-    if array.size != 1:
-        raise ValueError(f"the environment's {what} has the shape {array.shape}, but only a single number is supported")
-    return float(array.reshape(()))
 
 
 def _part(value: Any, path: nest.Path) -> Any:

@@ -7,10 +7,12 @@ from typing import Any, Protocol
 
 from relive import nest
 from relive.rl import _faults
-from relive.rl._answers import Answers
+from relive.rl._answers import FIRST, LAST, MID, Answers
 from relive.rl.gymnasium_adapters import GymEnvironment
 from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spec
 from relive.rl.wrappers import EnvironmentWrapper
+
+_NAMES = ("FIRST", "MID", "LAST")
 
 
 class Part(Protocol):
@@ -53,6 +55,9 @@ class Single:
         self.who = self.called = _faults.name_of(_wrapped(environment))
         self._spaces = None if self.adapter is not None else _faults.Spaces(environment, "observation_spec", "action_spec")
         _, self._fill_action = nest.filler(self.spec.actions)
+        # A step before the first reset is a reset.
+        self._last_type = LAST
+        self.checks_order = True
 
     def reset(self, answers: Answers) -> None:
         """Starts an episode."""
@@ -68,10 +73,24 @@ class Single:
     def _put(self, time_step: Any, method: str, answers: Answers) -> None:
         try:
             step_type, reward, discount, observation = time_step
+            if self.checks_order:
+                self._expect_next(int(step_type), method)
             answers.put(0, int(step_type), reward, discount)
             answers.see(0, observation)
         except _faults.WRONG as error:
             raise _faults.wrong(self.who, method, error) from error
+
+    def _expect_next(self, step_type: int, method: str) -> None:
+        """Checks that a step type may follow the last one."""
+        last, self._last_type = self._last_type, step_type
+        if step_type not in (FIRST, MID, LAST):
+            raise ValueError(f"the step type is {step_type}, but it must be FIRST (0), MID (1) or LAST (2)")
+        if method == "reset" and step_type != FIRST:
+            raise ValueError(f"the step type is {_NAMES[step_type]}, but a reset begins an episode with FIRST")
+        if method == "step" and last == LAST and step_type != FIRST:
+            raise ValueError(f"{_NAMES[step_type]} follows LAST, but the step after the end of an episode must reset, and return FIRST")
+        if method == "step" and last == FIRST and step_type == FIRST:
+            raise ValueError("FIRST follows FIRST: an episode has at least one step after its reset")
 
 
 class Bridge:
@@ -115,6 +134,13 @@ class Bridge:
         for part, rows, answers in self._parts:
             part.step([leaf[rows] for leaf in actions], answers)
         return self._answer()
+
+    def without_order(self) -> Bridge:
+        """Leaves checks of the order of step types to the caller."""
+        for part, _, _ in self._parts:
+            if isinstance(part, Single):
+                part.checks_order = False
+        return self
 
     def owns(self, environment: Any) -> bool:
         """Returns whether the bridge will close this environment."""

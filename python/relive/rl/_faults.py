@@ -54,15 +54,27 @@ def beginning(answer: Any) -> Any:
 
 
 def reward(value: Any) -> float:
-    """Checks a reward.
+    """Checks a reward: a number, or an array with a single number.
 
     Raises:
       TypeError: the reward is not a number.
+      ValueError: an array with several numbers.
     """
-    try:
-        return float(value)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the reward is {value!r}, but it must be a number") from error
+    return _scalar(value, "reward")
+
+
+def discount(value: Any) -> float:
+    """Checks a discount.
+
+    Raises:
+      TypeError: the discount is not a number.
+      ValueError: the discount is not between 0 and 1, or is an array with several numbers.
+    """
+    found = _scalar(value, "discount")
+    # NaN is reported with its position, where all values are checked.
+    if found < 0 or found > 1:
+        raise ValueError(f"the discount is {found}, but it must be between 0 and 1")
+    return found
 
 
 def info(value: Any) -> dict[str, Any]:
@@ -114,6 +126,18 @@ def rewards(values: Any, rows: int) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"the rewards are an array of {array.dtype}, but they must be numbers")
     return array
+
+
+def _scalar(value: Any, name: str) -> float:
+    if isinstance(value, (int, float)):
+        return value
+    array = np.asarray(value)
+    # numpy would also convert text.
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"the {name} is {value!r}, but it must be a number")
+    if array.size != 1:
+        raise ValueError(f"the environment's {name} has the shape {array.shape}, but only a single number is supported")
+    return float(array.reshape(()))
 
 
 def _are_flags(array: Any) -> bool:

@@ -32,8 +32,8 @@ def display_of(progress: object, steps: int, learner_steps: int | None) -> Logge
     name = ("notebook" if _in_notebook() else "line") if progress is None or progress is True else progress
     if name == "notebook":
         return LiveCurve(_package("IPython.display", "notebook"))
-    bars: dict[Any, Callable[[int, str], _Bar]] = {"line": _Line, "tqdm": _TqdmBar, "rich": _RichBar}
-    if name not in bars:
+    bars: dict[str, Callable[[int, str], _Bar]] = {"line": _Line, "tqdm": _TqdmBar, "rich": _RichBar}
+    if not isinstance(name, str) or name not in bars:
         known = ", ".join(map(repr, get_args(Display)))
         raise ValueError(f"progress is {progress!r}, but it must be True, False, a function, or one of {known}")
     acts = steps > 0

@@ -204,6 +204,8 @@ def with_dm_env_interface(environment: Any, seed: int) -> Any:
     is_given = isinstance(environment, str) or is_environment(environment)
     if not is_given:
         environment = environment[0]() if isinstance(environment, (list, tuple)) else _called(environment, seed)
+    if not isinstance(environment, str) and not (hasattr(environment, "reset") and hasattr(environment, "step")):
+        raise TypeError(f"the function returned {environment!r}, which is not an environment")
     with _closed_on_error(environment, is_given=is_given):
         return _with_dm_env_interface(environment, seed)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from relive.rl._curve import Curve
@@ -86,6 +86,7 @@ def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation
         evaluations.
 
     Raises:
+      TypeError: the values are not results of runs.
       ValueError: there are no runs, a run lacks such episodes, the runs under one name have no steps in common (a run,
         and its continuation by :meth:`TrainingResult.resume`), or ``of`` is not one of these names.
     """
@@ -94,7 +95,9 @@ def plot(runs: Runs | Mapping[str, Runs], *, of: Literal["training", "evaluation
     named = runs if isinstance(runs, Mapping) else {of: runs}
     logs: dict[str, list[EpisodeLog]] = {}
     for name, results in named.items():
-        several = [results] if isinstance(results, TrainingResult) else list(results)
+        several = list(results) if isinstance(results, Iterable) else [results]
+        if not all(isinstance(result, TrainingResult) for result in several):
+            raise TypeError(f"plot: {results!r} is not the result of a run; give a TrainingResult, a list of them, or a mapping from names to lists")
         logs[name] = [result.episodes if of == "training" else result.evaluation for result in several]
         if not logs[name] or not all(map(len, logs[name])):
             raise ValueError(f"plot: the runs of {name!r} have no episodes of {of}" if logs[name] else f"plot: there are no runs of {name!r}")

@@ -14,12 +14,15 @@ def seeds_of(seed: int | Sequence[int | None] | None, count: int) -> list[int | 
     environments get the following numbers.
 
     Raises:
+      TypeError: the seed is text.
       ValueError: the number of seeds is wrong.
     """
     if seed is None:
         return [None] * count
     if isinstance(seed, (int, np.integer)):
         return [int(seed) + number for number in range(count)]
+    if isinstance(seed, (str, bytes)):
+        raise TypeError(f"seed is {seed!r}, but it must be a whole number, a sequence of them, or None")
     seeds = list(seed)
     if len(seeds) != count:
         raise ValueError(f"got {len(seeds)} seeds for {count} environments; give one for each")

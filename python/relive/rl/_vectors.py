@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ class Vector:
     The vector's metadata contains its reset mode. With ``NEXT_STEP``, rows behave like single environments. With
     ``SAME_STEP`` and ``DISABLED``, all rows step together, including rows with a finished episode. The first step of an
     episode is skipped while other rows continue, because its action was chosen for the previous episode's last
-    observation.
+    observation; this is logged as a warning.
 
     Args:
       environment: the vector.
@@ -48,6 +49,12 @@ class Vector:
         _, self._fill_actions = nest.filler(self.spec.actions)
         self._seed: Any = list(seeds) if len(seeds) == self.rows else seeds[0]
         self._mode = _mode(environment)
+        if self._mode != _NEXT_STEP and self.rows > 1:
+            logging.getLogger("relive").warning(
+                "%s does not reset in the next step (its autoreset_mode is %s): the agent does not learn from the first step of an episode "
+                "while other rows continue; create the vector with AutoresetMode.NEXT_STEP",
+                self.who, self._mode,
+            )
         self._ended = np.zeros(self.rows, np.bool_)
         self._begun: Any = None
 

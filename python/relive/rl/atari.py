@@ -11,7 +11,7 @@ import numpy.typing as npt
 from relive.rl.environments import Environment
 from relive.rl.specs import DiscreteArraySpec
 from relive.rl.timestep import StepType, TimeStep
-from relive.rl.wrappers import EnvironmentWrapper
+from relive.rl.wrappers import EnvironmentWrapper, checked_count
 from relive.specs import ArraySpec, BoundedArraySpec
 
 _Pixels = npt.NDArray[np.uint8]
@@ -83,8 +83,7 @@ class Atari(EnvironmentWrapper):
             "the width of size": size[1],
         }
         for name, count in counts.items():
-            if count < 1:
-                raise ValueError(f"{name} must be at least 1, got {count}")
+            checked_count(name, count)
         if pooled_frames > action_repeats:
             raise ValueError(f"pooled_frames must be at most action_repeats, the frames of a step, got {pooled_frames} of {action_repeats}")
         if preprocessing not in _GREY:

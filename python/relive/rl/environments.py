@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from relive import _native
+from relive._numbers import whole
 from relive.rl.specs import EnvironmentSpec
 from relive.rl.timestep import StepType, TimeStep
 
@@ -47,6 +48,8 @@ class NativeEnvironment:
     arrays."""
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
+        if not 0 <= whole("seed", seed) < 2**64:
+            raise ValueError(f"seed is {seed}, but it must be at least 0, and below 2**64")
         self._native = _native.NativeEnvironment(name, seed)
         self._spec = EnvironmentSpec(*self._native.specs())
         self.name = name

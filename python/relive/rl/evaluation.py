@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive._numbers import count
+from relive._numbers import any_number, count, milliseconds
 from relive.rl import _faults
 from relive.rl._sources import is_environment, with_dm_env_interface
+
+SEED = 1_000
+"""The default seed of evaluations."""
+
+_PATIENCE = 20.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +42,8 @@ def evaluate(
     environment: Any,
     *,
     episodes: int = 10,
-    seed: int = 1,
+    seed: int = SEED,
+    timeout: float | None = None,
     reference_scores: Any = None,
 ) -> Evaluation:
     """Evaluates a policy in an environment.
@@ -46,20 +54,27 @@ def evaluate(
       environment: as in ``train``, but a single environment, not a vector; a function of a seed is called with ``seed``.
         A ready-made environment is not closed.
       episodes: the number of episodes.
-      seed: the seed of all randomness in the environment.
+      seed: the seed of all randomness in the environment. The default differs from that of ``train``, because the same
+        seed repeats the first episodes of the training.
+      timeout: the number of seconds after which an evaluation that has not ended fails; ``None``: no limit. An episode
+        that takes longer than 20 seconds is logged as a warning.
       reference_scores: the mean returns of a random policy and of an expert, as a pair; or a Minari data set that
         contains them. For native environments except bsuite's, the scores are built in.
 
     Raises:
-      TypeError: the value is not an environment.
+      TypeError: the policy is not callable, the value is not an environment, or the scores are not a pair.
       ValueError: a number that is out of range; scores that are equal or not finite; a data set without scores.
+      TimeoutError: the evaluation has not ended within the timeout.
       Exception: the policy or the environment raised an exception.
     """
+    if not callable(policy):
+        raise TypeError(f"policy is {policy!r}, but it must be a function from observations to actions, such as the policy of a trained agent")
     episodes, seed = count("episodes", episodes, 1), count("seed", seed)
+    watch = _Watch(episodes, timeout)
     scores = _scores(reference_scores, environment)
     made = with_dm_env_interface(environment, seed)
     try:
-        played = [_play(policy, made) for _ in range(episodes)]
+        played = [_play(policy, made, watch) for _ in range(episodes)]
     finally:
         if not is_environment(environment):
             _faults.close(made, _faults.name_of(made))
@@ -69,7 +84,35 @@ def evaluate(
     return Evaluation(returns, lengths, mean, score)
 
 
-def _play(policy: Callable[[Any], Any], environment: Any) -> tuple[float, int]:
+class _Watch:
+    """Reports episodes that do not end, as evaluations within a run do."""
+
+    def __init__(self, episodes: int, timeout: float | None) -> None:
+        self._left, self._timeout, self._limit = episodes, timeout, milliseconds(timeout)
+        self._begin = self._since = time.monotonic()
+        self._patience = _PATIENCE
+
+    def note_step(self, length: int) -> None:
+        """Notes that the current episode has this number of steps."""
+        now = time.monotonic()
+        if self._limit is not None and now - self._begin > self._limit / 1000:
+            raise TimeoutError(f"the evaluation has not ended within {self._timeout} s: {self._state(length)}")
+        if now - self._since > self._patience:
+            self._patience *= 2
+            logging.getLogger("relive").warning("%s, or give the evaluation a timeout", self._state(length))
+
+    def note_end(self) -> None:
+        """Notes the end of an episode."""
+        self._left, self._since, self._patience = self._left - 1, time.monotonic(), _PATIENCE
+
+    def _state(self, length: int) -> str:
+        return (
+            f"an episode of the evaluation has {length} steps so far, and {self._left} episodes have not ended: if episodes may never end, "
+            "limit their length, for example with Gymnasium's TimeLimit"
+        )
+
+
+def _play(policy: Callable[[Any], Any], environment: Any, watch: _Watch) -> tuple[float, int]:
     """Plays an episode, and returns its return and its length."""
     getattr(policy, "reset", lambda: None)()
     step = environment.reset()
@@ -77,6 +120,8 @@ def _play(policy: Callable[[Any], Any], environment: Any) -> tuple[float, int]:
     while int(step.step_type) != 2:
         step = environment.step(policy(step.observation))
         total, length = total + float(step.reward), length + 1
+        watch.note_step(length)
+    watch.note_end()
     return total, length
 
 
@@ -88,7 +133,9 @@ def _scores(given: Any, environment: Any) -> tuple[float, float] | None:
         if metadata.get("ref_min_score") is None or metadata.get("ref_max_score") is None:
             raise ValueError("this data set of Minari has no reference scores; give them as a pair, random and expert")
         given = metadata["ref_min_score"], metadata["ref_max_score"]
-    random, expert = (float(score) for score in given)
+    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
+        raise TypeError(f"reference_scores is {given!r}, but it must be a pair of returns, of a random policy and of an expert")
+    random, expert = (any_number("reference_scores", score) for score in given)
     if not math.isfinite(random) or not math.isfinite(expert) or random == expert:
         raise ValueError(f"reference_scores is ({random}, {expert}), but they must be two different finite returns, of a random policy "
                          "and of an expert")

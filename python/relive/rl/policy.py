@@ -37,12 +37,14 @@ class Policy:
           observation: as in training: arrays with the same shapes. If it is a mapping, its keys must be those of the
             environment's observations; other structures need only have the same order of leaves.
 
+        Discrete actions are counted from 0, as in the environment's spec: if a ``gymnasium.spaces.Discrete`` has a
+        ``start``, add it. :func:`relive.rl.evaluate` does so.
+
         Raises:
           ValueError: different shapes, different keys, or a different number of leaves.
           TypeError: the values have the wrong type.
         """
-        self._expect_keys(observation)
-        action = self._native.act(observation)
+        action = self._native.act(self._expected(observation))
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
         return int(action) if is_number else action
 
@@ -63,7 +65,7 @@ class Policy:
           ValueError: the agent has no action values; otherwise as :meth:`__call__`.
           TypeError: as :meth:`__call__`.
         """
-        self._expect_keys(observation)
+        observation = self._expected(observation)
         shapes = [tuple(shape) for _, _, shape in self._native.observations()]
         leaves = nest.flatten(observation)
         if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
@@ -81,14 +83,16 @@ class Policy:
         with _state.within_a_call():
             return self._native.values(observation)
 
-    def _expect_keys(self, observation: Any) -> None:
-        """Checks that a mapping has the parts that the policy was trained with."""
+    def _expected(self, observation: Any) -> Any:
+        """Returns an observation after a check that it has the parts that the policy was trained with."""
         if not isinstance(observation, Mapping):
-            return
+            # As in training, a list of numbers is an array.
+            return np.asarray(observation) if self._parts == [""] and isinstance(observation, (list, tuple)) else observation
         got = [nest.path_text(path) for path, _ in nest.flatten_with_path(observation)]
         if got != self._parts:
             expected = "a single array" if self._parts == [""] else f"the parts {self._parts}"
             raise ValueError(f"observation: the policy was trained with {expected}, but this one has the parts {got}")
+        return observation
 
     @property
     def agent(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _foreign_specs, nest
+from relive._numbers import whole
 from relive.specs import ArraySpec, BoundedArraySpec, as_spec
 
 _CHOICE_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
@@ -25,12 +26,15 @@ class DiscreteArraySpec(BoundedArraySpec):
     num_values: int
 
     def __init__(self, num_values: int, dtype: Any = np.int32, name: str | None = None) -> None:
+        num_values = whole("num_values", num_values)
         if num_values < 1:
             raise ValueError(f"num_values must be at least 1, got {num_values}")
+        if np.dtype(dtype) not in _CHOICE_DTYPES:
+            raise ValueError(f"a discrete array must have the data type int32 or int64, got {np.dtype(dtype)}")
+        if num_values - 1 > np.iinfo(dtype).max:
+            raise ValueError(f"num_values is {num_values}, but {np.dtype(dtype)} has no numbers up to {num_values - 1}")
         super().__init__((), dtype, 0, num_values - 1, name)
-        if self.dtype not in _CHOICE_DTYPES:
-            raise ValueError(f"a discrete array must have the data type int32 or int64, got {self.dtype}")
-        object.__setattr__(self, "num_values", int(num_values))
+        object.__setattr__(self, "num_values", num_values)
 
     def __repr__(self) -> str:
         return f"DiscreteArraySpec(num_values={self.num_values}, dtype={self.dtype}, name={self.name!r})"

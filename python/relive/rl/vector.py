@@ -28,6 +28,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import CloudpickleWrapper, batch_space
 
 from relive import nest
+from relive._numbers import count, milliseconds
 from relive._remote import raised
 from relive.rl._vector_infos import merged
 from relive.rl._vector_memory import Memory, leaves_of, write_all
@@ -69,12 +70,13 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = len(env_fns)
         if not self.num_envs:
             raise ValueError("env_fns is empty, but a vector must have at least one environment")
-        count = min(self.num_envs, workers if workers is not None else len(os.sched_getaffinity(0)))
-        if count < 1:
-            raise ValueError(f"workers is {workers}, but it must be at least 1")
+        processes = min(self.num_envs, count("workers", workers, 1) if workers is not None else len(os.sched_getaffinity(0)))
+        limit = milliseconds(timeout)
         # A forked copy of this process has no workers of its own.
         self._owner = os.getpid()
         example = env_fns[0]()
+        if not hasattr(example, "observation_space"):
+            raise TypeError(f"env_fns[0]() returned {example!r}, but it must return an environment of Gymnasium")
         self.single_observation_space, self.single_action_space = example.observation_space, example.action_space
         self.render_mode = getattr(example, "render_mode", None)
         self.metadata = {**example.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
@@ -82,11 +84,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         layout = leaves_of(self.single_observation_space, "the observation space"), leaves_of(self.single_action_space, "the action space")
-        self._memory, self._copy, self._timeout = Memory(layout, self.num_envs), copy, timeout
+        self._memory, self._copy = Memory(layout, self.num_envs), copy
+        self._timeout = None if limit is None else limit / 1000
         spaces = self.single_observation_space, self.single_action_space
         self._workers: list[_Process] = []
-        for number in range(count):
-            self._workers.append(_Process(env_fns, spaces, self._memory, number, count))
+        for number in range(processes):
+            self._workers.append(_Process(env_fns, spaces, self._memory, number, processes))
         # Whether all environments have executed the newest step or reset.
         self._is_whole = True
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from relive import nest
+from relive._numbers import whole
 from relive.rl.environments import Environment
 from relive.rl.specs import DISCOUNTS, REWARDS, DiscreteArraySpec, normalized
 from relive.rl.timestep import TimeStep
@@ -187,6 +188,6 @@ def _canonical(path: nest.Path, spec: ArraySpec) -> ArraySpec:
 
 def checked_count(name: str, count: int) -> int:
     """Returns a number of steps or frames that is at least 1."""
-    if count < 1:
+    if whole(name, count) < 1:
         raise ValueError(f"{name} must be at least 1, got {count}")
     return count

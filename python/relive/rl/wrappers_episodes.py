@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from relive import nest
+from relive._numbers import whole
 from relive.rl.environments import Environment
 from relive.rl.timestep import StepType, TimeStep
 from relive.rl.wrappers import EnvironmentWrapper, checked_count
@@ -54,10 +55,10 @@ class NoopStarts(EnvironmentWrapper):
     """
 
     def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
-        if noop_max < 0:
+        if whole("noop_max", noop_max) < 0:
             raise ValueError(f"noop_max must be at least 0, got {noop_max}")
         super().__init__(environment)
-        self._noop_action = noop_action
+        self._noop_action = whole("noop_action", noop_action)
         self._noop_max = noop_max
         self._random = np.random.default_rng(seed)
         self._over = True
