@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from relive.pattern_dataset import PatternDataset
     from relive.replay_buffer import ReplayBuffer
     from relive.structured_writer import StructuredWriter
-    from relive.tf_client import TFClient
+    from relive.tf_client import TFClient as TFClient
     from relive.timestep_dataset import TimestepDataset
     from relive.trajectory_dataset import TrajectoryDataset
 
+# `TFClient` is missing, since `from relive import *` must work without TensorFlow.
 __all__ = [
     "ArraySpec",
     "Batch",
@@ -64,7 +65,6 @@ __all__ = [
     "ServerState",
     "ServerTls",
     "StructuredWriter",
-    "TFClient",
     "Table",
     "TimestepDataset",
     "TrajectoryColumn",
@@ -108,7 +108,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_LAZY_MODULES})
+    return sorted({*globals(), *__all__, *_LAZY, *_LAZY_MODULES})
 
 
 _native.install_logging()

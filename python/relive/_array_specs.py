@@ -65,6 +65,10 @@ class BoundedArraySpec(ArraySpec):
       maximum: the largest value, in the same form.
 
     The bounds are stored and passed to readers; data is not checked against them.
+
+    Raises, in addition to the exceptions of :class:`ArraySpec`:
+      ValueError: a minimum above the maximum, or a bound that the shape or the data type cannot have.
+      TypeError: a bound is ``None``.
     """
 
     minimum: npt.NDArray[Any] = dataclasses.field(default_factory=lambda: np.zeros(()))
@@ -73,9 +77,27 @@ class BoundedArraySpec(ArraySpec):
     def __init__(
         self, shape: Any, dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None = None
     ) -> None:
+        self._set(shape, dtype, minimum, maximum, name)
+        for bound, array in (("minimum", self.minimum), ("maximum", self.maximum)):
+            if not _fits(array.shape, self.shape):
+                raise ValueError(f"{bound} has the shape {array.shape}, but it must be one that can be broadcast to {self.shape}")
+        if self.dtype.kind in "biuf" and not _are_ordered(self.minimum, self.maximum):
+            raise ValueError(f"minimum must not be above maximum, got {minimum!r} and {maximum!r}")
+
+    @classmethod
+    def _received(
+        cls, shape: Any, dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None = None
+    ) -> BoundedArraySpec:
+        """Returns a spec of another program, without a comparison of its bounds: reading a table must not fail because of
+        them."""
+        spec = cls.__new__(cls)
+        spec._set(shape, dtype, minimum, maximum, name)
+        return spec
+
+    def _set(self, shape: Any, dtype: Any, minimum: npt.ArrayLike, maximum: npt.ArrayLike, name: str | None) -> None:
         super().__init__(shape, dtype, name)
-        object.__setattr__(self, "minimum", _frozen(minimum, self.dtype))
-        object.__setattr__(self, "maximum", _frozen(maximum, self.dtype))
+        object.__setattr__(self, "minimum", _frozen("minimum", minimum, self.dtype))
+        object.__setattr__(self, "maximum", _frozen("maximum", maximum, self.dtype))
 
     def __repr__(self) -> str:
         return (
@@ -97,7 +119,7 @@ class BoundedArraySpec(ArraySpec):
 
     def with_name(self, name: str | None) -> BoundedArraySpec:
         """Returns a copy of the spec with the given name."""
-        return BoundedArraySpec(self.shape, self.dtype, self.minimum, self.maximum, name)
+        return BoundedArraySpec._received(self.shape, self.dtype, self.minimum, self.maximum, name)
 
 
 def as_shape(shape: Any) -> Shape | None:
@@ -167,7 +189,28 @@ def _numpy_name(dtype: Any) -> Any:
     return dtype
 
 
-def _frozen(bound: npt.ArrayLike, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    array = np.array(bound, dtype=dtype)
+def _frozen(name: str, bound: npt.ArrayLike, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    if bound is None:
+        raise TypeError(f"{name} is None, but it must be a number or an array; ArraySpec has no bounds")
+    try:
+        array = np.array(bound, dtype=dtype)
+    except OverflowError as error:
+        raise ValueError(f"{name} is {bound!r}, which {dtype} cannot represent: {error}") from None
     array.flags.writeable = False
     return array
+
+
+def _fits(bounds: tuple[int, ...], shape: Shape | None) -> bool:
+    """Returns whether bounds can be broadcast to a shape."""
+    if shape is None:
+        return True
+    pairs = zip(reversed(bounds), reversed(shape))
+    return len(bounds) <= len(shape) and all(size == 1 or whole is None or size == whole for size, whole in pairs)
+
+
+def _are_ordered(minimum: npt.NDArray[Any], maximum: npt.NDArray[Any]) -> bool:
+    # Bounds for an unknown size may differ in length; NaN is no bound.
+    try:
+        return not (minimum > maximum).any()
+    except ValueError:
+        return True

@@ -269,8 +269,7 @@ class BufferTable:
             self._client.reset(self._name)
 
     def close(self) -> None:
-        if self.is_closed:
-            return
+        # If this fails, because another thread is using the writer, the next call continues.
         self.is_closed, self._is_checked = True, False
         # The server's threads exist only in the process that started it.
         if self._server is not None and os.getpid() == self._process:
@@ -284,5 +283,5 @@ class BufferTable:
     def _stop(self) -> None:
         assert self._server is not None
         self._writer.close()
-        self._server.stop()
-        self._server, self._is_flushed = None, True
+        server, self._server, self._is_flushed = self._server, None, True
+        server.stop()

@@ -12,15 +12,16 @@ from relive import nest
 _SPACES = ("gymnasium.spaces", "gym.spaces")
 
 
-def without_spaces(structure: Any) -> Any:
+def without_spaces(structure: Any, depth: int = 0) -> Any:
     """Converts composite spaces to dicts and tuples. ``Dict`` spaces are mappings, but can only contain spaces."""
     if _is_a(structure, "Dict"):
-        return {key: without_spaces(part) for key, part in structure.spaces.items()}
+        return {key: without_spaces(part, nest.deeper(depth)) for key, part in structure.spaces.items()}
     if _is_a(structure, "Tuple"):
-        return tuple(without_spaces(part) for part in structure.spaces)
+        return tuple(without_spaces(part, nest.deeper(depth)) for part in structure.spaces)
     if not nest.is_nested(structure):
         return structure
-    return nest.rebuild(structure, [without_spaces(part) for _, part in nest.children(structure)])
+    depth = nest.deeper(depth)
+    return nest.rebuild(structure, [without_spaces(part, depth) for _, part in nest.children(structure)])
 
 
 def convert(leaf: Any) -> specs.ArraySpec:

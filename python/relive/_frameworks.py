@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from relive._numbers import any_number, has_other_dtype
+
 
 def converted(data: dict[str, Any], to: str, device: Any = None) -> dict[str, Any]:
     """Converts numpy arrays to arrays of the framework ``to``, ``"numpy"``, ``"torch"`` or ``"jax"``, on a device.
@@ -65,6 +67,17 @@ def as_column(values: Any) -> Any:
     return as_numpy(values.detach().contiguous().view(torch.int16)).view(ml_dtypes.bfloat16)
 
 
-def as_floats(values: Any) -> npt.NDArray[np.float64]:
-    """Converts numbers, of any type and framework, to float64."""
-    return np.asarray(values.detach().cpu().double() if is_tensor(values) else values, np.float64)
+def as_floats(name: str, values: Any) -> npt.NDArray[np.float64]:
+    """Converts numbers, of any type and framework, to float64.
+
+    Raises:
+      TypeError: the values are not numbers; the error names the argument.
+    """
+    if has_other_dtype(values):
+        raise TypeError(f"{name} must be numbers, got values of {values.dtype}")
+    array = np.asarray(values.detach().cpu().double() if is_tensor(values) else values)
+    if array.dtype.kind in "cmMSU":
+        raise TypeError(f"{name} must be numbers, got {values!r}")
+    if array.dtype.kind == "O":
+        return np.array([any_number(name, value) for value in array.ravel()]).reshape(array.shape)
+    return array.astype(np.float64, copy=False)

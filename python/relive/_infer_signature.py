@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from relive import _patterns, nest, specs
@@ -22,6 +22,7 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
       ``relive.ArraySpec``.
 
     Raises:
+      TypeError: one of ``configs`` is not a configuration.
       ValueError: no configurations, several tables, several structures, or columns that differ between patterns in data
         type, rank or a dimension other than the leading one.
     """
@@ -41,8 +42,13 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 def check_configs(configs: Sequence[Any]) -> None:
     """Raises ``ValueError`` if there are no configurations, or if they differ in table or structure."""
     # Existing tests compare these texts verbatim.
+    if configs is not None and not isinstance(configs, Iterable):
+        raise TypeError(f"configs must be a list of configurations, got {configs!r}")
     if not configs:
         raise ValueError("At least one config must be provided.")
+    for config in configs:
+        if not hasattr(config, "pattern_structure"):
+            raise TypeError(f"configs must be a list of configurations from create_config, but one is {config!r}")
     if any(config.pattern_structure != configs[0].pattern_structure for config in configs):
         raise ValueError("All configs must have exactly the same pattern_structure.")
     tables = sorted({config.table for config in configs})

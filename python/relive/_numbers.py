@@ -1,4 +1,4 @@
-"""Checks of arguments that are numbers."""
+"""Checks of arguments that are numbers, strings or bools."""
 
 from __future__ import annotations
 
@@ -23,36 +23,70 @@ def whole(name: str, value: Any, or_else: str = "") -> int:
         raise TypeError(f"{name} is {value!r}, but it must be a whole number{or_else}") from None
 
 
-def count(name: str, value: Any, least: int = 0) -> int:
-    """Returns a whole number that is at least ``least``."""
+def count(name: str, value: Any, least: int = 0, *, bits: int = 63) -> int:
+    """Returns a whole number that is at least ``least``, and below ``2**bits``."""
     found = whole(name, value)
-    if not least <= found < 2**63:
-        raise ValueError(f"{name} is {found}, but it must be at least {least}, and below 2**63")
+    if not least <= found < 2**bits:
+        raise ValueError(f"{name} is {found}, but it must be at least {least}, and below 2**{bits}")
     return found
 
 
 def any_number(name: str, value: Any) -> float:
     """Returns a number, which may be infinite or NaN. Strings are not accepted, even if they contain a number."""
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    return float(value)
+    if type(value) is float:
+        return value
+    try:
+        if isinstance(value, (str, bytes)) or has_other_dtype(value) or not hasattr(value, "__float__"):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, not {value!r}") from None
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def has_other_dtype(value: Any) -> bool:
+    """Returns whether a value is an array or a scalar of complex numbers, dates or durations. numpy and PyTorch convert
+    these to floats, which changes their meaning."""
+    dtype = getattr(value, "dtype", None)
+    return getattr(dtype, "kind", "f") in "cmM" or getattr(dtype, "is_complex", False) is True
+
+
+def flag(name: str, value: Any) -> bool:
+    """Returns a bool. Other values are not accepted, since the text ``"no"`` would count as true."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def string(name: str, value: Any, or_else: str = "") -> str:
+    """Returns a string. ``or_else`` completes the error's text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string{or_else}, got {value!r}")
+    return value
+
+
+def seconds(timeout: Any, name: str = "timeout") -> float | None:
+    """Returns a number of seconds to wait, which may be infinite, or ``None``."""
+    if timeout is None:
+        return None
+    found = any_number(name, timeout)
+    if not found >= 0:
+        raise ValueError(f"{name} must be a number of seconds, at least 0, or None to wait forever, got {found}")
+    return found
 
 
 def milliseconds(timeout: Any) -> int | None:
     """Converts a number of seconds to wait, which may be infinite, to milliseconds, at least 1. Returns ``None`` for
     ``None``."""
-    if timeout is None:
-        return None
-    seconds = any_number("timeout", timeout)
-    if not seconds >= 0:
-        raise ValueError(f"timeout must be a number of seconds, at least 0, or None to wait forever, got {seconds}")
-    return max(1, round(min(seconds, _FOREVER_S) * 1000))
+    found = seconds(timeout)
+    return None if found is None else max(1, round(min(found, _FOREVER_S) * 1000))
 
 
 def number(name: str, value: Any, least: float = -math.inf) -> float:
     """Returns a finite number that is at least ``least``. Strings are not accepted, even if they contain a number."""
     try:
-        if isinstance(value, (bool, np.bool_, str, bytes)):
+        if isinstance(value, (bool, np.bool_, str, bytes)) or has_other_dtype(value):
             raise TypeError
         found = float(value)
     except (TypeError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from relive import _protos, _structured_value, nest
@@ -79,8 +79,13 @@ def create_config(
       priority: the priority of the items, 1 by default; see ``constant_priority_fn`` and ``td_error``.
 
     Raises:
-      TypeError: a leaf of the pattern, a condition or the priority has the wrong type; the error names its path.
+      TypeError: the table is not a string, or a leaf of the pattern, a condition or the priority has the wrong type; the
+        error names its path.
     """
+    if not isinstance(table, (str, bytes)):
+        raise TypeError(f"table must be a string, got {table!r}")
+    if conditions is not None and not isinstance(conditions, Iterable):
+        raise TypeError(f"conditions must be a list of conditions, got {conditions!r}")
     config = _protos.message(_protos.PATTERNS, "StructuredWriterConfig")(table=table)
     for path, node in nest.flatten_with_path(pattern):
         config.flat.append(_message("PatternNode", node, f"the leaf of the pattern at {path}"))

@@ -178,7 +178,7 @@ def _take_spec(value: Any) -> ArraySpec:
         return ArraySpec(_shape_of(spec.shape), _dtype_of(spec.dtype), spec.name or None)
     if kind == "bounded_tensor_spec_value":
         spec = value.bounded_tensor_spec_value
-        return BoundedArraySpec(
+        return BoundedArraySpec._received(
             _shape_of(spec.shape),
             _dtype_of(spec.dtype),
             _array_of(spec.minimum),

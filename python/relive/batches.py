@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
-from relive._numbers import whole
+from relive._numbers import count
 from relive._structures import Structure, packed
 from relive.replay_sample import SampleInfo
 
@@ -81,8 +81,8 @@ class BatchIterator:
             ("num_workers", num_workers, 1),
             ("max_batches", max_batches, 1),
         ):
-            if value is not None and whole(name, value) < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+            if value is not None:
+                count(name, value, least)
         self._table = table
         self._structure: Structure | None = None
         # The names of the previous batch; the object stays the same while the names do not change. Initially, there is

@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import os
 
-from relive._numbers import whole
+from relive._numbers import count, flag, string, whole
 
 _FORMATS = ("relive", "reverb")
 _CONFIGS = ("checkpoint", "code")
@@ -72,7 +72,7 @@ class DefaultCheckpointer(CheckpointerBase):
         checkpoint.
 
     Raises:
-      TypeError: a path of the wrong type.
+      TypeError: an argument of the wrong type.
       ValueError: an option with an invalid value.
 
     Example:
@@ -103,16 +103,16 @@ class DefaultCheckpointer(CheckpointerBase):
         salvage: bool = False,
     ) -> None:
         self.path = _path("path", path)
-        self.group = group
+        self.group = string("group", group)
         self.fallback_checkpoint_path = (
             None if fallback_checkpoint_path is None else _path("fallback_checkpoint_path", fallback_checkpoint_path)
         )
         self.format = _one_of("format", format, _FORMATS)
         self.keep = _keep(keep)
         self.every_s = _seconds(every)
-        self.at_shutdown = bool(at_shutdown)
+        self.at_shutdown = flag("at_shutdown", at_shutdown)
         self.config = _one_of("config", config, _CONFIGS)
-        self.salvage = bool(salvage)
+        self.salvage = flag("salvage", salvage)
 
     def internal_checkpointer(self) -> Checkpointer:
         """Returns the options, as passed to the server."""
@@ -151,6 +151,10 @@ def _path(name: str, given: str | os.PathLike[str]) -> str:
         raise TypeError(f"{name} is {given!r}, but it must be the path of a folder, or the URL of a bucket")
     if not path:
         raise ValueError(f"{name} is '', but it must be the path of a folder; '.' is the current folder")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} is {path!r}, which UTF-8 cannot encode: {error.reason}") from None
     return path
 
 
@@ -164,7 +168,7 @@ def _keep(keep: int) -> int:
     number = whole("keep", keep)
     if number < 1:
         raise ValueError(f"keep ({number}) must be at least 1: the newest checkpoint is always kept")
-    return number
+    return count("keep", number, 1)
 
 
 def _seconds(every: float | datetime.timedelta | None) -> float | None:

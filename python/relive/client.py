@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
-from relive._numbers import count, whole
+from relive._numbers import any_number, count, flag, has_other_dtype, seconds, string, whole
 from relive._structures import Structure, packed, timesteps
 from relive.batches import BatchIterator
 from relive.changes import Changed, LoggedChange, _limiter_rules, _with_all_rules
@@ -60,7 +60,8 @@ class Client:
     ``https://host:port``; the latter trusts the system's certificate authorities.
 
     Raises:
-      ValueError: an invalid address or transport, or unusable certificates.
+      ValueError: an invalid address, transport or timeout, or unusable certificates.
+      TypeError: an argument of the wrong type.
 
     >>> import relive
     >>> server = relive.Server([relive.Table.queue("steps", 100)], listen=False)
@@ -90,6 +91,12 @@ class Client:
         token: str | None = None,
         tls: ClientTls | None = None,
     ) -> None:
+        string("transport", transport)
+        if token is not None:
+            string("token", token)
+        if tls is not None and not isinstance(tls, ClientTls):
+            raise TypeError(f"tls must be a relive.ClientTls, got {tls!r}")
+        seconds(timeout)
         self._server_address = joined(server_address)
         self._arguments = (self._server_address, transport, timeout, token, tls)
         self._native = _native.Client(*self._arguments, as_reverb=self._as_reverb)
@@ -160,7 +167,9 @@ class Client:
         if not isinstance(priorities, Mapping):
             raise TypeError(f"priorities must be a mapping of table to priority, not {priorities!r}")
         for table, priority in priorities.items():
-            is_number = hasattr(priority, "__float__") or hasattr(priority, "__index__")
+            if not isinstance(table, str) and not self._as_reverb:
+                raise TypeError(f"priorities must map the names of tables to priorities, but one name is {table!r}")
+            is_number = (hasattr(priority, "__float__") or hasattr(priority, "__index__")) and not has_other_dtype(priority)
             if not is_number and not self._as_reverb:
                 raise TypeError(f"the priority of table {table!r} is {priority!r}, but it must be a number")
         self._native.insert(data, dict(priorities), timeout, check_names=self._checks_names)
@@ -227,8 +236,15 @@ class Client:
         Raises:
           ValueError: an option that is out of range, or an unknown codec.
         """
-        if num_keep_alive_refs < 1:
+        if whole("num_keep_alive_refs", num_keep_alive_refs) < 1:
             raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
+        count("num_keep_alive_refs", num_keep_alive_refs, 1, bits=32)
+        for name, value, least, bits in (
+            ("chunk_length", chunk_length, 1, 32), ("max_pending_items", max_pending_items, 0, 63), ("max_pending_bytes", max_pending_bytes, 0, 63),
+        ):
+            if value is not None:
+                count(name, value, least, bits=bits)
+        string("codec", codec)
         del get_signature_timeout_ms
         writer = TrajectoryWriter(
             self._native.trajectory_writer(
@@ -347,7 +363,7 @@ class Client:
         """
         return BatchIterator(
             self._native, table, batch_size, timeout=timeout, prefetch=prefetch, num_workers=num_workers,
-            max_batches=max_batches, pad=pad, out=out,
+            max_batches=max_batches, pad=flag("pad", pad), out=out,
         )
 
     def items(self, table: str, *, timeout: float | None = None) -> Iterator[ItemInfo]:
@@ -506,9 +522,12 @@ class Client:
 
         Raises:
           ValueError: the server already has a table with this name, or ``table`` has extensions.
+          TypeError: ``table`` is not a table.
           NotImplementedError: the server is not a Relive server.
           UnavailableError: the connection ended before the answer; the change may or may not have been made.
         """
+        if not hasattr(table, "internal_table"):
+            raise TypeError(f"table must be a relive.Table, got {table!r}")
         self._native.add_table(table._native, timeout)
         # Another client may have dropped a table of this name.
         self._structures.pop(table.name, None)
@@ -537,9 +556,12 @@ class Client:
         of 0, the call waits for as long as the client's own timeout allows, by default forever.
 
         Raises:
+          ValueError: ``timeout`` is negative or NaN.
           DeadlineExceededError: no server responded within ``timeout`` seconds.
         """
-        return self._tables(timeout if timeout is not None and timeout > 0 else None)
+        # In dm-reverb, a negative timeout is no timeout.
+        limit = max(0.0, any_number("timeout", timeout)) if self._as_reverb and timeout is not None else seconds(timeout)
+        return self._tables(limit or None)
 
     def _tables(self, timeout: float | None) -> dict[str, TableInfo]:
         """Returns the tables by name. Unlike in :meth:`server_info`, a timeout of 0 does not wait."""

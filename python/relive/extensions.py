@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from relive import _native
+from relive._numbers import number, string, whole
 from relive.tables import TableExtensionBase
 
 __all__ = ["InsertOnFirstSample", "PriorityDiffusion", "TableExtensionBase"]
@@ -31,7 +32,7 @@ class InsertOnFirstSample(TableExtensionBase):
     target_table: str
 
     def __post_init__(self) -> None:
-        if not self.target_table:
+        if not string("target_table", self.target_table):
             raise ValueError("target_table must not be empty")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:
@@ -54,6 +55,7 @@ class PriorityDiffusion(TableExtensionBase):
 
     Raises:
       ValueError: a number that is out of range.
+      TypeError: an argument that is not a number, or not a whole number.
     """
 
     decay: float
@@ -61,10 +63,10 @@ class PriorityDiffusion(TableExtensionBase):
     after: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.decay <= 1:
+        if not 0 <= number("decay", self.decay) <= 1:
             raise ValueError(f"decay must be from 0 to 1, got {self.decay}")
         for name, value in (("before", self.before), ("after", self.after)):
-            if not 0 <= value <= _MAX_NEIGHBORS:
+            if not 0 <= whole(name, value) <= _MAX_NEIGHBORS:
                 raise ValueError(f"{name} must be from 0 to {_MAX_NEIGHBORS}, got {value}")
 
     def build_internal_extensions(self, table_name: str) -> Sequence[_native.TableExtension]:

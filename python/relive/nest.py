@@ -19,6 +19,9 @@ from typing import Any
 Path = tuple[Any, ...]
 """The path of a leaf: keys of mappings, positions in lists and tuples, names of fields and attributes."""
 
+# The largest number of containers around a leaf, the same as in the extension. A structure that contains itself has more.
+_MAX_DEPTH = 64
+
 # The names that errors use for the structures.
 _FIRST_AND_OTHER = ("the first", "another")
 
@@ -58,9 +61,12 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 
 
 def flatten(structure: Any) -> list[Any]:
-    """Returns the leaves of a structure in order."""
+    """Returns the leaves of a structure in order.
+
+    Raises ``ValueError`` if the structure is nested more than 64 levels deep, as all functions of this module do.
+    """
     leaves: list[Any] = []
-    _collect(structure, leaves)
+    _collect(structure, leaves, 0)
     return leaves
 
 
@@ -70,7 +76,7 @@ def outline(structure: Any) -> Any:
     >>> outline({"b": (1, 2), "a": 3})
     (('a', None), ('b', ((0, None), (1, None))))
     """
-    return tuple((name, outline(part)) for name, part in children(structure)) if is_nested(structure) else None
+    return _outline(structure, 0)
 
 
 def shown(outlined: Any) -> str:
@@ -101,6 +107,7 @@ def iterate(structure: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     if not is_nested(structure):
         yield path, structure
         return
+    deeper(len(path))
     for name, part in children(structure):
         yield from iterate(part, (*path, name))
 
@@ -127,7 +134,7 @@ def filler(structure: Any) -> tuple[int, Callable[[Sequence[Any]], Any]]:
     >>> count, fill([3, 1, 2])
     (3, {'b': (1, 2), 'a': 3})
     """
-    return _filler(structure, 0)
+    return _filler(structure, 0, 0)
 
 
 def map_structure(function: Callable[..., Any], structure: Any, *others: Any) -> Any:
@@ -136,7 +143,7 @@ def map_structure(function: Callable[..., Any], structure: Any, *others: Any) ->
     Raises ``ValueError``, naming the path, if the other structures differ from the first.
     """
     if not others:
-        return _map_leaves(function, structure)
+        return _map_leaves(function, structure, 0)
     return map_structure_with_path(lambda _, *leaves: function(*leaves), structure, *others)
 
 
@@ -192,13 +199,30 @@ def mapping_like(mapping: Mapping[Any, Any], content: dict[Any, Any]) -> Any:
     return content if type(mapping) is dict else type(mapping)(content)  # type: ignore[call-arg]
 
 
-def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], Any]]:
+def deeper(depth: int) -> int:
+    """Returns the depth of the parts of a container that is itself at ``depth``.
+
+    Raises ``ValueError`` if that is too deep.
+    """
+    if depth == _MAX_DEPTH:
+        raise ValueError(f"structures can be nested at most {_MAX_DEPTH} levels deep")
+    return depth + 1
+
+
+def _outline(structure: Any, depth: int) -> Any:
+    if not is_nested(structure):
+        return None
+    depth = deeper(depth)
+    return tuple((name, _outline(part, depth)) for name, part in children(structure))
+
+
+def _filler(structure: Any, first: int, depth: int) -> tuple[int, Callable[[Sequence[Any]], Any]]:
     """Fills the structure with leaves, starting at leaf number ``first``."""
     if not is_nested(structure):
         return 1, operator.itemgetter(first)
-    count, fill = 0, {}
+    count, fill, depth = 0, {}, deeper(depth)
     for name, part in children(structure):
-        leaves, fill[name] = _filler(part, first + count)
+        leaves, fill[name] = _filler(part, first + count, depth)
         count += leaves
     if type(structure) is dict:
         items = [(key, fill[key]) for key in structure]
@@ -209,14 +233,15 @@ def _filler(structure: Any, first: int) -> tuple[int, Callable[[Sequence[Any]], 
     return count, lambda leaves: rebuild(structure, [part(leaves) for part in parts])
 
 
-def _collect(structure: Any, leaves: list[Any]) -> None:
+def _collect(structure: Any, leaves: list[Any], depth: int) -> None:
     """Like ``iterate``, but without the paths, which account for most of the cost of ``iterate``. Writers call this
     function for each step."""
     if not is_nested(structure):
         leaves.append(structure)
         return
+    depth = deeper(depth)
     for _, part in children(structure):
-        _collect(part, leaves)
+        _collect(part, leaves, depth)
 
 
 def _collect_outlined(outlined: Any, structure: Any, leaves: list[Any]) -> bool:
@@ -230,11 +255,12 @@ def _collect_outlined(outlined: Any, structure: Any, leaves: list[Any]) -> bool:
     )
 
 
-def _map_leaves(function: Callable[[Any], Any], structure: Any) -> Any:
+def _map_leaves(function: Callable[[Any], Any], structure: Any, depth: int) -> Any:
     """Like ``_map`` for one structure, but without the paths. Batches are converted to tensors in this way."""
     if not is_nested(structure):
         return function(structure)
-    return rebuild(structure, [_map_leaves(function, part) for _, part in children(structure)])
+    depth = deeper(depth)
+    return rebuild(structure, [_map_leaves(function, part, depth) for _, part in children(structure)])
 
 
 def _map(
@@ -251,6 +277,7 @@ def _map(
             if is_nested(other) and not up_to:
                 raise ValueError(f"{_differ(path)}: {names[0]} has the leaf {first!r}, but {names[1]} has {other!r}")
         return function(path, first, *others)
+    deeper(len(path))
     parts = children(first)
     other_parts = [_matching(path, first, parts, other, names) for other in others]
     mapped = [

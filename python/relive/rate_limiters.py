@@ -17,7 +17,7 @@ import numbers
 import sys
 from typing import Any
 
-from relive._numbers import any_number, whole
+from relive._numbers import any_number, count, whole
 
 _log = logging.getLogger("relive")
 
@@ -109,10 +109,11 @@ class SampleToInsertRatio(RateLimiter):
     def __init__(
         self, samples_per_insert: float, min_size_to_sample: int, error_buffer: float | tuple[float, float]
     ) -> None:
-        _number("samples_per_insert", samples_per_insert)
+        per_insert = _number("samples_per_insert", samples_per_insert)
         min_size_to_sample = whole("min_size_to_sample", min_size_to_sample)
-        if samples_per_insert <= 0:
+        if per_insert <= 0:
             raise ValueError(f"samples_per_insert ({samples_per_insert}) must be > 0")
+        samples_per_insert = per_insert
         centre = samples_per_insert * min_size_to_sample
         min_diff, max_diff = _bounds(error_buffer, centre)
         _check_bounds(min_diff, max_diff, samples_per_insert, centre)
@@ -146,12 +147,13 @@ class Stack(Queue):
 
 def _bounds(error_buffer: Any, centre: float) -> tuple[float, float]:
     if isinstance(error_buffer, numbers.Real):
-        return centre - float(error_buffer), centre + float(error_buffer)
+        around = any_number("error_buffer", error_buffer)
+        return centre - around, centre + around
     try:
         min_diff, max_diff = error_buffer
-    except TypeError as error:
-        raise TypeError(f"error_buffer must be a number or a pair of numbers, not {error_buffer!r}") from error
-    return min_diff, max_diff
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"error_buffer must be a number or a pair of numbers, not {error_buffer!r}") from error
+    return _number("min_diff of error_buffer", min_diff), _number("max_diff of error_buffer", max_diff)
 
 
 def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, centre: float) -> None:
@@ -180,6 +182,7 @@ def _check_bounds(min_diff: float, max_diff: float, samples_per_insert: float, c
 def _check_min_size(min_size_to_sample: int) -> None:
     if min_size_to_sample < 1:
         raise ValueError(f"min_size_to_sample ({min_size_to_sample}) must be a positive integer")
+    count("min_size_to_sample", min_size_to_sample, 1)
 
 
 def _number(name: str, value: float) -> float:

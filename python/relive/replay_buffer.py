@@ -17,7 +17,7 @@ from relive._buffer_settings import BufferSettings, load
 from relive._buffer_table import BufferTable
 from relive._frameworks import as_floats, converted
 from relive._n_step import NStep
-from relive._numbers import number, whole
+from relive._numbers import any_number, number, whole
 from relive.security import ServerTls
 from relive.server import Server
 from relive.tables import Table
@@ -119,7 +119,7 @@ class ReplayBuffer:
             return self._add_windows(self._n_step, rows, priority)
         value = self._highest
         if priority is not None:
-            value = float(priority)
+            value = any_number("priority", priority)
             self._expect_valid(value)
         if not self._table.is_bound:
             self._check_names(step)
@@ -151,7 +151,7 @@ class ReplayBuffer:
     def _add_windows(self, windows: NStep, steps: Mapping[str, Any], priority: npt.ArrayLike | None) -> None:
         self._table.expect_open()
         if priority is not None:
-            given = as_floats(priority)
+            given = as_floats("priority", priority)
             if given.ndim and self._settings.n_step > 1:
                 raise ValueError("with n_step, priority must be one number for all transitions that this call completes, but its shape "
                                  f"is {given.shape}")
@@ -202,7 +202,7 @@ class ReplayBuffer:
 
     def _for_rows(self, count: int, priority: npt.ArrayLike) -> list[float]:
         """Returns the priority of each of ``count`` new transitions."""
-        given = as_floats(priority)
+        given = as_floats("priority", priority)
         self._expect_valid(given)
         if given.ndim and given.shape != (count,):
             raise ValueError(f"priority must be one number, or an array with one for each of the {count} steps, but its shape is "
@@ -272,7 +272,7 @@ class ReplayBuffer:
           ValueError: different lengths, a priority that is negative, not finite, or too large for the exponent, or a
             buffer that is not prioritized. No priority changes in this case.
         """
-        values = as_floats(priorities)
+        values = as_floats("priorities", priorities)
         self._expect_valid(values)
         self._table.update(keys, values)
         self._highest = max(self._highest, float(values.max(initial=0.0)))

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from relive import _native
-from relive._numbers import whole
+from relive._numbers import count, flag, seconds, string, whole
 from relive.checkpointers import Checkpointer, CheckpointerBase
 from relive.client import Client
 from relive.errors import FailedPreconditionError
@@ -26,6 +26,9 @@ _log = logging.getLogger("relive")
 # The address at which only this machine can reach a server, and the name for all addresses.
 _LOOPBACK = "127.0.0.1"
 _EVERYWHERE = "*"
+
+# The roles of clients at the open port.
+_ROLES = ("read", "write", "admin")
 
 # The defaults for bounds that are not set.
 _MAX_CONNECTIONS = 20_000
@@ -115,7 +118,7 @@ class Server:
         _check_port(port)
         check_max_bytes(max_bytes)
         check_seed(seed)
-        if not listen:
+        if not flag("listen", listen):
             _check_no_port(
                 port=port, host=host, tls=tls, token=token, token_file=token_file, open_port=open_port, http=http
             )
@@ -123,13 +126,15 @@ class Server:
         checkpoints = _checkpoints(checkpointer)
         memory = {
             "max_bytes": max_bytes,
-            "max_bytes_wait": max_bytes_wait,
-            "spill_dir": None if spill_dir is None else os.fspath(spill_dir),
+            "max_bytes_wait": seconds(max_bytes_wait, "max_bytes_wait"),
+            "spill_dir": None if spill_dir is None else _file("spill_dir", spill_dir),
         }
-        if max_connections < 1:
-            raise ValueError(f"max_connections must be at least 1, got {max_connections}")
-        if max_bytes_in_flight < 1:
-            raise ValueError(f"max_bytes_in_flight must be at least 1, got {max_bytes_in_flight}")
+        for name, bound in (("max_connections", max_connections), ("max_bytes_in_flight", max_bytes_in_flight)):
+            if whole(name, bound) < 1:
+                raise ValueError(f"{name} must be at least 1, got {bound}")
+            count(name, bound, 1)
+        if http is not None:
+            string("http", http)
         security = _security(
             tls=tls,
             token=token,
@@ -146,7 +151,7 @@ class Server:
 
     def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
         """Returns the address in the compiled server's form: empty for all addresses."""
-        is_usual, host = host is None, self._usual_host if host is None else host
+        is_usual, host = host is None, self._usual_host if host is None else string("host", host)
         is_open = all(security[guard] is None for guard in ("tls", "token", "token_file"))
         if is_open and not is_usual and not _is_loopback(host):
             _log.warning(
@@ -253,6 +258,16 @@ def _security(**given: Any) -> dict[str, Any]:
     bounds = {"max_connections": _MAX_CONNECTIONS, "max_bytes_in_flight": _MAX_BYTES_IN_FLIGHT}
     if given.get("token") is not None and given.get("token_file") is not None:
         raise ValueError("give either token or token_file; to use both, write the token into the file, with a name and a role")
+    tls, token, token_file = given.get("tls"), given.get("token"), given.get("token_file")
+    if tls is not None and not isinstance(tls, ServerTls):
+        raise TypeError(f"tls must be a relive.ServerTls, got {tls!r}")
+    if token is not None:
+        string("token", token)
+    if token_file is not None:
+        _file("token_file", token_file)
+    _check_port(given.get("open_port"), "open_port")
+    if given.get("open_role", "write") not in _ROLES:
+        raise ValueError(f"open_role: {given['open_role']!r} is not a role; the roles are read, write and admin")
     return {**usual, **bounds, **given}
 
 
@@ -263,9 +278,15 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _check_port(port: int | None) -> None:
-    if port is not None and not 0 <= whole("port", port) <= 65535:
-        raise ValueError(f"port must be from 0 to 65535, got {port}")
+def _check_port(port: int | None, name: str = "port") -> None:
+    if port is not None and not 0 <= whole(name, port) <= 65535:
+        raise ValueError(f"{name} must be from 0 to 65535, got {port}")
+
+
+def _file(name: str, given: Any) -> str | bytes:
+    if not isinstance(given, (str, bytes, os.PathLike)):
+        raise TypeError(f"{name} must be a path, got {given!r}")
+    return os.fspath(given)
 
 
 def _check_no_port(**given: Any) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from relive import _native, item_selectors, rate_limiters, specs
-from relive._numbers import whole
+from relive._numbers import count, whole
 from relive.reverb_types import TableInfo
 
 # The largest size of a table: dm-reverb's clients store it as a signed 32-bit integer.
@@ -95,9 +95,9 @@ class Table:
         self._sampler = sampler
         self._remover = remover
         self._rate_limiter = rate_limiter
-        self._extensions = tuple(extensions)
+        self._extensions = _extensions(extensions)
         self._signature = signature
-        internal = [part for extension in extensions for part in extension.build_internal_extensions(name)]
+        internal = [part for extension in self._extensions for part in extension.build_internal_extensions(name)]
         self._native = _native.Table(
             name,
             sampler._spec,
@@ -191,7 +191,7 @@ class Table:
         Raises:
           ValueError: ``num_samples`` is below 1.
         """
-        return self._native.can_sample(num_samples)
+        return self._native.can_sample(_number_of_calls("num_samples", num_samples))
 
     def can_insert(self, num_inserts: int) -> bool:
         """Returns whether the rate limiter currently allows ``num_inserts`` inserts.
@@ -199,7 +199,7 @@ class Table:
         Raises:
           ValueError: ``num_inserts`` is below 1.
         """
-        return self._native.can_insert(num_inserts)
+        return self._native.can_insert(_number_of_calls("num_inserts", num_inserts))
 
     def replace(
         self,
@@ -281,6 +281,21 @@ def _check_max_times_sampled(max_times_sampled: int) -> None:
         raise TypeError(f"max_times_sampled ({max_times_sampled}) must be from -2**31 to 2**31 - 1; below 1 means no limit")
 
 
+def _extensions(given: Iterable[TableExtensionBase]) -> tuple[TableExtensionBase, ...]:
+    extensions = tuple(given) if isinstance(given, Iterable) else None
+    if extensions is None or not all(hasattr(extension, "build_internal_extensions") for extension in extensions):
+        raise TypeError(f"extensions must be a list of extensions from relive.extensions, got {given!r}")
+    return extensions
+
+
+def _number_of_calls(name: str, given: int) -> int:
+    # dm-reverb accepts bools.
+    number = int(given) if isinstance(given, bool) else whole(name, given)
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {given}")
+    return count(name, number, 1)
+
+
 def _check_shards(shards: int) -> None:
     if not 1 <= whole("shards", shards) <= _MAX_SHARDS:
         raise ValueError(f"shards ({shards}) must be from 1 to {_MAX_SHARDS}")
@@ -298,3 +313,4 @@ def check_max_bytes(max_bytes: int | None) -> None:
         return
     if whole("max_bytes", max_bytes, " or None") <= 0:
         raise ValueError(f"max_bytes ({max_bytes}) must be a positive integer, or None for no bound")
+    count("max_bytes", max_bytes, 1, bits=64)

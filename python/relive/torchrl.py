@@ -212,7 +212,7 @@ class Sampler(PrioritizedSampler):
         if own.prioritized is None:
             return
         keys = torch.as_tensor(index).cpu().numpy().reshape(-1).astype(np.int64).view(np.uint64)
-        values = np.broadcast_to(as_floats(priority).reshape(-1), keys.shape)
+        values = np.broadcast_to(as_floats("priority", priority).reshape(-1), keys.shape)
         # torchrl's buffers also call this for the positions of new transitions. Without this check, their priorities
         # would count for the highest priority. Keys are random 64-bit numbers, so no key is this small.
         is_key = keys >= own.max_size

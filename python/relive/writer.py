@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from relive import _native, errors, nest
-from relive._numbers import milliseconds
+from relive._numbers import count, milliseconds, string, whole
 
 # The number of steps in a chunk, unless it is given or bounded by the sequence.
 _DEFAULT_CHUNK_LENGTH = 10
@@ -58,18 +58,21 @@ class Writer:
         max_in_flight_items: int | None,
         codec: str = "auto",
     ) -> None:
-        if max_sequence_length < 1:
+        if whole("max_sequence_length", max_sequence_length) < 1:
             raise ValueError(f"max_sequence_length ({max_sequence_length}) must be a positive integer")
         if chunk_length is None:
             chunk_length = min(_DEFAULT_CHUNK_LENGTH, max_sequence_length)
-        if not 1 <= chunk_length <= max_sequence_length:
+        count("max_sequence_length", max_sequence_length, 1, bits=32)
+        if not 1 <= whole("chunk_length", chunk_length) <= max_sequence_length:
             raise ValueError(
                 f"chunk_length ({chunk_length}) must be from 1 to max_sequence_length ({max_sequence_length})"
             )
         if max_in_flight_items is None:
             max_in_flight_items = _UNBOUNDED_ITEMS
-        if max_in_flight_items < 1:
+        if whole("max_in_flight_items", max_in_flight_items) < 1:
             raise ValueError(f"max_in_flight_items ({max_in_flight_items}) must be a positive integer")
+        count("max_in_flight_items", max_in_flight_items, 1)
+        string("codec", codec)
         self._max_sequence_length = max_sequence_length
         self._chunk_length = chunk_length
         self._client = client
@@ -138,7 +141,7 @@ class Writer:
             tensors, a NaN priority, an unknown table, or steps that do not match the table's signature.
         """
         self._check_open()
-        if num_timesteps < 1:
+        if whole("num_timesteps", num_timesteps) < 1:
             raise ValueError(f"num_timesteps ({num_timesteps}) must be a positive integer")
         if num_timesteps > self._max_sequence_length:
             raise ValueError(
@@ -147,7 +150,11 @@ class Writer:
         if num_timesteps > self._steps:
             since = " since their tensors have this type and shape" if self._has_changed else ""
             raise ValueError(f"num_timesteps ({num_timesteps}) exceeds the {self._steps} steps that were appended{since}")
-        if math.isnan(priority):
+        try:
+            is_nan = math.isnan(priority)
+        except TypeError as error:
+            raise TypeError(f"priority: {error}") from None
+        if is_nan:
             raise ValueError("the priority is NaN")
         self._make_room()
         newest = [column[-num_timesteps:] for column in self._history]

@@ -256,6 +256,8 @@ def test_invalid_checkpoint_options_are_refused(tmp_path: Path) -> None:
         ({"keep": 0}, "keep \\(0\\) must be at least 1"),
         ({"every": 0.999}, "every \\(0.999 s\\) must be from one second to one week"),
         ({"every": datetime.timedelta(days=8)}, "to one week"),
+        ({"keep": 2**64}, r"keep is 18446744073709551616, .* below 2\*\*63"),
+        ({"fallback_checkpoint_path": "a\ud800"}, "fallback_checkpoint_path is .*, which UTF-8 cannot encode"),
     ):
         with pytest.raises(ValueError, match=told):
             DefaultCheckpointer(tmp_path, **options)  # type: ignore[arg-type]
@@ -264,6 +266,9 @@ def test_invalid_checkpoint_options_are_refused(tmp_path: Path) -> None:
         ({"keep": True}, "keep is True, but it must be a whole number"),
         ({"every": "10m"}, "every must be seconds or a datetime.timedelta, not '10m'"),
         ({"every": True}, "every must be seconds or a datetime.timedelta, not True"),
+        ({"at_shutdown": "x"}, "at_shutdown must be True or False, got 'x'"),
+        ({"salvage": "x"}, "salvage must be True or False, got 'x'"),
+        ({"group": 5}, "group must be a string, got 5"),
     ):
         with pytest.raises(TypeError, match=told):
             DefaultCheckpointer(tmp_path, **wrong)  # type: ignore[arg-type]

@@ -179,9 +179,29 @@ def test_a_timeout_of_0_returns_available_items_in_their_structure(connect: Conn
 
 
 @pytest.mark.parametrize("timeout", [-1.0, float("nan")])
-def test_invalid_timeouts_of_several_requests_are_refused(connect: Connect, timeout: float) -> None:
-    with pytest.raises(ValueError, match="timeout must be a number of seconds"):
-        connect().get_items("table", [1], timeout=timeout)
+def test_invalid_timeouts_are_refused(connect: Connect, timeout: float) -> None:
+    client = connect()
+    for call in (lambda: client.get_items("table", [1], timeout=timeout), lambda: client.server_info(timeout)):
+        with pytest.raises(ValueError, match="timeout must be a number of seconds"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda client: client.trajectory_writer(2**32), "num_keep_alive_refs is 4294967296"),
+        (lambda client: client.trajectory_writer(2, chunk_length=-1), "chunk_length is -1, but it must be at least 1"),
+        (lambda client: client.trajectory_writer(2, max_pending_items=-1), "max_pending_items is -1, but it must be at least 0"),
+        (lambda client: client.writer(2**40), "max_sequence_length is 1099511627776"),
+        (lambda client: client.batches("table", 2, prefetch=2**64), "prefetch is 18446744073709551616"),
+        (lambda _: uniform_table(max_bytes=2**64), "max_bytes is 18446744073709551616"),
+        (lambda _: uniform_table().can_sample(2**63), "num_samples is 9223372036854775808"),
+        (lambda _: uniform_table(signature=relive.ArraySpec((2**40,), "int8")), r"shape \(1099511627776,\); sizes must be below 2\*\*32"),
+    ],
+)
+def test_numbers_that_are_too_large_or_negative(connect: Connect, call: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call(connect())
 
 
 def test_several_requests_share_one_timeout(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,12 +286,25 @@ def test_priorities_by_mapping(connect: Connect) -> None:
     [
         (lambda _: relive.Client(8000), "server_address is 8000, but it must be a string such as 'localhost:8000'"),
         (lambda client: client.insert([1.0], {"table": "high"}), "the priority of table 'table' is 'high', but it must be a number"),
+        (lambda client: client.insert([1.0], {"table": np.complex64(1)}), "the priority of table 'table' is .*, but it must be a number"),
+        (lambda client: client.insert([1.0], {1: 1.0}), "priorities must map the names of tables to priorities, but one name is 1"),
+        (lambda client: client.insert([1.0], {"table": 1.0}, timeout="x"), "must be real number, not str\nwhile processing 'timeout'"),
+        (lambda client: next(client.sample(5)), "'int' object is not an instance of 'str'\nwhile processing 'table'"),
+        (lambda client: client.reset(5), "'int' object is not an instance of 'str'\nwhile processing 'table'"),
+        (lambda client: client.batches("table", 2, pad=1), "pad must be True or False, got 1"),
+        (lambda client: client.add_table(None), "table must be a relive.Table, got None"),
+        (lambda client: client.trajectory_writer(None), "num_keep_alive_refs is None, but it must be a whole number"),
+        (lambda client: client.writer(None), "max_sequence_length is None, but it must be a whole number"),
+        (lambda client: client.writer(2).create_item("table", None, 1.0), "num_timesteps is None, but it must be a whole number"),
+        (lambda client: client.mutate_priorities("table", deletes=b"\xff\0"), "a key must be an integer from 0"),
+        (lambda _: relive.Client("localhost:1", transport=1), "transport must be a string, got 1"),
+        (lambda _: relive.Client("localhost:1", token=1), "token must be a string, got 1"),
+        (lambda _: relive.Client("localhost:1", tls="x"), "tls must be a relive.ClientTls, got 'x'"),
         (lambda client: next(client.sample("table", "many")), "num_samples is 'many', but it must be a whole number"),
         (lambda client: client.change_table("table", max_size="large"), "max_size is 'large', but it must be a whole number"),
         (lambda client: client.structured_writer(3), r"configs must be a list of configurations from create_config\(\), not 3"),
         (lambda client: client.structured_writer([3]), r"the configuration at position 0 must be from create_config\(\), but it is 3"),
     ],
-    ids=["address", "priority", "num_samples", "max_size", "configs", "config"],
 )
 def test_arguments_of_wrong_types(connect: Connect, call: Any, said: str) -> None:
     with pytest.raises(TypeError, match=said):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import relive
+from conftest import uniform_table
 from relive.extensions import InsertOnFirstSample, PriorityDiffusion, TableExtensionBase
 
 
@@ -65,6 +66,21 @@ def test_priorities_spread_to_neighbors(connect: Callable[..., relive.Client]) -
 )
 def test_numbers_out_of_range(make: Callable[[], Any], name: str) -> None:
     with pytest.raises(ValueError, match=name):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: PriorityDiffusion(None, 1), "decay is None, but it must be a number"),
+        (lambda: PriorityDiffusion(0.5, 0.5), "before is 0.5, but it must be a whole number"),
+        (lambda: InsertOnFirstSample(5), "target_table must be a string, got 5"),
+        (lambda: uniform_table(extensions=None), "extensions must be a list of extensions from relive.extensions, got None"),
+        (lambda: uniform_table(extensions="x"), "extensions must be a list of extensions from relive.extensions, got 'x'"),
+    ],
+)
+def test_arguments_of_wrong_types(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
         make()
 
 

@@ -68,9 +68,16 @@ def test_a_ratio_with_a_tolerance_lets_a_side_advance() -> None:
         (lambda items: items.duplicate(2, when_full="drop"), "when_full is 'drop', but it must be 'wait' or 'drop_oldest'"),
         (lambda items: items.window_by_time(0), "seconds is 0, but it must be above 0"),
         (lambda items: items.window_by_time(float("nan")), "seconds is nan, but it must be above 0"),
-        (lambda items: next(flow.ratio(items, LocalIterator.of("s"), 4, tolerance=3)), "the tolerance must be at least 4, got 3"),
+        (lambda items: items.window_by_time(1e-320), "seconds is 1e-320, but it must be above 0, and at least a nanosecond"),
+        (lambda items: flow.ratio(items, LocalIterator.of("s"), 4, tolerance=3), "the tolerance must be at least 4, got 3"),
+        (lambda items: flow.ratio(items, LocalIterator.of("s"), 1, tolerance=-1), "the tolerance must be at least 1, got -1"),
+        (lambda items: flow.ratio(items, LocalIterator.of("s"), 1, tolerance=float("inf")), "the tolerance .* must also be finite"),
+        (lambda items: flow.ratio(items, LocalIterator.of("s"), float("nan")), "samples_per_insert must be a number above 0, got nan"),
+        (lambda items: items.union(LocalIterator.of("s"), round_robin_weights=[-1, 1]), "a weight must be a number above 0, got -1"),
     ],
 )
-def test_wrong_paces_are_refused(wrong: Any, text: str) -> None:
+def test_wrong_paces_are_refused_before_a_stream_is_taken(wrong: Any, text: str) -> None:
+    items = LocalIterator.of("i")
     with pytest.raises(ValueError, match=text):
-        wrong(LocalIterator.of("i"))
+        wrong(items)
+    assert list(items) == ["i"]

@@ -2,13 +2,15 @@
 
 import collections
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relive import nest
+from relive import nest, specs
+from relive.specs import ArraySpec
 
 
 class Point(NamedTuple):
@@ -136,3 +138,24 @@ def test_unsortable_dict_keys_are_refused() -> None:
 def test_path_text() -> None:
     assert nest.path_text(("a", 0, "b")) == "a/0/b"
     assert nest.path_text(()) == ""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        nest.flatten, nest.outline, nest.flatten_with_path, nest.filler, lambda nested: nest.map_structure(id, nested),
+        lambda nested: nest.map_structure(max, nested, nested), lambda nested: nest.assert_same_structure(nested, nested), specs.as_spec,
+    ],
+)
+def test_structures_that_are_too_deep_are_refused(function: Callable[[Any], Any]) -> None:
+    endless: dict[str, Any] = {}
+    endless["a"] = endless
+    deep: Any = ArraySpec((), "int8")
+    for _ in range(64):
+        deep = [deep]
+    if function is not specs.as_spec:
+        function([0])
+    for nested in (endless, [deep]):
+        with pytest.raises(ValueError, match="structures can be nested at most 64 levels deep"):
+            function(nested)
+    assert len(nest.flatten(deep)) == 1

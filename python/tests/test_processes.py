@@ -111,6 +111,18 @@ assert {name}.__all__
     subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
 
 
+def test_a_star_import_needs_no_other_package() -> None:
+    program = """
+import sys
+sys.modules["tensorflow"] = None
+from relive import *
+import relive
+assert Client is relive.Client
+assert "TFClient" in dir(relive) and "TFClient" not in globals()
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE_S)
+
+
 def test_a_program_that_forgets_to_stop_still_ends() -> None:
     program = """
 import relive

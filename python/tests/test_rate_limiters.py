@@ -74,7 +74,10 @@ def test_dm_reverbs_names() -> None:
         (lambda: SampleToInsertRatio(1, 0, 0.5), "error_buffer must be >= .* It allows a range of 1"),
         (lambda: SampleToInsertRatio(4, 2, 3), r"range of 6, .* = 8 is needed"),
         (lambda: SampleToInsertRatio(1, 1, (2, 5)), "error_buffer is above .* lower bound 2 .* above 1"),
+        (lambda: SampleToInsertRatio(1, 1, (1.0,)), r"error_buffer must be a number or a pair of numbers, not \(1.0,\)"),
+        (lambda: SampleToInsertRatio(1, 1, "x"), "error_buffer must be a number or a pair of numbers, not 'x'"),
         (lambda: SampleToInsertRatio(1, 0, 5), r"min_size_to_sample \(0\)"),
+        (lambda: RateLimiter(1.0, 2**63, 0, 1), r"min_size_to_sample is 9223372036854775808, .* below 2\*\*63"),
         (lambda: Queue(0), r"size \(0\)"),
         (lambda: Stack(-1), r"size \(-1\)"),
     ],
@@ -92,6 +95,9 @@ def test_values_out_of_range(make: Any, said: str) -> None:
         (lambda: SampleToInsertRatio(1, 1.5, 5), "min_size_to_sample is 1.5, but it must be a whole number"),
         (lambda: SampleToInsertRatio("a", 1, 5), "samples_per_insert must be a number, not 'a'"),
         (lambda: SampleToInsertRatio(1, 1, None), "error_buffer must be a number or a pair of numbers, not None"),
+        (lambda: SampleToInsertRatio(1, 1, ("x", "y")), "min_diff of error_buffer must be a number, not 'x'"),
+        (lambda: RateLimiter(np.complex64(1), 1, 0, 1), "samples_per_insert must be a number"),
+        (lambda: RateLimiter(np.timedelta64(1), 1, 0, 1), "samples_per_insert must be a number"),
         (lambda: RateLimiter(1, 1.5, 0, 1), "min_size_to_sample is 1.5, but it must be a whole number"),
         (lambda: MinSize(True), "min_size_to_sample is True, but it must be a whole number"),
         (lambda: SampleToInsertRatio(1, True, 5), "min_size_to_sample is True, but it must be a whole number"),
@@ -116,3 +122,7 @@ def test_a_sound_limiter_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "relive"):
         SampleToInsertRatio(1, 10, 5)
     assert not caplog.records
+
+
+def test_a_number_beyond_the_floats_is_infinite() -> None:
+    assert RateLimiter(1, 1, -(10**400), 10**400) == RateLimiter(1, 1, -math.inf, math.inf)

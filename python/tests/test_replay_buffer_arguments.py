@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import pickle
 import re
@@ -9,6 +10,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from buffers import filled, step
 
@@ -65,6 +67,51 @@ def test_batch_sizes_and_ports_must_be_whole_numbers() -> None:
             buffer.sample(32.0)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="port is '8000', but it must be a whole number"):
             buffer.serve("8000")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("priority", "told"),
+    [
+        ("3.5", "priority must be a number, not '3.5'"),
+        (np.complex64(1), "priority must be a number"),
+        (np.timedelta64(1), "priority must be a number"),
+    ],
+)
+def test_priorities_that_are_no_numbers_are_refused(priority: Any, told: str) -> None:
+    with ReplayBuffer(10, prioritized=0.5) as buffer:
+        buffer.add(step(0))
+        with pytest.raises(TypeError, match=told):
+            buffer.add(step(0), priority=priority)
+        for priorities in ([priority], np.array([priority]), np.array([priority], object)):
+            with pytest.raises(TypeError, match="^priority must be"):
+                buffer.add_batch({name: np.asarray(value)[None] for name, value in step(0).items()}, priority=priorities)
+            with pytest.raises(TypeError, match="^priorities must be"):
+                buffer.update([1], priorities)
+        with pytest.raises(TypeError, match="a key must be an integer"):
+            buffer.update(b"ab", [1.0, 2.0])  # type: ignore[arg-type]
+        assert len(buffer) == 1
+
+
+def test_a_close_that_failed_can_be_repeated() -> None:
+    buffer = ReplayBuffer(10)
+    buffer.add(x=1.0)
+    server, failed = buffer.server, []
+
+    class Closing:
+        def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
+            try:
+                buffer.close()
+            except Exception as error:
+                failed.append(error)
+            return np.zeros(())
+
+    # The writer is in use while it reads the step.
+    with contextlib.suppress(Exception):
+        buffer.add(x=Closing())
+    assert failed and server._native.is_running
+    buffer.close()
+    assert not server._native.is_running
+    buffer.close()
 
 
 def test_a_buffer_that_is_closed_by_another_thread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,20 @@ def test_an_environment_in_python_gives_the_same_run_as_the_native_one(copies: i
     np.testing.assert_array_equal(native.policy.values(observation), foreign.policy.values(observation))
 
 
+def test_random_actions_become_fewer(tmp_path: pathlib.Path) -> None:
+    def run(steps: int, folder: str | None = None, **settings: Any) -> list[float]:
+        agent = rl.DQN(SMALL, epsilon=0.0, min_replay_size=10**6, **settings)
+        result = agent.train("bandit/0", steps=steps, seed=3, checkpoint_dir=None if folder is None else tmp_path / folder)
+        return [float(value) for value in result.episodes.returns]
+
+    # Nothing is learned, so the greedy action remains the same.
+    assert len(set(run(300))) == 1
+    decayed = run(600, "whole", epsilon_decay_steps=600)
+    assert len(set(decayed[:150])) > 5 and len(set(decayed[300:])) == 1
+    run(150, "parts", epsilon_decay_steps=600)
+    assert run(600, "parts", epsilon_decay_steps=600) == decayed[150:]
+
+
 def test_dm_env_nests_are_learned_in() -> None:
     result = rl.DQN(SMALL, n_step=3, epsilon=0.2, max_abs_reward=10.0).train(Line(), steps=3_000, seed=1)
     assert result.mean_return_last_100 > 3.0

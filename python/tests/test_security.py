@@ -165,6 +165,22 @@ def test_invalid_security_arguments_are_reported(tmp_path: Path, token_file: Pat
         relive.Server([table()], token="0123456789abcdef", token_file=token_file)
     with pytest.raises(ValueError, match="'root' is not a role|\"root\" is not a role"):
         relive.Server([table()], open_port=0, open_role="root")
+    with pytest.raises(ValueError, match="'root' is not a role"):
+        relive.Server([table()], open_role="root", listen=False)
+    for options, told in (
+        ({"listen": "no"}, "listen must be True or False, got 'no'"),
+        ({"host": 5}, "host must be a string, got 5"),
+        ({"token": 5}, "token must be a string, got 5"),
+        ({"token_file": 5}, "token_file must be a path, got 5"),
+        ({"tls": "x"}, "tls must be a relive.ServerTls, got 'x'"),
+        ({"spill_dir": 5}, "spill_dir must be a path, got 5"),
+        ({"http": 5}, "http must be a string, got 5"),
+        ({"max_bytes_wait": "x"}, "max_bytes_wait must be a number, not 'x'"),
+    ):
+        with pytest.raises(TypeError, match=told):
+            relive.Server([table()], **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_bytes_wait must be a number of seconds, at least 0"):
+        relive.Server([table()], max_bytes_wait=-1)
 
 
 def test_connections_beyond_the_limit_are_closed() -> None:

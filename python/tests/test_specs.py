@@ -186,3 +186,25 @@ def test_texts() -> None:
     assert specs.shape_text(None) == "<unknown>"
     texts = [specs.dtype_text(np.dtype(name)) for name in ("float32", "float64", "float16", "object", "uint8", "bool")]
     assert texts == ["float", "double", "half", "string", "uint8", "bool"]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum", "kind", "said"),
+    [
+        (5, 1, ValueError, "minimum must not be above maximum, got 5 and 1"),
+        ([0, 2], [1, 1], ValueError, "minimum must not be above maximum"),
+        ([1, 2, 3], 5, ValueError, r"minimum has the shape \(3,\), but it must be one that can be broadcast to \(2,\)"),
+        (0, [[1, 1]], ValueError, r"maximum has the shape \(1, 2\)"),
+        (None, 5, TypeError, "minimum is None, but it must be a number or an array"),
+        (0, 2**80, ValueError, "maximum is 1208925819614629174706176, which int32 cannot represent"),
+    ],
+)
+def test_bounds_that_no_array_can_have_are_refused(minimum: Any, maximum: Any, kind: type[Exception], said: str) -> None:
+    with pytest.raises(kind, match=said):
+        BoundedArraySpec((2,), "int32", minimum, maximum)
+
+
+def test_unusual_bounds_of_other_programs_are_read() -> None:
+    received = BoundedArraySpec._received((2,), "float32", 5, 1, "a")
+    assert (received.minimum, received.maximum, received.with_name("b").name) == (5, 1, "b")
+    assert BoundedArraySpec((None, 2), "float32", np.zeros((3, 1)), [1, 1]).shape == (None, 2)

@@ -3,6 +3,7 @@
 import collections
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from structured_steps import REF, STEP, parse
@@ -83,6 +84,18 @@ def test_messages_from_dm_reverbs_descriptors_are_accepted() -> None:
 def test_ordered_dicts() -> None:
     pattern = collections.OrderedDict(z=REF["a"][-1], b=REF["a"][-2:])
     assert dict(structured.unpack_pattern(structured.create_config(pattern, "t"))) == dict(pattern)
+
+
+def test_arguments_of_a_wrong_type_are_refused_by_name() -> None:
+    pattern: Any = {"a": REF["a"][-1]}
+    for table in (5, None):
+        with pytest.raises(TypeError, match=f"table must be a string, got {table}"):
+            structured.create_config(pattern, table)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="conditions must be a list of conditions, got 5"):
+        structured.create_config(pattern, "t", 5)  # type: ignore[arg-type]
+    pattern["b"] = pattern
+    with pytest.raises(ValueError, match="at most 64 levels deep"):
+        structured.create_config(pattern, "t")
 
 
 def test_configurations_have_types() -> None:

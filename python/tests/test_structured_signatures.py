@@ -73,6 +73,11 @@ class TestInferSignature:
         with pytest.raises(ValueError, match=r"^At least one config must be provided\.$"):
             structured.infer_signature([], SPEC)
 
+    @pytest.mark.parametrize("configs", ["x", 5, [5]])
+    def test_no_list_of_configurations(self, configs: Any) -> None:
+        with pytest.raises(TypeError, match="configs must be a list of configurations"):
+            structured.infer_signature(configs, SPEC)
+
     def test_several_tables(self) -> None:
         with pytest.raises(
             ValueError, match=r"^All configs must target the same table but provided configs included aa, t, zz\.$"

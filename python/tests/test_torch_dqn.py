@@ -82,6 +82,26 @@ def test_ties_are_broken_randomly_while_exploring() -> None:
     assert counts(explores=False) == [300, 0, 0]
 
 
+def test_random_actions_become_fewer() -> None:
+    def always_first(spec: rl.EnvironmentSpec) -> nn.Module:
+        module = nn.Sequential(nn.Flatten(), nn.Linear(50, 3))
+        with torch.no_grad():
+            module[1].weight.zero_()
+            module[1].bias.copy_(torch.tensor([1.0, 0.0, 0.0]))
+        return module
+
+    agent, spec = rlt.DQN(epsilon=0.0, epsilon_decay_steps=3_000, network=always_first), rl.make_environment_spec(rl.make("catch/0"))
+    context = rl.PolicyContext(explores=True, seeds=tuple(range(300)), first=0, of=600)
+    policy, seen = agent.policy(spec, context), (np.zeros((300, 10, 5), np.float32), np.ones(300, np.bool_))
+    # Half of the rows are another worker's, so each row has five steps. A random action is the first in a third of all
+    # cases; the bounds are six standard deviations.
+    others = [int((policy.act(*seen) != 0).sum()) for _ in range(6)]
+    for count, share in zip(others, (1.0, 0.8, 0.6, 0.4, 0.2)):
+        expected = 200 * share
+        assert abs(count - expected) < 6 * np.sqrt(expected * (1 - expected / 300))
+    assert others[5] == 0
+
+
 @pytest.mark.parametrize("loss", [conservative, flat])
 def test_a_custom_network_and_loss_are_used(loss: Any) -> None:
     seen: list[Any] = []
@@ -93,9 +113,10 @@ def test_a_custom_network_and_loss_are_used(loss: Any) -> None:
     assert len({float(priority) for priority in seen[-1].info.priority}) > 2
 
 
-def test_a_saved_run_resumes_identically(tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("decay", [0, 600])
+def test_a_saved_run_resumes_identically(decay: int, tmp_path: pathlib.Path) -> None:
     def run(steps: int, folder: str) -> Any:
-        agent = rlt.DQN(**SMALL, network=network, loss=conservative)
+        agent = rlt.DQN(**SMALL, network=network, loss=conservative, epsilon_decay_steps=decay)
         return agent.train("catch/0", steps=steps, seed=3, checkpoint_dir=tmp_path / folder, checkpoint_every=150)
 
     whole = run(450, "whole")

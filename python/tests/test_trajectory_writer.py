@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from conftest import uniform_table
@@ -156,3 +158,44 @@ def test_an_item_retains_little_unreferenced_data(serve: Serve) -> None:
             writer.create_item("table", 1.0, {"reward": writer.history["reward"][-1]})
     held = client.status()["tables"]["table"].referenced_bytes
     assert held <= 200 * 4096, held
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "said"),
+    [
+        (("table", [1.0], [-1], -1), ValueError, "length is -1, which is out of range"),
+        (("table", [1.0], [-1], 2**64), ValueError, "length is 18446744073709551616, which is out of range"),
+        (("table", [1.0], [-1], "x"), TypeError, "'str' object .*\nwhile processing 'length'"),
+        (("table", [1.0], np.array([2**64 - 1], np.uint64), 1), ValueError, "ends have 18446744073709551615, but they must be below"),
+        (("table", np.array([1], "M8[s]"), [-1], 1), TypeError, "numbers are required"),
+        (("table", np.array([1], "m8[s]"), [-1], 1), TypeError, "numbers are required"),
+        (("table", np.array([1j]), [-1], 1), TypeError, "numbers are required"),
+        ((5, [1.0], [-1], 1), TypeError, "'int' object is not an instance of 'str'\nwhile processing 'table'"),
+    ],
+)
+def test_windows_with_wrong_arguments_are_refused(connect: Connect, arguments: Any, kind: type[Exception], said: str) -> None:
+    writer = connect().trajectory_writer(2)
+    writer.append([1.0])
+    *positional, length = arguments
+    with pytest.raises(kind, match=said):
+        writer.create_window_items(*positional, length=length)
+    assert writer.pending_items == 0
+
+
+def test_wrong_arguments_of_an_item_are_named(connect: Connect) -> None:
+    writer = connect().trajectory_writer(2)
+    writer.append({"x": 1.0})
+    for table, priority, said in (
+        (5, 1.0, "'int' object .*\nwhile processing 'table'"), ("table", None, "must be real number, not NoneType\nwhile processing 'priority'"),
+        ("table", np.complex64(1), "priority must be real number"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            writer.create_item(table, priority, {"x": writer.history["x"][-1:]})  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=said):
+            writer.append_item(table, priority, {"x": 1.0})  # type: ignore[arg-type]
+
+
+def test_text_that_utf8_cannot_encode_is_refused_with_its_path(connect: Connect) -> None:
+    writer = connect().trajectory_writer(2)
+    with pytest.raises(ValueError, match=r"at \('z',\): .* surrogates not allowed"):
+        writer.append({"x": 1.0, "z": "a\ud800"})

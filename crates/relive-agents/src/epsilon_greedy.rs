@@ -1,10 +1,11 @@
 //! Epsilon-greedy exploration.
 
-use relive_env::Buffer;
+use relive_env::{Buffer, State};
 use relive_nn::losses;
 use relive_rl::{PolicyContext, Purpose, Result, Saveable};
 
 use crate::actions::Discrete;
+use crate::saved::{self, Saved, Visited};
 use crate::streams::Streams;
 
 /// Chooses the action with the highest value or, with probability ε, a random action. Ties are broken at random. In an
@@ -14,8 +15,17 @@ pub struct EpsilonGreedy {
     actions: Discrete,
     /// The ε of each row.
     epsilons: Vec<f64>,
+    decay: Decay,
     explores: bool,
     streams: Streams,
+}
+
+/// The linear decay of the probability of a random action, from 1 to ε.
+#[derive(Debug, Clone, Copy, Default)]
+struct Decay {
+    /// The number of steps in each row until ε is reached; 0 without decay.
+    steps: u64,
+    taken: u64,
 }
 
 impl EpsilonGreedy {
@@ -38,7 +48,16 @@ impl EpsilonGreedy {
         let others = context.of.saturating_sub(1).max(1) as f64;
         let of_row = |row: usize| epsilon.powf(1.0 + alpha * (context.first + row) as f64 / others);
         let epsilons = (0..context.keys.len()).map(of_row).collect();
-        Ok(EpsilonGreedy { actions, epsilons, explores: context.purpose == Purpose::Training, streams })
+        let explores = context.purpose == Purpose::Training;
+        Ok(EpsilonGreedy { actions, epsilons, decay: Decay::default(), explores, streams })
+    }
+
+    /// Begins with random actions only: the probability of a random action falls linearly from 1 to ε over this number
+    /// of steps of all workers. Each worker counts its own steps, as a share of all steps.
+    #[must_use]
+    pub fn decaying(mut self, steps: u64, context: &PolicyContext<'_>) -> EpsilonGreedy {
+        self.decay.steps = steps.div_ceil(context.of.max(1) as u64);
+        self
     }
 
     /// Returns the number of actions.
@@ -47,9 +66,13 @@ impl EpsilonGreedy {
         self.actions.count
     }
 
-    /// Returns the random streams, which are the policy's only state.
-    pub(crate) fn streams(&mut self) -> &mut Streams {
-        &mut self.streams
+    /// Returns the state: the random streams and, if there is one, the progress of the decay.
+    pub(crate) fn parts(&mut self) -> Vec<Saved<'_>> {
+        let mut parts = vec![Saved::Streams(&mut self.streams)];
+        if self.decay.steps > 0 {
+            parts.push(Saved::Fields(&mut self.decay));
+        }
+        parts
     }
 
     /// Writes an action to each row, given the values of all its actions, `[rows, actions]`.
@@ -57,12 +80,14 @@ impl EpsilonGreedy {
     /// # Errors
     /// `actions` is not a buffer for one discrete action.
     pub fn act(&mut self, values: &[f32], actions: &mut Buffer) -> Result<()> {
-        let Self { actions: discrete, epsilons, explores, streams } = self;
+        let Self { actions: discrete, epsilons, decay, explores, streams } = self;
+        let random_share = decay.next();
         let rows = values.chunks_exact(discrete.count).zip(streams.each()).zip(epsilons);
         for (row, ((values, stream), epsilon)) in rows.enumerate() {
+            let probability = *epsilon + (1.0 - *epsilon) * random_share;
             let action = if !*explores {
                 first_of_greatest(values)
-            } else if *epsilon > 0.0 && stream.uniform() < *epsilon {
+            } else if probability > 0.0 && stream.uniform() < probability {
                 stream.below(discrete.count)
             } else {
                 losses::greedy(values, stream)
@@ -75,11 +100,30 @@ impl EpsilonGreedy {
 
 impl Saveable for EpsilonGreedy {
     fn save(&mut self) -> Vec<u8> {
-        self.streams.save()
+        if self.decay.steps == 0 { self.streams.save() } else { saved::save(&mut self.parts()) }
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.streams.restore(bytes)
+        if self.decay.steps == 0 {
+            return self.streams.restore(bytes);
+        }
+        saved::restore("an ε-greedy choice", &mut self.parts(), bytes)
+    }
+}
+
+impl Decay {
+    /// Counts a step in each row, and returns the share of the way from ε to 1 that is left.
+    #[expect(clippy::cast_precision_loss, reason = "a probability")]
+    fn next(&mut self) -> f64 {
+        let left = self.steps.saturating_sub(self.taken);
+        self.taken = self.taken.saturating_add(1);
+        if left == 0 { 0.0 } else { left as f64 / self.steps as f64 }
+    }
+}
+
+impl Visited for Decay {
+    fn visit(&mut self, state: &mut State<'_>) {
+        state.field(&mut self.taken);
     }
 }
 
@@ -100,6 +144,39 @@ mod tests {
     use relive_tensor::{DType, Nest};
 
     use super::*;
+
+    #[test]
+    fn the_share_of_random_actions_decays_over_the_steps_of_all_workers() {
+        let spec = EnvironmentSpec::new(
+            Nest::Leaf(ArraySpec::new("", DType::Float32, [1])),
+            Nest::Leaf(ArraySpec::discrete("", 100)),
+        );
+        let keys: Vec<Key> = (0..50).map(|row| Key::from_seed(1).nth(row)).collect();
+        let values = [vec![1.0], vec![0.0; 99]].concat().repeat(50);
+        let context = PolicyContext { of: 100, ..PolicyContext::alone(&spec, Purpose::Training, &keys) };
+        let make = || EpsilonGreedy::new(0.0, &context).unwrap().decaying(10_000, &context);
+        let mut choice = make();
+        let mut actions = Buffer::for_nest(&spec.actions, keys.len()).unwrap();
+        let mut act = |choice: &mut EpsilonGreedy| {
+            choice.act(&values, &mut actions).unwrap();
+            actions.leaf::<i32>(0).unwrap().to_vec()
+        };
+        let mut shares = [0; 11];
+        for step in 0..110 {
+            let is_random = |action: &&i32| **action != 0;
+            shares[step / 10] += act(&mut choice).iter().filter(is_random).count();
+            if step == 60 {
+                let saved = choice.save();
+                choice = make();
+                choice.restore(&saved).unwrap();
+            }
+        }
+        for (tenth, random) in shares.into_iter().take(10).enumerate() {
+            let expected = 500.0 * (0.955 - 0.1 * tenth as f64) * 0.99;
+            assert!((random as f64 - expected).abs() < 55.0, "{random} random actions, not about {expected}");
+        }
+        assert_eq!(shares[10], 0, "the rest is greedy");
+    }
 
     #[test]
     fn ties_are_broken_randomly_when_exploring_and_by_index_when_evaluating() {

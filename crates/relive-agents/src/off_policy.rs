@@ -18,6 +18,9 @@ pub const TABLE: &str = "replay";
 /// The maximum number of samples that a client requests from a table at once.
 const MAX_BATCH_SIZE: usize = 1 << 20;
 
+/// The maximum number of steps that a transition spans; in practice, at most a few dozen.
+const MAX_STEPS: usize = 1 << 16;
+
 /// The maximum number of items in a table.
 const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 
@@ -128,7 +131,7 @@ impl OffPolicy {
     pub fn validate(&self) -> Result<()> {
         let range = 1..=MAX_BATCH_SIZE;
         check("batch_size", self.batch_size, range.contains(&self.batch_size), "from 1 to 1048576")?;
-        whole("n_step", self.n_step)?;
+        check("n_step", self.n_step, (1..=MAX_STEPS).contains(&self.n_step), "from 1 to 65536")?;
         whole("min_replay_size", self.min_replay_size)?;
         let ratio = self.samples_per_insert;
         check("samples_per_insert", ratio, ratio > 0.0 && ratio.is_finite(), "above 0 and finite")?;
@@ -321,10 +324,15 @@ impl OffPolicy {
         }
         self.expect_in_step(crew)?;
         let acting = crew.store(crew.rollouts(1)?, move |client| make(client, TABLE)).acting()?;
-        // With several learners, the first learner does not delay the workers: it counts all of their steps so far
-        // before it takes its next step.
-        let order =
-            if crew.learners() > 1 { [Weight::UpTo(1), Weight::All] } else { [Weight::All, Weight::UpTo(1)] };
+        let order = match crew.learners() {
+            // A thread that alternates must learn as much as the rate limiter allows: otherwise, with many samples per
+            // insert, its next step could wait for room that only the learner makes.
+            1 if crew.acts_in_turn() => [Weight::UpTo(u32::MAX), Weight::UpTo(1)],
+            1 => [Weight::All, Weight::UpTo(1)],
+            // The first of several learners does not delay the workers: it counts all of their steps so far before it
+            // takes its next step.
+            _ => [Weight::UpTo(1), Weight::All],
+        };
         Ok(Flow::union([learning, acting], Order::weighted(order)))
     }
 

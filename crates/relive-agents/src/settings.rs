@@ -86,6 +86,14 @@ pub(crate) fn whole(name: &'static str, value: usize) -> Result<()> {
     check(name, value, value >= 1, "at least 1")
 }
 
+/// The maximum number of environments of an agent, each of which uses memory before the first step.
+const MAX_ENVIRONMENTS: usize = 1 << 16;
+
+/// Checks that an agent can have this number of environments.
+pub(crate) fn environments(count: usize) -> Result<()> {
+    check("num_envs", count, (1..=MAX_ENVIRONMENTS).contains(&count), "from 1 to 65536")
+}
+
 /// Checks that these are valid sizes of hidden layers.
 pub(crate) fn layers(hidden: &[usize]) -> Result<()> {
     for size in hidden {

@@ -18,6 +18,10 @@ macro_rules! shared_agent {
             fn tables(&self) -> relive_rl::Result<Vec<relive_table::TableConfig>> {
                 Ok(vec![self.shared().off_policy.table()?])
             }
+
+            fn steps_per_item(&self) -> Option<usize> {
+                Some(1)
+            }
         } $(, $check)?);
     };
     (@agent $config:ident, $name:literal, { $($method:item)* } $(, $check:expr)?) => {

@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
 use relive_nn::{Inputs, NetworkBuilder};
-use relive_rl::{Features, Result, is_image};
+use relive_rl::{Features, Result, is_image, looks_like_small_image};
 use relive_tensor::{DType, Nest};
 
 use crate::settings;
@@ -140,11 +140,24 @@ fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
             );
         });
     }
+    if looks_like_small_image(leaf) {
+        SMALL.call_once(|| {
+            tracing::warn!(
+                "observations of the shape {} are bytes, which are read as numbers from 0 to 255, because they are smaller \
+                 than {LEAST} x {LEAST}: if they are images, divide them by 255 in the environment (as float32), because \
+                 networks learn badly from large numbers",
+                leaf.shape
+            );
+        });
+    }
     (height >= LEAST && width >= LEAST).then_some([height, width, channels])
 }
 
 /// Logs once in a process that images have another layout.
 static CHANNELS_FIRST: Once = Once::new();
+
+/// Logs once in a process that images may be too small.
+static SMALL: Once = Once::new();
 
 #[cfg(test)]
 mod tests {

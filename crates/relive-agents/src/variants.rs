@@ -35,6 +35,10 @@ macro_rules! variant {
                 self.0.tables()
             }
 
+            fn steps_per_item(&self) -> Option<usize> {
+                self.0.steps_per_item()
+            }
+
             fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
                 self.0.policy(context)
             }

@@ -26,7 +26,7 @@ mod tables;
 mod threads;
 mod times;
 
-pub use acting::{Acted, Episode, Features, Rollout, is_image};
+pub use acting::{Acted, Episode, Features, Rollout, is_image, looks_like_small_image};
 pub use contracts::{ActStep, Learner, Learnt, Policy, PolicyContext, Purpose, Weights};
 pub use error::{Result, RlError};
 pub use plan::{Agent, MakeAgent, settings_of};

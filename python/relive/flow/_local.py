@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import json
+import math
 import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,13 +13,16 @@ from operator import index
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from relive import _native
-from relive._numbers import count
+from relive._numbers import any_number, count
 from relive.flow import _metrics
 from relive.flow._metrics import Binding, MetricsContext, Origins, SharedMetrics
 from relive.flow._operators import Operator, bound, each, itself, label
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+# The largest number of copies of a stream.
+_MAX_COPIES = 1 << 16
 
 # The open streams. They are closed before the interpreter exits, since their shards may need the interpreter.
 _streams: weakref.WeakSet[LocalIterator[Any]] = weakref.WeakSet()
@@ -184,9 +188,11 @@ class LocalIterator(Generic[T]):
         """Yields lists of the items that arrive within a time: each list begins with an item, and contains the items of
         the following ``seconds``. A list has no maximum length. If the source waits in the thread that pulls, a list is
         returned only with the next item, which begins the next list; ``prefetch(1)`` before the window prevents this."""
-        if not seconds > 0:
-            raise ValueError(f"seconds is {seconds}, but it must be above 0")
-        return self._then(("window_by_time", float(seconds)), f".window_by_time({seconds})")
+        within = any_number("seconds", seconds)
+        # The extension counts whole nanoseconds.
+        if not within >= 1e-9:
+            raise ValueError(f"seconds is {seconds}, but it must be above 0, and at least a nanosecond")
+        return self._then(("window_by_time", within), f".window_by_time({seconds})")
 
     def prefetch(self, depth: int) -> LocalIterator[T]:
         """Yields the same items; a thread produces up to ``depth`` of them ahead of time."""
@@ -194,11 +200,13 @@ class LocalIterator(Generic[T]):
 
     def timeout(self, seconds: float) -> LocalIterator[T]:
         """Yields the same items, and raises a TimeoutError if an item does not arrive in time."""
-        return self._then(("timeout", float(seconds)), f".timeout({seconds})")
+        # The extension refuses negative numbers.
+        limit = any_number("seconds", seconds)
+        return self._then(("timeout", limit), f".timeout({seconds})")
 
     def retry(self, times: int) -> LocalIterator[T]:
         """Yields the same items, ignoring up to ``times`` consecutive errors."""
-        return self._then(("retry", count("times", times)), f".retry({times})")
+        return self._then(("retry", count("times", times, bits=32)), f".retry({times})")
 
     def zip_with_source_actor(self) -> LocalIterator[tuple[Any, T]]:
         """Yields pairs: the shard that an item comes from, and the item.
@@ -238,7 +246,7 @@ class LocalIterator(Generic[T]):
         """Returns copies of the stream. For a copy that is behind, up to ``max_lead`` items are kept.
 
         Args:
-          n: the number of copies.
+          n: the number of copies, 2 to 65,536.
           max_lead: the number of items that are kept for a copy.
           when_full: what happens when ``max_lead`` items are kept for a copy, and another copy is pulled. ``"wait"``:
             the other copy waits, so each copy yields all items. Waiting for copies that no thread will pull raises a
@@ -248,6 +256,8 @@ class LocalIterator(Generic[T]):
         """
         if count("n", n, 1) < 2:
             raise ValueError(f"n must be at least 2, got {n}")
+        if n > _MAX_COPIES:
+            raise ValueError(f"n must be at most {_MAX_COPIES}, got {n}")
         if when_full not in ("wait", "drop_oldest"):
             raise ValueError(f"when_full is {when_full!r}, but it must be 'wait' or 'drop_oldest'")
         copies = self._native.copies(n, count("max_lead", max_lead, 1), when_full == "drop_oldest")
@@ -274,15 +284,8 @@ class LocalIterator(Generic[T]):
         streams: list[LocalIterator[Any]] = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):
             raise TypeError(f"union takes LocalIterators, got {next(o for o in streams if not isinstance(o, LocalIterator))!r}")
-        weights = None
         # As in Ray, an empty list has no weights.
-        if round_robin_weights is not None and len(round_robin_weights) > 0:
-            weights = [None if weight == "*" else float(weight) for weight in round_robin_weights]
-            if len(weights) != len(streams) or all(weight is None for weight in weights):
-                raise ValueError(
-                    f"round_robin_weights is {list(round_robin_weights)}, but it must have a weight for each of {len(streams)} streams, and a "
-                    "number for one of them"
-                )
+        weights = None if round_robin_weights is None else _weights(round_robin_weights, len(streams)) or None
         for other in others:
             other.shared_metrics.join(self.shared_metrics)
         actors = [actor for stream in streams for actor in stream._actors]
@@ -344,11 +347,40 @@ def ratio(
 
     ``tolerance`` is the number of samples by which the streams may deviate from this ratio if one of them has no item
     ready. The default is the least that works: the larger of 1 and ``samples_per_insert``.
+
+    Raises:
+      ValueError: a number that is out of range. Neither stream is taken in this case.
+      TypeError: an argument of the wrong type.
     """
+    for name, stream in (("inserts", inserts), ("samples", samples)):
+        if not isinstance(stream, LocalIterator):
+            raise TypeError(f"{name} must be a LocalIterator, got {stream!r}")
+    per_insert = any_number("samples_per_insert", samples_per_insert)
+    if not 0 < per_insert < math.inf:
+        raise ValueError(f"samples_per_insert must be a number above 0, got {samples_per_insert}")
+    least = max(per_insert, 1.0)
+    if tolerance is not None and not least <= any_number("tolerance", tolerance) < math.inf:
+        raise ValueError(f"the tolerance must be at least {least:g}, got {tolerance}; it must also be finite")
+    first = count("min_inserted", min_inserted)
     samples.shared_metrics.join(inserts.shared_metrics)
-    native = _native.FlowStream.in_ratio(inserts._native, samples._native, float(samples_per_insert), min_inserted, tolerance)
+    native = _native.FlowStream.in_ratio(inserts._native, samples._native, per_insert, first, tolerance)
     actors = [*inserts._actors, *samples._actors]
     return LocalIterator._over(native, f"ratio[{inserts!r}, {samples!r}]", inserts.shared_metrics, actors, [*inserts._kept, *samples._kept])
+
+
+def _weights(given: Sequence[float | str], streams: int) -> list[float | None]:
+    """Returns the weights of a union's streams, with ``None`` for ``"*"``."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise TypeError(f"round_robin_weights must be a list with a weight for each of {streams} streams, got {given!r}")
+    weights = [None if isinstance(weight, str) and weight == "*" else any_number("a weight", weight) for weight in given]
+    if weights and (len(weights) != streams or all(weight is None for weight in weights)):
+        raise ValueError(
+            f"round_robin_weights is {list(given)}, but it must have a weight for each of {streams} streams, and a number for one of them"
+        )
+    for weight in weights:
+        if weight is not None and not 0 < weight < math.inf:
+            raise ValueError(f"a weight must be a number above 0, got {weight:g}")
+    return weights
 
 
 def _seed(seed: int | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from relive._numbers import count
+from relive._numbers import count, whole
 from relive.flow._local import LocalIterator, _seed
 from relive.flow._metrics import Binding, Origins
 from relive.flow._operators import Operator, bound, each, itself, label
@@ -102,7 +102,9 @@ class ParallelIterator(Generic[T]):
 
     def select_shards(self, shards_to_keep: Sequence[int]) -> ParallelIterator[T]:
         """Selects the shards with the given numbers."""
-        numbers = list(shards_to_keep)
+        if not isinstance(shards_to_keep, Iterable):
+            raise TypeError(f"shards_to_keep must be a list of the numbers of shards, got {shards_to_keep!r}")
+        numbers = [whole("a number in shards_to_keep", number) for number in shards_to_keep]
         if not numbers:
             raise ValueError("shards_to_keep is empty, but at least one shard must be selected")
         wrong = [number for number in numbers if not 0 <= number < self.num_shards()]
@@ -131,7 +133,7 @@ class ParallelIterator(Generic[T]):
 
     def get_shard(self, shard_index: int, batch_ms: int = 0, num_async: int = 1) -> LocalIterator[T]:
         """Returns a shard as a stream that works up to ``num_async`` items ahead."""
-        shard, kept = self.select_shards([shard_index]), list[Any]()
+        shard, kept = self.select_shards([whole("shard_index", shard_index)]), list[Any]()
         (native,) = shard._begun(False, kept).streams(count("num_async", num_async, 1))
         return LocalIterator._over(native, f"{self.name}.shard[{shard_index}]", actors=shard._actors, kept=kept)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 from relive import _native
-from relive._numbers import count
+from relive._numbers import count, whole
 from relive.flow._parallel import On, ParallelIterator
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def from_items(items: Iterable[T], num_shards: int = 2, repeat: bool = False, *,
 
 def from_range(n: int, num_shards: int = 2, repeat: bool = False, *, on: On | Workers = "threads") -> ParallelIterator[int]:
     """Distributes the numbers below ``n`` in contiguous ranges; the last shard takes the remainder."""
-    parts = count("num_shards", num_shards, 1)
+    n, parts = whole("n", n), count("num_shards", num_shards, 1)
     size = n // parts
     shards = [range(number * size, n if number + 1 == parts else (number + 1) * size) for number in range(parts)]
     name = f"from_range[{n}, shards={parts}{', repeat=True' if repeat else ''}]"

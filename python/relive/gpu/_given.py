@@ -13,16 +13,25 @@ from relive._frameworks import as_floats, as_numpy, is_tensor
 from relive.errors import InvalidArgumentError, NotFoundError
 
 
+def integer(name: str, value: Any) -> int:
+    """Checks that a value is an integer.
+
+    Raises:
+      InvalidArgumentError: the value is not an integer.
+    """
+    try:
+        return _numbers.whole(name, value)
+    except TypeError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
 def whole(name: str, value: Any, least: int, limit: int) -> int:
     """Checks that a value is an integer that is at least ``least`` and below ``limit``.
 
     Raises:
       InvalidArgumentError: the value is not such an integer.
     """
-    try:
-        number = _numbers.whole(name, value)
-    except TypeError as error:
-        raise InvalidArgumentError(str(error)) from None
+    number = integer(name, value)
     if not least <= number < limit:
         raise InvalidArgumentError(f"{name} is {number}; it must be {least} to {limit - 1}")
     return number
@@ -35,13 +44,52 @@ def real(name: str, value: Any, least: float = 0.0, most: float = math.inf) -> f
       InvalidArgumentError: the value is not such a number.
     """
     try:
-        number = float(value) if not isinstance(value, str) else math.nan
-    except (TypeError, ValueError):
+        number = _numbers.any_number(name, value)
+    except TypeError:
         number = math.nan
     if math.isfinite(number) and least <= number <= most:
         return number
     bounds = f"of at least {least:g}" if most == math.inf else f"between {least:g} and {most:g}"
     raise InvalidArgumentError(f"{name} is {value!r}; it must be a finite number {bounds}")
+
+
+def timeout_of(value: Any) -> float:
+    """Checks a timeout that must be above 0 and below 1e9 seconds.
+
+    Raises:
+      InvalidArgumentError: the value is not such a number.
+    """
+    try:
+        seconds = _numbers.any_number("timeout", value)
+    except TypeError:
+        seconds = math.nan
+    if not 0 < seconds < 1e9:
+        raise InvalidArgumentError(f"timeout is {value!r}; it must be above 0 seconds, and below 1e9")
+    return seconds
+
+
+def flag(name: str, value: Any) -> bool:
+    """Checks that a value is a bool.
+
+    Raises:
+      InvalidArgumentError: the value is not a bool.
+    """
+    try:
+        return _numbers.flag(name, value)
+    except TypeError as error:
+        raise InvalidArgumentError(str(error)) from None
+
+
+def number(name: str, value: Any) -> float:
+    """Checks that a value is a number, which may be infinite or NaN.
+
+    Raises:
+      InvalidArgumentError: the value is not a number.
+    """
+    try:
+        return _numbers.any_number(name, value)
+    except TypeError:
+        raise InvalidArgumentError(f"{name} is {value!r}; give a number") from None
 
 
 def text(name: str, value: Any) -> str:
@@ -115,7 +163,7 @@ def floats(name: str, value: Any) -> npt.NDArray[np.float64]:
       InvalidArgumentError: there is more than one dimension.
       TypeError: the values are not numbers.
     """
-    numbers = np.atleast_1d(as_floats(value) if is_tensor(value) else np.asarray(value))
+    numbers = np.atleast_1d(as_floats(name, value) if is_tensor(value) else np.asarray(value))
     if numbers.ndim != 1:
         raise InvalidArgumentError(f"{name} has the shape {numbers.shape}; it must be one-dimensional")
     if numbers.size and not np.can_cast(numbers.dtype, np.float64, "same_kind"):

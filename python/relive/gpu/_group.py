@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from relive.errors import InvalidArgumentError, UnavailableError
+from relive.gpu._given import integer
 from relive.gpu._waits import log_long_wait
 
 # Precedes each message: a magic number, the number of the exchange, whether and how the rank failed, and the length of
@@ -49,7 +50,7 @@ class Group(abc.ABC):
         self.replica = rank if replica is None else replica
         self.replicas = ranks if replicas is None else replicas
         for what, value, number in (("rank", rank, ranks), ("replica", self.replica, self.replicas)):
-            if not 0 <= value < number:
+            if not 0 <= integer(what, value) < integer(f"{what}s", number):
                 raise InvalidArgumentError(f"{what} is {value} of {number}; it must be 0 to {number - 1}")
 
     @abc.abstractmethod

@@ -10,7 +10,8 @@ import struct
 import time
 from collections.abc import Sequence
 
-from relive.errors import DeadlineExceededError, InvalidArgumentError, UnavailableError
+from relive.errors import DeadlineExceededError, UnavailableError
+from relive.gpu._given import text, timeout_of
 from relive.gpu._group import Group
 from relive.gpu._rendezvous import Rendezvous
 from relive.gpu._waits import log_long_wait
@@ -36,7 +37,7 @@ class LocalGroup(Group):
         missing ranks are logged to the logger ``relive``.
 
     Raises:
-      InvalidArgumentError: an invalid rank, replica or timeout.
+      InvalidArgumentError: an invalid name, rank, replica or timeout.
       UnavailableError: another process has this rank in a group with this name, or the name is too long.
       DeadlineExceededError: the other ranks do not arrive in time.
     """
@@ -45,10 +46,8 @@ class LocalGroup(Group):
         self, name: str, rank: int, ranks: int, *, replica: int | None = None, replicas: int | None = None, timeout: float = 60.0
     ) -> None:
         super().__init__(rank, ranks, replica=replica, replicas=replicas)
-        if not 0 < timeout < 1e9:
-            raise InvalidArgumentError(f"timeout is {timeout}; it must be above 0 seconds, and below 1e9")
-        self.timeout = timeout
-        self._name = name
+        self.timeout = timeout_of(timeout)
+        self._name = text("name", name)
         self._missing = "the other ranks have not connected"
         self._peers: dict[int, socket.socket] = {}
         # The ranks that have received a part of a message.

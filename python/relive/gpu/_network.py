@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any
 
 from relive.errors import InvalidArgumentError
+from relive.gpu._given import flag, text, timeout_of, whole
 from relive.security import ClientTls, ServerTls
 
 
@@ -27,7 +28,7 @@ class Network:
     in transit.
 
     Raises:
-      InvalidArgumentError: an invalid port or timeout, or only one of the TLS settings.
+      InvalidArgumentError: an invalid host, port, flag or timeout, or only one of the TLS settings.
     """
 
     host: str
@@ -39,10 +40,12 @@ class Network:
     client_tls: ClientTls | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port < 1 << 16:
-            raise InvalidArgumentError(f"port is {self.port}; it must be 0 to 65535")
-        if not 0 < self.timeout < 1e9:
-            raise InvalidArgumentError(f"timeout is {self.timeout}; it must be above 0 seconds, and below 1e9")
+        text("host", self.host)
+        whole("port", self.port, 0, 1 << 16)
+        if self.listen is not None:
+            text("listen", self.listen)
+        flag("shared_memory", self.shared_memory)
+        timeout_of(self.timeout)
         for what, given, kind in (("tls", self.tls, ServerTls), ("client_tls", self.client_tls, ClientTls)):
             if given is not None and not isinstance(given, kind):
                 raise InvalidArgumentError(f"{what} is a {type(given).__name__}; give a relive.{kind.__name__}")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from relive import _native
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _columns, _datasets, _ranks, _removal, _saves, _writing
-from relive.gpu._given import floats, generations_of, place, places, real, store_name, whole
+from relive.gpu._given import flag, floats, generations_of, number, place, places, real, store_name, whole
 from relive.gpu._group import Group
 from relive.gpu._local_group import LocalGroup
 from relive.gpu._network import Network
@@ -101,6 +101,7 @@ class Store(Readable):
         name = None if name is None else store_name(name)
         capacity, max_steps = whole("capacity", capacity, 1, 1 << 63), whole("max_steps", max_steps, 1, 1 << 32)
         readers, writers = whole("readers", readers, 1, _MAX_READERS + 1), whole("writers", writers, 0, _MAX_WRITERS + 1)
+        huge_pages = flag("huge_pages", huge_pages)
         max_selectable = None if max_selectable is None else whole("max_selectable", max_selectable, 1, capacity + 1)
         seed = whole("seed", seed, 0, 1 << 64)
         columns = _columns.columns_of(columns)
@@ -177,6 +178,7 @@ class Store(Readable):
             raise InvalidArgumentError(f"removal is {removal!r}; give the function that the store had, or nothing if it was not a function")
         name = None if name is None else store_name(name)
         readers, writers = whole("readers", readers, 1, _MAX_READERS + 1), whole("writers", writers, 0, _MAX_WRITERS + 1)
+        huge_pages = flag("huge_pages", huge_pages)
         paths = _columns.paths_of(files)
         store = cls.__new__(cls)
         store._removal = _removal.given(removal)
@@ -272,8 +274,7 @@ class Store(Readable):
         self._check_names(trajectory)
         arrays = [_columns.stored(trajectory[name], spec) for name, spec in self._columns.items()]
         timeout = real("timeout", timeout)
-        if weight is None or isinstance(weight, str):
-            raise InvalidArgumentError(f"weight is {weight!r}; give a number")
+        weight = number("weight", weight)
         if timeout == 0:
             return Inserted(*self._native.insert(arrays, weight, 0.0))
         with log_long_wait("insert()", lambda: "there is no room: all trajectories are being read, or the removal keeps them"):

@@ -29,6 +29,9 @@ class DQNConfig(Settings):
       epsilon: the fraction of random actions.
       epsilon_alpha: α, the variation of ε among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 means no
         variation.
+      epsilon_decay_steps: the number of steps of all environments, resets included, over which the probability of a
+        random action falls linearly from 1 to ``epsilon``; 0: it is ``epsilon`` from the start, as in Acme. An actor
+        whose process is restarted begins anew.
       learning_rate: the step size of Adam.
       target_update_period: the number of learner steps between copies to the target network.
       huber_loss_parameter: the error at which the Huber loss changes from quadratic to linear.
@@ -65,6 +68,7 @@ class DQNConfig(Settings):
     importance_sampling_exponent: float = 0.2
     epsilon: float = 0.05
     epsilon_alpha: float = 0.0
+    epsilon_decay_steps: int = 0
     learning_rate: float = 1e-3
     target_update_period: int = 100
     huber_loss_parameter: float = 1.0

@@ -3,7 +3,7 @@
 use relive_nn::{Adam, RmsProp};
 use relive_rl::Result;
 
-use crate::settings::{check, fraction, layers, not_negative, positive, whole};
+use crate::settings::{check, environments, fraction, layers, not_negative, positive, whole};
 
 /// The settings for learning a policy and a value function from rollouts.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,8 +73,11 @@ pub(crate) fn share_left(anneal: bool, env_steps: u64, budget: u64) -> f32 {
     if anneal { (1.0 - done).max(0.0) as f32 } else { 1.0 }
 }
 
-/// The maximum number of environments, each of which uses memory before the first step.
-const MAX_ENVIRONMENTS: usize = 1 << 16;
+/// The maximum number of steps of a rollout in each environment; in practice, rollouts have at most a few thousand.
+const MAX_STEPS: usize = 1 << 20;
+
+/// The maximum number of steps of a rollout in all environments, for which memory is allocated.
+const MAX_ROLLOUT: usize = 1 << 28;
 
 impl Settings {
     /// Checks that all settings are within their ranges.
@@ -82,9 +85,11 @@ impl Settings {
     /// # Errors
     /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
-        let range = 1..=MAX_ENVIRONMENTS;
-        check("num_envs", self.num_envs, range.contains(&self.num_envs), "from 1 to 65536")?;
-        whole("num_steps", self.num_steps)?;
+        environments(self.num_envs)?;
+        let steps = self.num_steps;
+        check("num_steps", steps, (1..=MAX_STEPS).contains(&steps), "from 1 to 1048576")?;
+        let rollout = self.num_envs.saturating_mul(steps);
+        check("num_envs * num_steps", rollout, rollout <= MAX_ROLLOUT, "at most 2**28")?;
         whole("epochs", self.epochs)?;
         whole("minibatch_size", self.minibatch_size.unwrap_or(1))?;
         layers(&self.hidden)?;
@@ -96,5 +101,27 @@ impl Settings {
         positive("max_gradient_norm", self.max_gradient_norm)?;
         positive("learning_rate", self.optimization.learning_rate())?;
         self.target_kl.map_or(Ok(()), |bound| positive("target_kl", bound))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_rl::Agent;
+
+    use crate::PpoConfig;
+
+    #[test]
+    fn rollouts_that_no_memory_holds_are_refused() {
+        let refused = |num_envs, num_steps| {
+            PpoConfig { num_envs, num_steps, ..PpoConfig::default() }.validate().unwrap_err().to_string()
+        };
+        let expected = "num_steps is 4611686018427387904, but it must be from 1 to 1048576";
+        assert_eq!(refused(1, 1 << 62), expected);
+        let expected = "num_envs * num_steps is 268443648, but it must be at most 2**28";
+        assert_eq!(refused((1 << 15) + 1, 1 << 13), expected);
+        assert!(refused(1 << 17, 1).starts_with("num_envs is 131072"));
+        assert!(
+            PpoConfig { num_envs: 1 << 8, num_steps: 1 << 20, ..PpoConfig::default() }.validate().is_ok()
+        );
     }
 }

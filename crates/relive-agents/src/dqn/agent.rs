@@ -28,6 +28,10 @@ impl Agent for DqnConfig {
         self.off_policy().tables(&own, &self.demonstrations)
     }
 
+    fn steps_per_item(&self) -> Option<usize> {
+        Some(1)
+    }
+
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         Ok(Box::new(DqnPolicy::new(self, context)?))
     }

@@ -56,6 +56,9 @@ settings! {
         /// The spread of ε over the environments: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 gives all rows the
         /// same ε.
         pub epsilon_alpha: f64 = 0.0,
+        /// The number of steps of all environments, resets included, over which the probability of a random action
+        /// falls linearly from 1 to ε; 0: it is ε from the start, as in Acme. An actor whose process is restarted begins anew.
+        pub epsilon_decay_steps: u64 = 0,
         /// The step size of Adam.
         pub learning_rate: f32 = 1e-3,
         /// The number of learner steps between copies to the target network.

@@ -5,6 +5,7 @@ use std::f64::consts::PI;
 use relive_nn::{Activation, Inputs, Layout, Network, Params, Scratch, Stream};
 
 use super::DqnConfig;
+use super::noise::initialization;
 use crate::torso::Torso;
 
 /// The number of cosines that embed a fraction, n.
@@ -50,11 +51,12 @@ impl Implicit {
     /// hidden layer.
     pub(super) fn add_to(layout: &mut Layout, torso: &Torso, config: &DqnConfig, actions: usize) -> Implicit {
         let width = config.hidden.last().copied().unwrap_or(1);
-        let builder = torso.layers(Network::builder(layout, "q/torso", torso.inputs()));
+        let init = initialization(config.noisy);
+        let builder = torso.layers(Network::builder(layout, "q/torso", torso.inputs())).init(init);
         let of_torso = builder.mlp(&config.hidden, Activation::Relu).build();
-        let embedding =
-            Network::builder(layout, "q/embedding", COSINES).mlp(&[width], Activation::Relu).build();
-        let builder = Network::builder(layout, "q/head", width);
+        let embedding = Network::builder(layout, "q/embedding", COSINES).init(init);
+        let embedding = embedding.mlp(&[width], Activation::Relu).build();
+        let builder = Network::builder(layout, "q/head", width).init(init);
         let head = match config.duelling {
             true => builder.duelling_atoms(&[width], actions, 1),
             false => builder.mlp(&[width], Activation::Relu).linear(actions),

@@ -6,7 +6,7 @@ use relive_rl::Result;
 
 use super::implicit::{Buffers, Fractions, Implicit};
 use super::loss::Rule;
-use super::noise::Noise;
+use super::noise::{Noise, initialization};
 use super::{DqnConfig, DqnLoss};
 use crate::actions::Discrete;
 use crate::torso::Torso;
@@ -107,6 +107,7 @@ impl QNetwork {
 fn plain(layout: &mut Layout, torso: &Torso, config: &DqnConfig, (count, atoms): (usize, usize)) -> Network {
     let hidden = &config.hidden;
     let builder = torso.layers(Network::builder(layout, "q", torso.inputs()));
+    let builder = builder.init(initialization(config.noisy));
     let network = match (config.duelling, hidden.split_last()) {
         (true, Some((head, before))) => {
             builder.mlp(before, Activation::Relu).duelling_atoms(&[*head], count, atoms)
@@ -115,4 +116,42 @@ fn plain(layout: &mut Layout, torso: &Torso, config: &DqnConfig, (count, atoms):
         (false, _) => builder.mlp(hidden, Activation::Relu).linear(count * atoms),
     };
     network.build()
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_env::ArraySpec;
+    use relive_tensor::DType;
+
+    use super::*;
+
+    /// Returns the initial parameters of a network for four numbers and two actions.
+    fn params(loss: DqnLoss, noisy: bool) -> Result<Params> {
+        let observations = ArraySpec::new("", DType::Float32, [4]);
+        let spec = EnvironmentSpec::new(observations, ArraySpec::discrete("", 2));
+        let config = DqnConfig { loss, noisy, duelling: true, ..DqnConfig::default() };
+        QNetwork::new(&config, &spec, Key::from_seed(1)).map(|(_, params)| params)
+    }
+
+    #[test]
+    #[expect(clippy::cast_precision_loss, reason = "inputs of a layer")]
+    fn the_means_of_noisy_layers_are_uniform() {
+        for loss in [DqnLoss::Categorical, DqnLoss::ImplicitQuantile] {
+            let params = params(loss, true).unwrap();
+            let leaves = params.layout().leaves();
+            let means: Vec<_> = leaves.iter().filter(|leaf| !leaf.name().ends_with("/sigma")).collect();
+            for pair in means.chunks_exact(2) {
+                let bound = 1.0 / (pair[0].shape()[0] as f32).sqrt();
+                for leaf in pair {
+                    let values = &params.values()[leaf.range()];
+                    let largest = values.iter().fold(0.0, |most: f32, value| most.max(value.abs()));
+                    let at_least = if values.len() >= 50 { 0.9 * bound } else { 0.0 };
+                    assert!(largest <= bound && largest > at_least, "{}: {largest} {bound}", leaf.name());
+                }
+            }
+        }
+        let silent = params(DqnLoss::Categorical, false).unwrap();
+        let mut biases = silent.layout().leaves().iter().filter(|leaf| leaf.name().ends_with("/b"));
+        assert!(biases.all(|leaf| silent.values()[leaf.range()].iter().all(|value| *value == 0.0)));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use relive_nn::{Init, Layout, Params, Stream};
+use relive_nn::{Init, Layout, LinearInit, Params, Stream};
 
 /// Noise of learned magnitude on the weights of linear layers: factorized Gaussian noise (Fortunato et al. 2018,
 /// equations 10 and 11).
@@ -27,6 +27,12 @@ pub(super) struct Drawn(Vec<f32>);
 
 /// The initial σ of a layer, times the square root of its number of inputs.
 const SIGMA: f32 = 0.5;
+
+/// Returns the initialization of a network's linear layers. The means of noisy weights and biases are uniform in
+/// ±1/√inputs (Fortunato et al. 2018, section 3.2), to which [`SIGMA`] is matched.
+pub(super) fn initialization(is_noisy: bool) -> LinearInit {
+    if is_noisy { LinearInit::PyTorch } else { LinearInit::default() }
+}
 
 impl Noise {
     /// Adds standard deviations for all linear layers of a layout.

@@ -40,7 +40,8 @@ impl DqnPolicy {
             outputs: Vec::new(),
             network,
             params,
-            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, context)?,
+            choice: EpsilonGreedy::spread(config.epsilon, config.epsilon_alpha, context)?
+                .decaying(config.epsilon_decay_steps, context),
             shows_values: context.purpose == Purpose::Evaluation,
             rows: Vec::new(),
             values: Vec::new(),
@@ -86,7 +87,7 @@ impl Policy for DqnPolicy {
 
 impl DqnPolicy {
     fn parts(&mut self) -> Vec<Saved<'_>> {
-        let mut parts = vec![Saved::Streams(self.choice.streams())];
+        let mut parts = self.choice.parts();
         parts.extend(self.noise.as_mut().map(|(streams, _)| Saved::Streams(streams)));
         parts
     }

@@ -3,7 +3,7 @@
 use relive_nn::Adam;
 use relive_rl::Result;
 
-use crate::settings::{check, fraction, layers, not_negative, positive, whole};
+use crate::settings::{check, environments, fraction, layers, not_negative, positive, whole};
 
 /// The common settings of IMPALA and APPO.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ const MAX_STEPS: usize = 1 << 16;
 
 impl Settings {
     pub(super) fn validate(&self) -> Result<()> {
-        whole("num_envs", self.num_envs)?;
+        environments(self.num_envs)?;
         let steps = self.sequence_length;
         check("sequence_length", steps, (1..=MAX_STEPS).contains(&steps), "from 1 to 65536")?;
         whole("batch_size", self.batch_size)?;

@@ -27,6 +27,10 @@ impl Agent for MctsConfig {
         Ok(vec![self.off_policy().table()?])
     }
 
+    fn steps_per_item(&self) -> Option<usize> {
+        Some(1)
+    }
+
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         Ok(Box::new(MctsPolicy::new(self, context)?))
     }

@@ -33,6 +33,10 @@ impl Agent for R2d2Config {
         self.off_policy().tables(&own, &self.demonstrations)
     }
 
+    fn steps_per_item(&self) -> Option<usize> {
+        Some(self.replay_period)
+    }
+
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         Ok(Box::new(R2d2Policy::new(self, context)?))
     }

@@ -41,6 +41,10 @@ impl Agent for SacConfig {
         Ok(vec![self.off_policy().table()?])
     }
 
+    fn steps_per_item(&self) -> Option<usize> {
+        Some(1)
+    }
+
     fn policy(&self, context: &PolicyContext<'_>) -> Result<Box<dyn Policy>> {
         let exploration = (self.normalize_observations, self.noise_correlation);
         ContinuousPolicy::create(

@@ -49,6 +49,20 @@ fn every_loss_learns() {
 }
 
 #[test]
+fn one_thread_learns_as_often_as_many_samples_per_insert_require() {
+    let config = DqnConfig {
+        batch_size: 1,
+        samples_per_insert: 400.0,
+        min_replay_size: 10,
+        hidden: vec![4],
+        ..DqnConfig::default()
+    };
+    let summary = summary("catch/0", config, 30, 0).unwrap();
+    // Each episode has 9 transitions, and 4 over fewer steps at its end.
+    assert!(summary.env_steps == 30 && summary.learner_steps > 8_000, "{summary:?}");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run() {
     let of = |seed| {
         let agent: Arc<dyn Agent> = Arc::new(small_dqn());
@@ -80,6 +94,10 @@ fn invalid_dqn_settings_are_reported() {
     assert!(refused("Pendulum-v1", DqnConfig::default(), 1).contains("one discrete action"));
     let without_batches = DqnConfig { batch_size: 0, ..DqnConfig::default() };
     assert_eq!(refused("catch/0", without_batches, 0), "batch_size is 0, but it must be from 1 to 1048576");
+    let expected = "actors is 4294967296, but it must be at most 65536";
+    assert_eq!(refused("catch/0", DqnConfig::default(), 1 << 32), expected);
+    let far = DqnConfig { n_step: 1 << 40, ..DqnConfig::default() };
+    assert_eq!(refused("catch/0", far, 0), "n_step is 1099511627776, but it must be from 1 to 65536");
     let huge = DqnConfig { hidden: vec![1 << 40], ..DqnConfig::default() };
     assert!(refused("catch/0", huge, 0).contains("the number of parameters"));
 }

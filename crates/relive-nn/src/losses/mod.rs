@@ -33,6 +33,6 @@ pub use quantile::{implicit_quantile_loss, quantile_loss, quantile_targets};
 pub use returns::{generalized_advantages, n_step_returns};
 pub use rows::{argmax, greedy, importance_weights, softmax};
 pub use scalar::{huber, huber_slope, rescale, unscale};
-pub use sequence::{sequence_priority, transformed_n_step_targets};
+pub use sequence::{sequence_priority, transformed_n_step_targets, untransformed_value};
 pub use value::{BatchLoss, Selected, double_q_targets, q_loss};
 pub use vtrace::{VTrace, VTraceClip, vtrace};

@@ -4,6 +4,12 @@ use super::{n_step_returns, rescale, unscale};
 /// The ε of [`rescale`] in R2D2.
 const EPSILON: f32 = 1e-3;
 
+/// Returns the return that an output of R2D2's network stands for: networks are trained on
+/// [`transformed_n_step_targets`].
+pub fn untransformed_value(value: f32) -> f32 {
+    unscale(value, EPSILON)
+}
+
 /// Computes R2D2's T targets for a sequence of T + 1 states (Kapturowski et al. 2019): n-step returns of unscaled
 /// values with double Q, rescaled again.
 ///

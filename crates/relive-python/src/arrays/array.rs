@@ -13,6 +13,7 @@ use relive_tensor::{DType, Rows, Shape, Tensor};
 
 use super::buffer;
 use super::dtypes::{dtype_of, kind_of, numpy, unsupported};
+use crate::arguments::real;
 
 /// A leaf of a step: a numpy array or scalar, a Python number or string, or anything that numpy converts to an array.
 ///
@@ -347,12 +348,15 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     let py = object.py();
     let given = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
     match kind_of(&given.cast::<PyUntypedArray>()?.dtype()) {
-        // numpy would convert `None` to NaN, and text to the number that it spells.
+        // numpy would convert `None` to NaN, text to the number that it spells, dates and durations to their numbers of
+        // units, and complex numbers to their real parts.
         b'O' => {
             let all = given.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
-            return all.try_iter()?.map(|number| number?.extract()).collect();
+            return all.try_iter()?.map(|number| real("a number", &number?)).collect();
         }
-        b'S' | b'U' => return Err(PyTypeError::new_err(format!("numbers are required, got {object}"))),
+        b'S' | b'U' | b'M' | b'm' | b'c' => {
+            return Err(PyTypeError::new_err(format!("numbers are required, got {object}")));
+        }
         _ => {}
     }
     let array = numpy(py)?.call_method1(intern!(py, "asarray"), (given, "float64"))?;
@@ -372,14 +376,26 @@ pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
         let text = format!("{name} are {}, but they must be whole numbers", object.repr()?);
         return Err(PyTypeError::new_err(text));
     }
-    let whole = array.call_method1(intern!(py, "astype"), ("int64",))?;
-    elements(whole.call_method0(intern!(py, "ravel"))?.cast::<PyUntypedArray>()?)
+    let is_unsigned = kind_of(&untyped.dtype()) == b'u';
+    let whole = array.call_method1(intern!(py, "astype"), (if is_unsigned { "uint64" } else { "int64" },))?;
+    let flat = whole.call_method0(intern!(py, "ravel"))?.cast_into::<PyUntypedArray>()?;
+    if !is_unsigned {
+        return elements(&flat);
+    }
+    let fitting = |number: u64| {
+        i64::try_from(number)
+            .map_err(|_| PyValueError::new_err(format!("{name} have {number}, but they must be below 2**63")))
+    };
+    elements(&flat)?.into_iter().map(fitting).collect()
 }
 
 /// Converts keys: an array of integers, a sequence of them, or a single one.
 pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
     if let Some(ready) = ready_elements(object)? {
         return Ok(ready);
+    }
+    if object.is_instance_of::<PyBytes>() || object.is_instance_of::<PyByteArray>() {
+        return one_key(object).map(|key| vec![key]);
     }
     let py = object.py();
     let array =

@@ -12,6 +12,7 @@ use relive_client::{
 use super::choices::{Choice, codec_named};
 use super::connecting::Client;
 use super::status;
+use crate::arguments::{Priority, Timeout};
 use crate::arrays::array;
 use crate::connection::security::{ClientCertificates, ClientSecurity};
 use crate::error::{OrRaise, raise};
@@ -31,12 +32,12 @@ impl Client {
     fn new(
         address: &str,
         transport: &str,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
         token: Option<String>,
         tls: Option<ClientCertificates>,
         as_reverb: bool,
     ) -> PyResult<Client> {
-        let (choice, timeout) = (Choice::named(transport)?, seconds(timeout)?);
+        let (choice, timeout) = (Choice::named(transport)?, seconds(timeout.map(|timeout| timeout.0))?);
         let security = ClientSecurity::new(token, tls)?;
         Ok(Client::over(address, choice, timeout, as_reverb, security))
     }
@@ -63,7 +64,11 @@ impl Client {
     }
 
     /// Returns the tables, each as the fields of `TableInfo`.
-    fn server_info<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    fn server_info<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<Timeout>,
+    ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let client = self.within(py, timeout)?;
         let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
@@ -71,7 +76,7 @@ impl Client {
 
     /// Returns the tables with the numbers of their waiters and bytes, and the server's totals. Supported only by
     /// Relive's servers.
-    fn status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+    fn status<'py>(&self, py: Python<'py>, timeout: Option<Timeout>) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let status = self.ask(py, "status", client.status())?.or_raise(py)?;
         status::server(py, &status)
@@ -85,7 +90,7 @@ impl Client {
         keys: &Bound<'_, PyAny>,
         priorities: &Bound<'_, PyAny>,
         deletes: &Bound<'_, PyAny>,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<()> {
         let (keys, priorities, deletes) =
             (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
@@ -103,7 +108,7 @@ impl Client {
         wait::now_or_wait(py, "mutate_priorities", call, || self.no_answer())?.or_raise(py)
     }
 
-    fn reset(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
+    fn reset(&self, py: Python<'_>, table: &str, timeout: Option<Timeout>) -> PyResult<()> {
         let client = self.within(py, timeout)?;
         self.ask(py, "reset", client.reset(table))?.or_raise(py)
     }
@@ -114,7 +119,7 @@ impl Client {
         py: Python<'py>,
         table: &str,
         change: Change,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<(Vec<Bound<'py, PyDict>>, u64)> {
         let client = self.within(py, timeout)?;
         let call = client.change_table(table, change.into());
@@ -122,7 +127,7 @@ impl Client {
         changes::changed(py, &changed)
     }
 
-    fn add_table(&self, py: Python<'_>, table: &Table, timeout: Option<f64>) -> PyResult<()> {
+    fn add_table(&self, py: Python<'_>, table: &Table, timeout: Option<Timeout>) -> PyResult<()> {
         if table.has_extensions() {
             return Err(PyValueError::new_err(
                 "a table that is added to a running server cannot have extensions",
@@ -133,18 +138,22 @@ impl Client {
         self.rules.invalidate_after(self.ask(py, "add_table", call))?.or_raise(py)
     }
 
-    fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<f64>) -> PyResult<()> {
+    fn drop_table(&self, py: Python<'_>, table: &str, timeout: Option<Timeout>) -> PyResult<()> {
         let client = self.within(py, timeout)?;
         self.rules.invalidate_after(self.ask(py, "drop_table", client.drop_table(table)))?.or_raise(py)
     }
 
-    fn checkpoint(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<String> {
+    fn checkpoint(&self, py: Python<'_>, timeout: Option<Timeout>) -> PyResult<String> {
         let client = self.within(py, timeout)?;
         self.ask(py, "checkpoint", client.checkpoint())?.or_raise(py)
     }
 
     /// Returns the status of checkpoints. Supported only by Relive's servers.
-    fn checkpoint_status<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Bound<'py, PyDict>> {
+    fn checkpoint_status<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<Timeout>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let client = self.within(py, timeout)?;
         let call = client.checkpoint_status();
         status::checkpoints(py, &self.ask(py, "checkpoint_status", call)?.or_raise(py)?)
@@ -156,7 +165,7 @@ impl Client {
         &self,
         data: &Bound<'_, PyAny>,
         priorities: &Bound<'_, PyDict>,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
         check_names: bool,
     ) -> PyResult<()> {
         let py = data.py();
@@ -164,7 +173,7 @@ impl Client {
         let step = structure::step_of(&step)?;
         let priorities: Vec<(String, f64)> = priorities
             .iter()
-            .map(|(table, priority)| Ok((table.extract()?, priority.extract()?)))
+            .map(|(table, priority)| Ok((table.extract()?, priority.extract::<Priority>()?.0)))
             .collect::<PyResult<_>>()?;
         let priorities: Vec<(&str, f64)> =
             priorities.iter().map(|(table, priority)| (table.as_str(), *priority)).collect();
@@ -295,7 +304,7 @@ impl Client {
         table: &str,
         num_samples: usize,
         ahead: usize,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<Sampler> {
         let client = self.connect(py)?;
         let timeout = self.limit(timeout)?;
@@ -324,7 +333,7 @@ impl Client {
         table: &str,
         cursor: Option<u64>,
         limit: usize,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<(Vec<(u64, f64, i32, f64)>, Option<u64>)> {
         let client = self.within(py, timeout)?;
         let call = client.items(table, cursor.unwrap_or(0), limit);
@@ -342,7 +351,7 @@ impl Client {
         py: Python<'py>,
         table: &str,
         keys: &Bound<'py, PyAny>,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<Vec<Option<Bound<'py, PyTuple>>>> {
         let keys = array::keys(keys)?;
         let client = self.within(py, timeout)?;
@@ -355,7 +364,7 @@ impl Client {
         &self,
         py: Python<'py>,
         table: &str,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let client = self.within(py, timeout)?;
         let known = self.ask(py, "structure", client.column_names(table))?.or_raise(py)?;
@@ -374,7 +383,7 @@ impl Client {
         py: Python<'_>,
         table: &str,
         batch_size: usize,
-        timeout: Option<f64>,
+        timeout: Option<Timeout>,
         prefetch: Option<usize>,
         num_workers: usize,
         max_batches: Option<usize>,

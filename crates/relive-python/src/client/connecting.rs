@@ -10,6 +10,7 @@ use relive_engine::Engine;
 
 use super::choices::Choice;
 use super::rules::Rules;
+use crate::arguments::Timeout;
 use crate::connection::address;
 use crate::connection::in_process::{self, LocalServer};
 use crate::connection::security::ClientSecurity;
@@ -125,12 +126,12 @@ impl Client {
     }
 
     /// Returns a client whose calls may take `timeout` seconds; without a timeout, the client's own limit applies.
-    pub(super) fn within(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<RustClient> {
+    pub(super) fn within(&self, py: Python<'_>, timeout: Option<Timeout>) -> PyResult<RustClient> {
         Ok(self.connect(py)?.with_timeout(self.limit(timeout)?))
     }
 
     /// Returns `timeout`, which is in seconds, or the client's own limit.
-    pub(super) fn limit(&self, timeout: Option<f64>) -> PyResult<Duration> {
-        if timeout.is_some() { seconds(timeout) } else { Ok(self.timeout) }
+    pub(super) fn limit(&self, timeout: Option<Timeout>) -> PyResult<Duration> {
+        timeout.map_or(Ok(self.timeout), |timeout| seconds(Some(timeout.0)))
     }
 }

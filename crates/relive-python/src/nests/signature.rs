@@ -23,7 +23,10 @@ fn to_spec(spec: &Bound<'_, PyAny>) -> PyResult<TensorSpec> {
     let dtype = dtype_of(&descr)?
         .ok_or_else(|| PyValueError::new_err(format!("a signature cannot hold arrays of {descr}")))?;
     let name: Option<String> = spec.getattr("name")?.extract()?;
-    let shape: Option<Vec<Option<u32>>> = spec.getattr("shape")?.extract()?;
+    let given = spec.getattr("shape")?;
+    let shape: Option<Vec<Option<u32>>> = given.extract().map_err(|_| {
+        PyValueError::new_err(format!("a signature cannot have the shape {given}; sizes must be below 2**32"))
+    })?;
     let mut made = TensorSpec::new(name.unwrap_or_default(), dtype, shape);
     if let (Ok(minimum), Ok(maximum)) = (spec.getattr("minimum"), spec.getattr("maximum")) {
         let cast = |bound: Bound<'_, PyAny>| {
@@ -60,7 +63,7 @@ fn from_spec<'py>(
             kwargs.set_item("minimum", minimum)?;
             kwargs.set_item("maximum", maximum)?;
             kwargs.set_item("name", name)?;
-            specs.getattr("BoundedArraySpec")?.call((shape, dtype), Some(&kwargs))
+            specs.getattr("BoundedArraySpec")?.call_method("_received", (shape, dtype), Some(&kwargs))
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUnicodeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use relive_client::{Client, Column, TrajectoryWriter as RustWriter, Windows};
@@ -14,6 +14,7 @@ use super::append_error::raise_append;
 use super::column_history::ColumnHistory;
 use super::layout::{Layout, Lists};
 use super::writer_state::{Shared, State, closed};
+use crate::arguments::{Length, Priority};
 use crate::arrays::array::{self, Value};
 use crate::error::OrRaise;
 use crate::interpreter::fork::Origin;
@@ -246,8 +247,8 @@ impl TrajectoryWriter {
     }
 
     /// Creates an item and returns its key.
-    fn create_item(&self, table: &str, priority: f64, trajectory: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let py = trajectory.py();
+    fn create_item(&self, table: &str, priority: Priority, trajectory: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let (py, priority) = (trajectory.py(), priority.0);
         let columns = Self::columns(trajectory)?;
         let mut state = self.shared.lock(py)?;
         let State { writer, client, .. } = &mut *state;
@@ -298,19 +299,20 @@ impl TrajectoryWriter {
 
     /// Creates an item from all columns for each step in `ends`; each item has the `length` steps that end with that
     /// step.
-    #[pyo3(signature = (table, priorities, ends, *, length = 1, squeeze = false))]
+    #[pyo3(signature = (table, priorities, ends, *, length = Length(1), squeeze = false),
+           text_signature = "($self, table, priorities, ends, *, length=1, squeeze=False)")]
     fn create_window_items<'py>(
         &self,
         py: Python<'py>,
         table: &str,
         priorities: &Bound<'py, PyAny>,
         ends: &Bound<'py, PyAny>,
-        length: usize,
+        length: Length,
         squeeze: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
         let priorities = array::floats(priorities)?;
         let ends = array::integers("ends", ends)?;
-        let windows = match (squeeze, length) {
+        let windows = match (squeeze, length.0) {
             (false, length) => Windows::of(length, &ends),
             (true, 1) => Windows::steps(&ends),
             (true, length) => {
@@ -324,11 +326,11 @@ impl TrajectoryWriter {
     }
 
     /// Appends a step, creates an item from it, and returns the item's key.
-    fn append_item(&self, table: &str, priority: f64, data: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    fn append_item(&self, table: &str, priority: Priority, data: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         let py = data.py();
         self.append_as(data, DataKind::Step { partial: false })?;
         let newest = Windows::steps(&[-1]);
-        let made = self.shared.lock(py)?.make_windows(py, "append_item", table, &[priority], newest)?;
+        let made = self.shared.lock(py)?.make_windows(py, "append_item", table, &[priority.0], newest)?;
         Ok(made.first().copied())
     }
 
@@ -422,5 +424,9 @@ fn at_path(py: Python<'_>, error: PyErr, path: Option<&super::layout::Path>) -> 
     let is_ours = error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py);
     let Some(path) = path.filter(|_| is_ours) else { return error };
     let text = format!("at {}: {}", path.parts.bind(py), error.value(py));
+    if error.is_instance_of::<PyUnicodeError>(py) {
+        // An exception of this class needs more arguments than a text.
+        return PyValueError::new_err(text);
+    }
     PyErr::from_type(error.get_type(py), text)
 }

@@ -190,6 +190,18 @@ impl FeatureLeaf {
 /// Returns whether an array of bytes is an image, whose numbers go from 0 to 255: many grids are also arrays of bytes, whose
 /// numbers mean kinds.
 pub fn is_image(spec: &ArraySpec) -> bool {
+    let long = spec.shape.dims().iter().filter(|dim| **dim >= MIN_IMAGE_SIDE).count();
+    long >= 2 && has_all_bytes(spec)
+}
+
+/// Returns whether an array may be an image, `[height, width, channels]`, that is too small for [`is_image`]. Policy
+/// files do not say how bytes are read, so such arrays stay as they are.
+pub fn looks_like_small_image(spec: &ArraySpec) -> bool {
+    matches!(spec.shape.dims(), [_, _, 1 | 3 | 4]) && has_all_bytes(spec) && !is_image(spec)
+}
+
+/// Returns whether an array has bytes from 0 to 255.
+fn has_all_bytes(spec: &ArraySpec) -> bool {
     let is_full = match &spec.domain {
         Domain::Any => true,
         Domain::Bounded { .. } => {
@@ -197,8 +209,7 @@ pub fn is_image(spec: &ArraySpec) -> bool {
         }
         Domain::Discrete(_) => false,
     };
-    let long = spec.shape.dims().iter().filter(|dim| **dim >= MIN_IMAGE_SIDE).count();
-    spec.dtype == DType::UInt8 && long >= 2 && is_full
+    spec.dtype == DType::UInt8 && is_full
 }
 
 fn is_number(dtype: DType) -> bool {
@@ -260,6 +271,11 @@ mod tests {
         assert_eq!(features(bytes(&[96, 96]).bounded(0.0, 254.0)), 255.0);
         assert_eq!(features(bytes(&[7, 7, 3])), 255.0);
         assert_eq!(features(bytes(&[512])), 255.0);
+        let is_small = |spec: ArraySpec| looks_like_small_image(&spec);
+        assert!(is_small(bytes(&[7, 7, 3])) && is_small(bytes(&[7, 7, 3]).bounded(0.0, 255.0)));
+        let others =
+            [bytes(&[7, 7, 3]).bounded(0.0, 10.0), bytes(&[96, 96, 3]), bytes(&[7, 7]), bytes(&[4, 7, 7])];
+        assert!(!others.map(is_small).contains(&true));
     }
 
     #[test]

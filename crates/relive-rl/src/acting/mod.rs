@@ -6,7 +6,7 @@ mod finite;
 mod rollout;
 mod worker;
 
-pub use features::{Features, is_image};
+pub use features::{Features, is_image, looks_like_small_image};
 pub(crate) use finite::{FiniteCheck, is_learnable};
 pub use rollout::{Acted, Episode, Rollout};
 pub(crate) use worker::RolloutWorker;

@@ -37,6 +37,12 @@ pub trait Agent: Send + Sync {
         Ok(Vec::new())
     }
 
+    /// Returns the number of an environment's steps between two items in the agent's tables, within an episode. A run
+    /// that is too short for its first learner step is then reported at its start. Unknown by default.
+    fn steps_per_item(&self) -> Option<usize> {
+        None
+    }
+
     /// Checks, when a run is saved, that all parts of the agent returned their state. On an error, nothing is saved and
     /// the run ends.
     ///

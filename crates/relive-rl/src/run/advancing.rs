@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::pace::is_due;
 use super::session::{COUNT_EVERY, OnReport, Session, shown_nodes};
-use super::{Report, RunOptions};
+use super::{Report, RunOptions, warnings};
 use crate::plan::next_progress;
 use crate::remote::Team;
 use crate::times::Lap;
@@ -81,6 +81,9 @@ impl Session {
         on_report: OnReport<'_>,
         after: &mut dyn FnMut(&mut Session, [u64; 2]) -> Result<()>,
     ) -> Result<()> {
+        if self.counters.env_steps() == 0 {
+            warnings::at_begin(self.agent.as_ref(), options)?;
+        }
         // A stopped run may have left its last evaluation incomplete.
         self.evaluate_if_due(self.counters.evaluated_at(options), options, on_report)?;
         while !self.is_done(options) {

@@ -15,6 +15,7 @@ mod options;
 mod pace;
 mod session;
 mod train;
+mod warnings;
 
 pub use checkpoints::Checkpoints;
 pub use counters::Summary;

@@ -6,8 +6,8 @@ use super::checkpoints::Folder;
 use super::opening::Tables;
 use super::pace::is_due;
 use super::session::{OnReport, Session, Trained};
-use super::{Report, RunOptions, Summary, on_server};
-use crate::limits::MAX_LEARNERS;
+use super::{Report, RunOptions, on_server, warnings};
+use crate::limits::{MAX_LEARNERS, MAX_WORKERS};
 use crate::logging::Logger;
 use crate::plan::{Agent, MakeEnvironment};
 use crate::times::Lap;
@@ -42,19 +42,8 @@ pub fn train(
     let flushed = loggers.flush();
     let trained = trained?;
     flushed?;
-    warn_if_untrained(&trained.summary);
+    warnings::at_end(&trained.summary);
     Ok(trained)
-}
-
-/// Logs a warning if the run ended before the learner's first step.
-fn warn_if_untrained(summary: &Summary) {
-    let &Summary { env_steps, learner_steps, .. } = summary;
-    if env_steps > 0 && learner_steps == 0 {
-        tracing::warn!(
-            "the run ended after {env_steps} steps, before the learner's first step, so its policy is untrained: make \
-             more steps, or let the learner start earlier (min_size, min_replay_size, or the steps of a rollout)"
-        );
-    }
 }
 
 /// Checks that an agent can be trained with the given options, to the extent that this is possible before the first
@@ -79,6 +68,9 @@ pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironmen
 /// Checks that settings and options are within their ranges and compatible.
 fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     agent.validate()?;
+    if !u32::try_from(options.actors).is_ok_and(|actors| actors <= MAX_WORKERS) {
+        return Err(RlError::setting("actors", options.actors, "at most 65536"));
+    }
     if options.processes.is_some() && options.actors == 0 {
         return Err(RlError::setting("actors", 0, "at least 1 if the actors are processes"));
     }

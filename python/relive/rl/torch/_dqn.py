@@ -81,6 +81,7 @@ class DQN:
     importance_sampling_exponent: float = DQNConfig.importance_sampling_exponent
     epsilon: float = DQNConfig.epsilon
     epsilon_alpha: float = DQNConfig.epsilon_alpha
+    epsilon_decay_steps: int = DQNConfig.epsilon_decay_steps
     learning_rate: float = DQNConfig.learning_rate
     target_update_period: int = DQNConfig.target_update_period
     huber_loss_parameter: float = DQNConfig.huber_loss_parameter
@@ -148,13 +149,17 @@ class _Policy(Policy):
         self.rng, self.random, self.num_actions, self.explores = context.rng(), random, num_actions, context.explores
         place = np.arange(context.first, context.first + context.rows) / max(context.of - 1, 1)
         self.epsilon = settings.epsilon ** (1 + settings.epsilon_alpha * place) if context.explores else np.zeros(context.rows)
+        # The number of steps in each row, taken and in all, over which the probability of a random action falls from 1.
+        self.decayed, self.decay = 0, -(-settings.epsilon_decay_steps // context.of) if context.explores else 0
 
     def act(self, observations: Any, starts: Any) -> Any:
         with self.random.given("network"):
             values = self.module(inputs(tensors(observations)))
         expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
-        return np.where(self.rng.random(len(starts)) < self.epsilon, any_of_them, self._best(values))
+        left = max(0, self.decay - self.decayed) / max(1, self.decay)
+        self.decayed += 1
+        return np.where(self.rng.random(len(starts)) < self.epsilon + (1 - self.epsilon) * left, any_of_them, self._best(values))
 
     def _best(self, values: Tensor) -> Any:
         """Returns one of the best actions of each row; while exploring, each of several is equally likely."""

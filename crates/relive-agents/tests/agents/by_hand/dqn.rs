@@ -2,7 +2,7 @@
 
 use relive_agents::{DqnConfig, DqnLoss};
 use relive_env::EnvironmentSpec;
-use relive_nn::{Activation, Init, Key, Layout, Network, Params, Stream};
+use relive_nn::{Activation, Init, Key, Layout, LinearInit, Network, Params, Stream};
 
 use super::numbers::{Learned, ParamsView, Rule, best, huber, log_softmax, log_sum_exp, mean, relu};
 use super::returns::{Atoms, cross_entropy};
@@ -255,8 +255,10 @@ fn perturbed(values: &[f64], factors: Option<&[(usize, usize, f64)]>) -> Vec<f64
 fn begun(config: &DqnConfig, inputs: usize, actions: usize, key: Key) -> Params {
     let DqnConfig { hidden, duelling, .. } = config;
     let (mut layout, last) = (Layout::new(), *hidden.last().unwrap());
+    // The means of noisy layers are uniform in ±1/√inputs.
+    let init = if config.noisy { LinearInit::PyTorch } else { LinearInit::LecunNormal };
     let head = |builder: relive_nn::NetworkBuilder<'_>, before: &[usize], each: usize| {
-        let builder = builder.mlp(before, Activation::Relu);
+        let builder = builder.init(init).mlp(before, Activation::Relu);
         match duelling {
             true => builder.duelling_atoms(&[last], actions, each).build(),
             false => builder.mlp(&[last], Activation::Relu).linear(actions * each).build(),
@@ -264,8 +266,10 @@ fn begun(config: &DqnConfig, inputs: usize, actions: usize, key: Key) -> Params 
     };
     match config.loss {
         DqnLoss::ImplicitQuantile => {
-            Network::builder(&mut layout, "q/torso", inputs).mlp(hidden, Activation::Relu).build();
-            Network::builder(&mut layout, "q/embedding", COSINES).mlp(&[last], Activation::Relu).build();
+            let torso = Network::builder(&mut layout, "q/torso", inputs).init(init);
+            torso.mlp(hidden, Activation::Relu).build();
+            let embedding = Network::builder(&mut layout, "q/embedding", COSINES).init(init);
+            embedding.mlp(&[last], Activation::Relu).build();
             head(Network::builder(&mut layout, "q/head", last), &[], 1);
         }
         DqnLoss::Categorical | DqnLoss::Quantile => {
