@@ -8,6 +8,7 @@ import itertools
 import os
 import tarfile
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
@@ -40,6 +41,8 @@ class BufferTable:
         # Whether the writer has accepted a step that was compared with the first one; from then on, the writer itself
         # refuses columns of other types.
         self._is_checked = False
+        # Held by the thread that closes the buffer.
+        self._closing = threading.Lock()
         # Whether the table has no signature, because its server was started before the first step. In this case, the
         # writer would accept different names within nested columns, so this class compares them.
         self._is_unsigned = False
@@ -272,16 +275,22 @@ class BufferTable:
         # If this fails, because another thread is using the writer, the next call continues.
         self.is_closed, self._is_checked = True, False
         # The server's threads exist only in the process that started it.
-        if self._server is not None and os.getpid() == self._process:
+        if self._server is None or os.getpid() != self._process or not self._closing.acquire(blocking=False):
+            return
+        try:
             for iterator in self._iterators.values():
                 iterator.close()
+            self.flush()
+        finally:
             try:
-                self.flush()
-            finally:
                 self._stop()
+            finally:
+                self._closing.release()
 
     def _stop(self) -> None:
-        assert self._server is not None
+        if self._server is None:
+            # Another thread has just closed the buffer.
+            return
         self._writer.close()
         server, self._server, self._is_flushed = self._server, None, True
         server.stop()

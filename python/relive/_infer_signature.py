@@ -40,10 +40,11 @@ def infer_signature(configs: Sequence[Any], step_spec: Any) -> Any:
 
 
 def check_configs(configs: Sequence[Any]) -> None:
-    """Raises ``ValueError`` if there are no configurations, or if they differ in table or structure."""
-    # Existing tests compare these texts verbatim.
+    """Raises ``ValueError`` if there are no configurations, or if they differ in table or structure; ``TypeError`` if
+    they are not configurations."""
     if configs is not None and not isinstance(configs, Iterable):
         raise TypeError(f"configs must be a list of configurations, got {configs!r}")
+    # Existing tests compare the texts of the next three errors verbatim.
     if not configs:
         raise ValueError("At least one config must be provided.")
     for config in configs:

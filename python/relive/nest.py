@@ -19,7 +19,8 @@ from typing import Any
 Path = tuple[Any, ...]
 """The path of a leaf: keys of mappings, positions in lists and tuples, names of fields and attributes."""
 
-# The largest number of containers around a leaf, the same as in the extension. A structure that contains itself has more.
+# The largest number of containers around a leaf, the same as in the extension. A structure that contains itself has
+# more.
 _MAX_DEPTH = 64
 
 # The names that errors use for the structures.
@@ -63,7 +64,8 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
 def flatten(structure: Any) -> list[Any]:
     """Returns the leaves of a structure in order.
 
-    Raises ``ValueError`` if the structure is nested more than 64 levels deep, as all functions of this module do.
+    Raises ``ValueError`` if the structure is nested more than 64 levels deep, as do the other functions that go through
+    whole structures.
     """
     leaves: list[Any] = []
     _collect(structure, leaves, 0)

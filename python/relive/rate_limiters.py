@@ -152,7 +152,8 @@ def _bounds(error_buffer: Any, centre: float) -> tuple[float, float]:
     try:
         min_diff, max_diff = error_buffer
     except (TypeError, ValueError) as error:
-        raise type(error)(f"error_buffer must be a number or a pair of numbers, not {error_buffer!r}") from error
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"error_buffer must be a number or a pair of numbers, not {error_buffer!r}") from error
     return _number("min_diff of error_buffer", min_diff), _number("max_diff of error_buffer", max_diff)
 
 

@@ -114,13 +114,13 @@ def test_evaluations_begin_with_other_episodes_than_the_training() -> None:
 
 
 def test_endless_evaluations_are_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(TimeoutError, match="the evaluation has not ended within 0.01 s: an episode of the evaluation has .* steps so far, and 3"):
+    with pytest.raises(TimeoutError, match="the evaluation has not ended within 0.01 s: an episode of the evaluation has .* steps so far .episodes left: 3"):
         rl.evaluate(lambda _: 0, lambda: Episodes(10**9), episodes=3, timeout=0.01)
     assert Episodes.open == 0
     monkeypatch.setattr("relive.rl.evaluation._PATIENCE", 0.0)
     with caplog.at_level(logging.WARNING, "relive"):
         rl.evaluate(lambda _: 0, lambda: Episodes(100), episodes=1)
-    assert "has 1 steps so far, and 1 episodes have not ended: if episodes may never end, limit their length" in caplog.text
+    assert "has 1 steps so far (episodes left: 1): if episodes may never end, limit their length" in caplog.text
 
 
 @pytest.mark.parametrize(("evaluate", "text"), [

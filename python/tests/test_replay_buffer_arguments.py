@@ -114,6 +114,28 @@ def test_a_close_that_failed_can_be_repeated() -> None:
     buffer.close()
 
 
+def test_a_buffer_may_be_closed_by_two_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = ReplayBuffer(10)
+    buffer.add(x=1.0)
+    server, flush, failed = buffer.server, buffer._table.flush, []
+
+    def close() -> None:
+        try:
+            buffer.close()
+        except Exception as error:
+            failed.append(error)
+
+    def flush_meanwhile() -> None:
+        other = threading.Thread(target=close)
+        other.start()
+        other.join()
+        flush()
+
+    monkeypatch.setattr(buffer._table, "flush", flush_meanwhile)
+    buffer.close()
+    assert not failed and not server._native.is_running
+
+
 def test_a_buffer_that_is_closed_by_another_thread_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = filled()
     buffer.sample(4)

@@ -99,3 +99,4 @@ def test_a_list_of_numbers_is_an_observation() -> None:
     policy = rl.DQN(batch_size=4, min_replay_size=8).train(Bytes, steps=40).policy
     assert policy([0, 7, 255]) == policy(np.array([0, 7, 255], np.uint8))
     np.testing.assert_array_equal(policy.values([[0, 7, 255]]), policy.values(np.array([[0, 7, 255]], np.uint8)))
+    assert policy([np.array([0, 7, 255], np.uint8)]) == policy([0, 7, 255]), "a structure with one leaf"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import dataclasses
+import logging
 import pathlib
 from collections.abc import Callable
 from typing import Any

@@ -203,6 +203,7 @@ def test_counts_must_be_whole_numbers(make: Any) -> None:
 
 
 def test_numbers_must_fit() -> None:
+    assert rl.DiscreteArraySpec(3, "int64") == rl.DiscreteArraySpec(np.int64(3), np.int64)
     with pytest.raises(ValueError, match=r"num_values is 2147483649, but int32 has no numbers up to 2147483648"):
         rl.DiscreteArraySpec(2**31 + 1)
     with pytest.raises(ValueError, match="seed is -1, but it must be at least 0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium import spaces
 from gymnasium.vector import SyncVectorEnv
 from own_agents import TRANSITIONS, Agent, RandomPolicy
@@ -121,9 +123,18 @@ def test_episodes_must_follow_the_order_of_dm_env(steps: list[Any], text: str) -
         run(Steps(*steps))
 
 
-def test_an_array_with_a_single_number_is_a_reward() -> None:
-    answer = SEEN, np.array([2.0], np.float32), False, True, {}
+@pytest.mark.parametrize("reward", [np.array([2.0], np.float32), np.float16(2), fractions.Fraction(2), torch.tensor(2.0, requires_grad=True)])
+def test_every_kind_of_number_is_a_reward(reward: Any) -> None:
+    answer = SEEN, reward, False, True, {}
     assert run(lambda seed: Odd(answer)).episodes.returns[0] == 4.0
+
+
+def test_a_check_names_the_rule_for_discounts() -> None:
+    def make(seed: int) -> Any:
+        return Steps(*[rl.transition(1.0, SEEN, 2.0)] * 9)
+
+    with pytest.raises(rl.ContractError, match="discount"):
+        rl.check_environment(make)
 
 
 def test_invalid_results_in_workers_name_the_environment() -> None:

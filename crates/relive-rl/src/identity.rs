@@ -12,6 +12,9 @@ use crate::{Result, RlError};
 /// The version of the serialized form.
 const VERSION: u32 = 5;
 
+/// The values, in JSON, of settings that change nothing.
+const OFF: [&str; 4] = ["0", "0.0", "false", "null"];
+
 /// The identity of a run: only a run with an equal identity may resume it. The identity does not include the run's
 /// length, its workers or its reports, nor the location of the data that it learns from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -105,8 +108,14 @@ impl Identity {
         // The settings of different agents are not comparable.
         let of_both = self.settings.keys().chain(asked.settings.keys());
         let names: BTreeSet<&String> = of_both.filter(|_| self.agent == asked.agent).collect();
+        // A setting that an earlier version did not have changes nothing while it is off.
+        let is_off = |name: &&String| {
+            !self.settings.contains_key(*name)
+                && asked.settings.get(*name).is_some_and(|value| OFF.contains(&value.as_str()))
+        };
         let settings = names
             .into_iter()
+            .filter(|name| !is_off(name))
             .map(|name| (name.as_str(), self.settings.get(name).cloned(), asked.settings.get(name).cloned()));
         differences.extend(comparison.differences(settings));
         differences.extend(comparison.differences(data_fields(self.data.as_ref(), asked.data.as_ref())));
@@ -219,6 +228,22 @@ mod tests {
             error,
             "there has a different run: seed: the checkpoint has 1, this run has 2; use the same"
         );
+    }
+
+    #[test]
+    fn a_setting_that_is_new_and_off_is_no_difference() {
+        let with = |settings: &[(&str, &str)]| Identity {
+            settings: settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+            ..identity(1)
+        };
+        let saved = with(&[("epsilon", "0.1")]);
+        saved.expect(&with(&[("epsilon", "0.1"), ("decay", "0")]), COMPARISON).unwrap();
+        let error = saved.expect(&with(&[("epsilon", "0.1"), ("decay", "7")]), COMPARISON).unwrap_err();
+        assert!(error.to_string().contains("decay: the checkpoint has none, this run has 7"), "{error}");
+        assert!(saved.expect(&with(&[("epsilon", "0")]), COMPARISON).is_err(), "it was on");
     }
 
     #[test]

@@ -44,7 +44,7 @@ class Answers:
         ignored."""
         self.step_types[row] = step_type
         self.rewards[row] = 0.0 if step_type == FIRST else _faults.reward(reward)
-        self.discounts[row] = 1.0 if step_type == FIRST else _faults.discount(discount)
+        self.discounts[row] = 1.0 if step_type == FIRST else _faults.reward(discount, "discount")
 
     def see(self, row: int, observation: Any) -> None:
         """Writes an observation into a row.

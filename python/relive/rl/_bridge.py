@@ -57,7 +57,8 @@ class Single:
         _, self._fill_action = nest.filler(self.spec.actions)
         # A step before the first reset is a reset.
         self._last_type = LAST
-        self.checks_order = True
+        # The adapter follows the rules itself.
+        self.checks_rules = self.adapter is None
 
     def reset(self, answers: Answers) -> None:
         """Starts an episode."""
@@ -72,10 +73,12 @@ class Single:
 
     def _put(self, time_step: Any, method: str, answers: Answers) -> None:
         try:
-            step_type, reward, discount, observation = time_step
-            if self.checks_order:
-                self._expect_next(int(step_type), method)
-            answers.put(0, int(step_type), reward, discount)
+            given, reward, discount, observation = time_step
+            step_type = int(given)
+            answers.put(0, step_type, reward, discount)
+            if self.checks_rules:
+                self._expect_next(step_type, method)
+                _faults.expect_discount(answers.discounts[0])
             answers.see(0, observation)
         except _faults.WRONG as error:
             raise _faults.wrong(self.who, method, error) from error
@@ -135,11 +138,11 @@ class Bridge:
             part.step([leaf[rows] for leaf in actions], answers)
         return self._answer()
 
-    def without_order(self) -> Bridge:
-        """Leaves checks of the order of step types to the caller."""
+    def without_rules(self) -> Bridge:
+        """Leaves checks of the order of step types, and of discounts, to the caller."""
         for part, _, _ in self._parts:
             if isinstance(part, Single):
-                part.checks_order = False
+                part.checks_rules = False
         return self
 
     def owns(self, environment: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from relive._numbers import has_other_dtype
 from relive.rl.specs import normalized
 
 WRONG = (TypeError, ValueError, KeyError, IndexError, AttributeError)
@@ -53,28 +54,34 @@ def beginning(answer: Any) -> Any:
     return _values(answer, 2, "observation and info")
 
 
-def reward(value: Any) -> float:
-    """Checks a reward: a number, or an array with a single number.
+def reward(value: Any, name: str = "reward") -> float:
+    """Checks a reward, or another value of a step: a number, or an array with a single number.
 
     Raises:
-      TypeError: the reward is not a number.
+      TypeError: the value is not a number. numpy would also convert text, dates and complex numbers.
       ValueError: an array with several numbers.
     """
-    return _scalar(value, "reward")
+    if isinstance(value, (int, float)):
+        return value
+    if isinstance(value, (str, bytes)) or has_other_dtype(value):
+        raise TypeError(f"the {name} is {value!r}, but it must be a number")
+    size = getattr(value, "size", 1)
+    if not callable(size) and size != 1:
+        raise ValueError(f"the environment's {name} has the shape {np.shape(value)}, but only a single number is supported")
+    try:
+        return float(value.reshape(())) if getattr(value, "ndim", 0) else float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the {name} is {value!r}, but it must be a number") from error
 
 
-def discount(value: Any) -> float:
-    """Checks a discount.
+def expect_discount(discount: float) -> None:
+    """Checks the range of a discount. NaN is reported with its position, where all values are checked.
 
     Raises:
-      TypeError: the discount is not a number.
-      ValueError: the discount is not between 0 and 1, or is an array with several numbers.
+      ValueError: the discount is not between 0 and 1.
     """
-    found = _scalar(value, "discount")
-    # NaN is reported with its position, where all values are checked.
-    if found < 0 or found > 1:
-        raise ValueError(f"the discount is {found}, but it must be between 0 and 1")
-    return found
+    if discount < 0 or discount > 1:
+        raise ValueError(f"the discount is {discount}, but it must be between 0 and 1")
 
 
 def info(value: Any) -> dict[str, Any]:
@@ -126,18 +133,6 @@ def rewards(values: Any, rows: int) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"the rewards are an array of {array.dtype}, but they must be numbers")
     return array
-
-
-def _scalar(value: Any, name: str) -> float:
-    if isinstance(value, (int, float)):
-        return value
-    array = np.asarray(value)
-    # numpy would also convert text.
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"the {name} is {value!r}, but it must be a number")
-    if array.size != 1:
-        raise ValueError(f"the environment's {name} has the shape {array.shape}, but only a single number is supported")
-    return float(array.reshape(()))
 
 
 def _are_flags(array: Any) -> bool:

@@ -41,6 +41,6 @@ def check_environment(make: Callable[[int], Any]) -> None:
     if isinstance(make, str) or not callable(make) or hasattr(make, "step"):
         raise TypeError(f"make must be a function from a seed to a new environment, got {make!r}")
     source = Source(make)
-    broken = _native.check_environment(lambda seed: source.rows(0, [seed], 0, True).without_order())
+    broken = _native.check_environment(lambda seed: source.rows(0, [seed], 0, True).without_rules())
     if broken is not None:
         raise ContractError(*broken)

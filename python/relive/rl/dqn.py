@@ -30,8 +30,8 @@ class DQNConfig(Settings):
       epsilon_alpha: α, the variation of ε among actors: row i of N has ε^(1 + α·i/(N − 1)), as in Ape-X; 0 means no
         variation.
       epsilon_decay_steps: the number of steps of all environments, resets included, over which the probability of a
-        random action falls linearly from 1 to ``epsilon``; 0: it is ``epsilon`` from the start, as in Acme. An actor
-        whose process is restarted begins anew.
+        random action falls linearly from 1 to ``epsilon``; 0: it is ``epsilon`` from the start, as in Acme. With
+        actors, the decay starts over when an actor is restarted or the run is resumed.
       learning_rate: the step size of Adam.
       target_update_period: the number of learner steps between copies to the target network.
       huber_loss_parameter: the error at which the Huber loss changes from quadratic to linear.

@@ -6,20 +6,18 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import _native
-from relive._numbers import any_number, count, milliseconds
+from relive._numbers import any_number, count, seconds
 from relive.rl import _faults
 from relive.rl._sources import is_environment, with_dm_env_interface
 
-SEED = 1_000
-"""The default seed of evaluations."""
-
+_SEED = 1_000
 _PATIENCE = 20.0
 
 
@@ -42,7 +40,7 @@ def evaluate(
     environment: Any,
     *,
     episodes: int = 10,
-    seed: int = SEED,
+    seed: int = _SEED,
     timeout: float | None = None,
     reference_scores: Any = None,
 ) -> Evaluation:
@@ -56,8 +54,8 @@ def evaluate(
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment. The default differs from that of ``train``, because the same
         seed repeats the first episodes of the training.
-      timeout: the number of seconds after which an evaluation that has not ended fails; ``None``: no limit. An episode
-        that takes longer than 20 seconds is logged as a warning.
+      timeout: the number of seconds after which an evaluation that has not ended fails; ``None``: no limit. It is
+        checked after each step. An episode that takes longer than 20 seconds is logged as a warning.
       reference_scores: the mean returns of a random policy and of an expert, as a pair; or a Minari data set that
         contains them. For native environments except bsuite's, the scores are built in.
 
@@ -88,14 +86,14 @@ class _Watch:
     """Reports episodes that do not end, as evaluations within a run do."""
 
     def __init__(self, episodes: int, timeout: float | None) -> None:
-        self._left, self._timeout, self._limit = episodes, timeout, milliseconds(timeout)
+        self._left, self._timeout = episodes, seconds(timeout)
         self._begin = self._since = time.monotonic()
         self._patience = _PATIENCE
 
     def note_step(self, length: int) -> None:
         """Notes that the current episode has this number of steps."""
         now = time.monotonic()
-        if self._limit is not None and now - self._begin > self._limit / 1000:
+        if self._timeout is not None and now - self._begin > self._timeout:
             raise TimeoutError(f"the evaluation has not ended within {self._timeout} s: {self._state(length)}")
         if now - self._since > self._patience:
             self._patience *= 2
@@ -107,7 +105,7 @@ class _Watch:
 
     def _state(self, length: int) -> str:
         return (
-            f"an episode of the evaluation has {length} steps so far, and {self._left} episodes have not ended: if episodes may never end, "
+            f"an episode of the evaluation has {length} steps so far (episodes left: {self._left}): if episodes may never end, "
             "limit their length, for example with Gymnasium's TimeLimit"
         )
 
@@ -120,7 +118,8 @@ def _play(policy: Callable[[Any], Any], environment: Any, watch: _Watch) -> tupl
     while int(step.step_type) != 2:
         step = environment.step(policy(step.observation))
         total, length = total + float(step.reward), length + 1
-        watch.note_step(length)
+        if int(step.step_type) != 2:
+            watch.note_step(length)
     watch.note_end()
     return total, length
 
@@ -133,9 +132,11 @@ def _scores(given: Any, environment: Any) -> tuple[float, float] | None:
         if metadata.get("ref_min_score") is None or metadata.get("ref_max_score") is None:
             raise ValueError("this data set of Minari has no reference scores; give them as a pair, random and expert")
         given = metadata["ref_min_score"], metadata["ref_max_score"]
-    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
-        raise TypeError(f"reference_scores is {given!r}, but it must be a pair of returns, of a random policy and of an expert")
-    random, expert = (any_number("reference_scores", score) for score in given)
+    try:
+        random, expert = () if isinstance(given, (str, bytes)) else given
+    except (TypeError, ValueError):
+        raise TypeError(f"reference_scores is {given!r}, but it must be a pair of returns, of a random policy and of an expert") from None
+    random, expert = any_number("reference_scores", random), any_number("reference_scores", expert)
     if not math.isfinite(random) or not math.isfinite(expert) or random == expert:
         raise ValueError(f"reference_scores is ({random}, {expert}), but they must be two different finite returns, of a random policy "
                          "and of an expert")

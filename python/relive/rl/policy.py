@@ -87,12 +87,18 @@ class Policy:
         """Returns an observation after a check that it has the parts that the policy was trained with."""
         if not isinstance(observation, Mapping):
             # As in training, a list of numbers is an array.
-            return np.asarray(observation) if self._parts == [""] and isinstance(observation, (list, tuple)) else observation
+            is_list = self._parts == [""] and isinstance(observation, (list, tuple))
+            return np.asarray(observation) if is_list and not self._is_nest(observation) else observation
         got = [nest.path_text(path) for path, _ in nest.flatten_with_path(observation)]
         if got != self._parts:
             expected = "a single array" if self._parts == [""] else f"the parts {self._parts}"
             raise ValueError(f"observation: the policy was trained with {expected}, but this one has the parts {got}")
         return observation
+
+    def _is_nest(self, observation: Any) -> bool:
+        """Returns whether a list contains the array that is an observation or a batch, rather than its numbers."""
+        leaves, (_, _, shape) = nest.flatten(observation), self._native.observations()[0]
+        return len(leaves) == 1 and np.ndim(leaves[0]) >= len(shape)
 
     @property
     def agent(self) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from relive import _foreign_specs, nest
 from relive._numbers import whole
-from relive.specs import ArraySpec, BoundedArraySpec, as_spec
+from relive.specs import ArraySpec, BoundedArraySpec, as_dtype, as_spec
 
 _CHOICE_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -29,10 +29,11 @@ class DiscreteArraySpec(BoundedArraySpec):
         num_values = whole("num_values", num_values)
         if num_values < 1:
             raise ValueError(f"num_values must be at least 1, got {num_values}")
-        if np.dtype(dtype) not in _CHOICE_DTYPES:
-            raise ValueError(f"a discrete array must have the data type int32 or int64, got {np.dtype(dtype)}")
+        dtype = as_dtype(dtype)
+        if dtype not in _CHOICE_DTYPES:
+            raise ValueError(f"a discrete array must have the data type int32 or int64, got {dtype}")
         if num_values - 1 > np.iinfo(dtype).max:
-            raise ValueError(f"num_values is {num_values}, but {np.dtype(dtype)} has no numbers up to {num_values - 1}")
+            raise ValueError(f"num_values is {num_values}, but {dtype} has no numbers up to {num_values - 1}")
         super().__init__((), dtype, 0, num_values - 1, name)
         object.__setattr__(self, "num_values", num_values)
 

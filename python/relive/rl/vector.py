@@ -28,7 +28,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import CloudpickleWrapper, batch_space
 
 from relive import nest
-from relive._numbers import count, milliseconds
+from relive._numbers import count, seconds
 from relive._remote import raised
 from relive.rl._vector_infos import merged
 from relive.rl._vector_memory import Memory, leaves_of, write_all
@@ -71,7 +71,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         if not self.num_envs:
             raise ValueError("env_fns is empty, but a vector must have at least one environment")
         processes = min(self.num_envs, count("workers", workers, 1) if workers is not None else len(os.sched_getaffinity(0)))
-        limit = milliseconds(timeout)
+        self._timeout = seconds(timeout)
         # A forked copy of this process has no workers of its own.
         self._owner = os.getpid()
         example = env_fns[0]()
@@ -85,7 +85,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         layout = leaves_of(self.single_observation_space, "the observation space"), leaves_of(self.single_action_space, "the action space")
         self._memory, self._copy = Memory(layout, self.num_envs), copy
-        self._timeout = None if limit is None else limit / 1000
         spaces = self.single_observation_space, self.single_action_space
         self._workers: list[_Process] = []
         for number in range(processes):

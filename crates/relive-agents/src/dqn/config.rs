@@ -57,7 +57,8 @@ settings! {
         /// same ε.
         pub epsilon_alpha: f64 = 0.0,
         /// The number of steps of all environments, resets included, over which the probability of a random action
-        /// falls linearly from 1 to ε; 0: it is ε from the start, as in Acme. An actor whose process is restarted begins anew.
+        /// falls linearly from 1 to ε; 0: it is ε from the start, as in Acme. With actors, the decay starts over when
+        /// an actor is restarted or the run is resumed.
         pub epsilon_decay_steps: u64 = 0,
         /// The step size of Adam.
         pub learning_rate: f32 = 1e-3,

@@ -69,7 +69,7 @@ pub fn check(agent: &Arc<dyn Agent>, options: &RunOptions, make: &MakeEnvironmen
 fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     agent.validate()?;
     if !u32::try_from(options.actors).is_ok_and(|actors| actors <= MAX_WORKERS) {
-        return Err(RlError::setting("actors", options.actors, "at most 65536"));
+        return Err(RlError::setting("actors", options.actors, format!("at most {MAX_WORKERS}")));
     }
     if options.processes.is_some() && options.actors == 0 {
         return Err(RlError::setting("actors", 0, "at least 1 if the actors are processes"));

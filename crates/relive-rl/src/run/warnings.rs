@@ -21,12 +21,12 @@ fn late_learning(agent: &dyn Agent, options: &RunOptions) -> Result<Option<Strin
     let needed = least.saturating_mul(u64::try_from(period).unwrap_or(u64::MAX));
     let steps = options.env_steps;
     let is_late = options.data.is_none() && steps > 0 && needed > steps;
-    let every = if period == 1 { "every step".to_owned() } else { format!("every {period} steps") };
+    let every = if period == 1 { "at every step".to_owned() } else { format!("every {period} steps") };
     Ok(is_late.then(|| {
         format!(
-            "learning begins when the replay table has {least} items (min_replay_size), one for {every} and more at \
-             the ends of episodes: after up to {needed} steps, but the run has only {steps}; make more steps, or \
-             lower min_replay_size"
+            "learning begins when the replay table has {least} items (min_replay_size). An environment adds an item \
+             {every}, and some at the end of an episode, so this takes about {needed} steps, but the run has only \
+             {steps}: make more steps, or lower min_replay_size"
         )
     }))
 }
@@ -98,11 +98,11 @@ mod tests {
             let options = RunOptions { env_steps, ..RunOptions::default() };
             late_learning(&Patient(period), &options).unwrap()
         };
-        let expected = "learning begins when the replay table has 1000 items (min_replay_size), one for every 40 \
-                        steps and more at the ends of episodes: after up to 40000 steps, but the run has only 39999; \
-                        make more steps, or lower min_replay_size";
+        let expected = "learning begins when the replay table has 1000 items (min_replay_size). An environment adds \
+                        an item every 40 steps, and some at the end of an episode, so this takes about 40000 steps, \
+                        but the run has only 39999: make more steps, or lower min_replay_size";
         assert_eq!(told(Some(40), 39_999).as_deref(), Some(expected));
-        assert!(told(Some(1), 999).is_some_and(|warning| warning.contains("one for every step and")));
+        assert!(told(Some(1), 999).is_some_and(|warning| warning.contains("an item at every step, and")));
         assert_eq!(
             [told(Some(40), 40_000), told(Some(1), 1_000), told(None, 1), told(Some(1), 0)],
             [const { None }; 4]

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use relive_rl::Agent;
 use relive_rl::logging::{CsvLogger, JsonLinesLogger, Loggers, TensorBoardLogger, TerminalLogger};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::figures::Figures;
 use crate::failure::{Failure, Kind, Result};
@@ -37,12 +39,18 @@ pub(super) struct About {
     pub(super) environment: String,
     pub(super) seed: u64,
     pub(super) actors: usize,
-    /// The agent's settings by name, as JSON. Earlier runs have none.
+    /// The agent's settings by name. Earlier runs have none.
     #[serde(default)]
-    pub(super) settings: BTreeMap<String, String>,
+    pub(super) settings: BTreeMap<String, Value>,
 }
 
 impl About {
+    /// Returns the settings of an agent, whose values are JSON.
+    pub(super) fn settings_of(agent: &dyn Agent) -> BTreeMap<String, Value> {
+        let value = |text: String| serde_json::from_str(&text).unwrap_or(Value::String(text));
+        agent.settings().into_iter().map(|(name, text)| (name, value(text))).collect()
+    }
+
     /// Returns whether `other` describes the same run. Whether a run may be resumed with other settings is decided by
     /// its checkpoints.
     fn is_of_same_run(&self, other: &About) -> bool {

@@ -319,7 +319,7 @@ impl Options {
             environment: self.env.clone(),
             seed: self.seed,
             actors: self.executor.actors(),
-            settings: agent.settings().into_iter().collect(),
+            settings: About::settings_of(agent),
         }
     }
 

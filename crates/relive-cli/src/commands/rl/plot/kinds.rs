@@ -1,5 +1,7 @@
 //! Kinds of runs: runs of one kind differ only in their seeds.
 
+use serde_json::Value;
+
 use crate::commands::rl::runs::About;
 
 /// Names the kind of each run by its differences from the other runs, except for seeds.
@@ -32,19 +34,22 @@ fn different_settings(about: &About, runs: &[&About]) -> String {
     let same = |other: &&&About| {
         (&other.agent, &other.environment, other.actors) == (&about.agent, &about.environment, about.actors)
     };
-    let differs = |name: &String, value: &String| {
+    let differs = |name: &String, value: &Value| {
         runs.iter().filter(same).any(|other| other.settings.get(name).is_some_and(|there| there != value))
     };
     let settings = about.settings.iter().filter(|(name, value)| differs(name, value));
-    settings.map(|(name, value)| format!(", {name} {}", value.trim_matches('"'))).collect()
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    settings.map(|(name, value)| format!(", {name} {}", text(value))).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn dqn(environment: &str, seed: u64, settings: &[(&str, &str)]) -> About {
-        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    fn dqn(environment: &str, seed: u64, settings: &[(&str, Value)]) -> About {
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         About {
             agent: "dqn".to_owned(),
             environment: environment.to_owned(),
@@ -56,7 +61,7 @@ mod tests {
 
     #[test]
     fn seeds_are_of_one_kind() {
-        let settings = [("learning_rate", "0.001")];
+        let settings = [("learning_rate", json!(0.001))];
         let runs = [dqn("catch/0", 1, &settings), dqn("catch/0", 2, &settings), dqn("catch/0", 3, &[])];
         assert_eq!(names(&runs), ["catch/0"; 3]);
     }
@@ -64,8 +69,16 @@ mod tests {
     #[test]
     fn runs_with_different_settings_are_not_seeds_of_each_other() {
         let runs = [
-            dqn("catch/0", 1, &[("learning_rate", "0.001"), ("loss", "\"huber\""), ("n_step", "1")]),
-            dqn("catch/0", 1, &[("learning_rate", "0.1"), ("loss", "\"square\""), ("n_step", "1")]),
+            dqn(
+                "catch/0",
+                1,
+                &[("learning_rate", json!(0.001)), ("loss", json!("huber")), ("n_step", json!(1))],
+            ),
+            dqn(
+                "catch/0",
+                1,
+                &[("learning_rate", json!(0.1)), ("loss", json!("square")), ("n_step", json!(1))],
+            ),
         ];
         let expected =
             ["catch/0, learning_rate 0.001, loss huber", "catch/0, learning_rate 0.1, loss square"];
@@ -74,7 +87,8 @@ mod tests {
 
     #[test]
     fn settings_that_the_environment_determines_are_not_repeated() {
-        let runs = [dqn("catch/0", 1, &[("hidden", "[50]")]), dqn("bandit/0", 1, &[("hidden", "[8]")])];
+        let runs =
+            [dqn("catch/0", 1, &[("hidden", json!([50]))]), dqn("bandit/0", 1, &[("hidden", json!([8]))])];
         assert_eq!(names(&runs), ["catch/0", "bandit/0"]);
     }
 }

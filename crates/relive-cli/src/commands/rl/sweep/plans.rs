@@ -64,7 +64,7 @@ pub(super) fn of(options: &Options) -> Result<Vec<Plan>> {
                 options.settings.make_agent(name, &task.environment).map_err(|error| error.of(&cell))?;
             for seed in 1..=options.seeds.unwrap_or(seeds) {
                 let (name, environment) = ((*name).to_owned(), task.environment.clone());
-                let settings = agent.settings().into_iter().collect();
+                let settings = About::settings_of(agent.as_ref());
                 let about = About { agent: name, environment, seed, actors: 0, settings };
                 let folder = options.out.join(folder_name(&about));
                 let (agent, recipe) = (Arc::clone(&agent), Recipe::of(options, &task, agent.as_ref()));
