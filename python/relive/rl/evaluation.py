@@ -132,8 +132,9 @@ def _scores(given: Any, environment: Any) -> tuple[float, float] | None:
         if metadata.get("ref_min_score") is None or metadata.get("ref_max_score") is None:
             raise ValueError("this data set of Minari has no reference scores; give them as a pair, random and expert")
         given = metadata["ref_min_score"], metadata["ref_max_score"]
+    pair: Any = () if isinstance(given, (str, bytes)) else given
     try:
-        random, expert = () if isinstance(given, (str, bytes)) else given
+        random, expert = pair
     except (TypeError, ValueError):
         raise TypeError(f"reference_scores is {given!r}, but it must be a pair of returns, of a random policy and of an expert") from None
     random, expert = any_number("reference_scores", random), any_number("reference_scores", expert)
