@@ -68,8 +68,11 @@ class Single:
         self._put(time_step, "reset", answers)
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Takes one step."""
-        self._put(self._environment.step(self._fill_action([leaf[0] for leaf in actions])), "step", answers)
+        """Takes one step, or resets after the end of an episode: not all environments do so themselves."""
+        if self.checks_rules and self._last_type == LAST:
+            self.reset(answers)
+        else:
+            self._put(self._environment.step(self._fill_action([leaf[0] for leaf in actions])), "step", answers)
 
     def _put(self, time_step: Any, method: str, answers: Answers) -> None:
         try:
@@ -90,8 +93,6 @@ class Single:
             raise ValueError(f"the step type is {step_type}, but it must be FIRST (0), MID (1) or LAST (2)")
         if method == "reset" and step_type != FIRST:
             raise ValueError(f"the step type is {_NAMES[step_type]}, but a reset begins an episode with FIRST")
-        if method == "step" and last == LAST and step_type != FIRST:
-            raise ValueError(f"{_NAMES[step_type]} follows LAST, but the step after the end of an episode must reset, and return FIRST")
         if method == "step" and last == FIRST and step_type == FIRST:
             raise ValueError("FIRST follows FIRST: an episode has at least one step after its reset")
 

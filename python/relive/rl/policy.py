@@ -96,9 +96,9 @@ class Policy:
         return observation
 
     def _is_nest(self, observation: Any) -> bool:
-        """Returns whether a list contains the array that is an observation or a batch, rather than its numbers."""
+        """Returns whether a list is a structure around an observation or a batch, rather than its numbers."""
         leaves, (_, _, shape) = nest.flatten(observation), self._native.observations()[0]
-        return len(leaves) == 1 and np.ndim(leaves[0]) >= len(shape)
+        return any(np.ndim(leaf) for leaf in leaves) or (len(leaves) == 1 and not shape)
 
     @property
     def agent(self) -> str:
