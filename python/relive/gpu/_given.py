@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,8 @@ from relive import _numbers
 from relive._frameworks import as_floats, as_numpy, is_tensor
 from relive.errors import InvalidArgumentError, NotFoundError
 
+_Checked = TypeVar("_Checked")
+
 
 def integer(name: str, value: Any) -> int:
     """Checks that a value is an integer.
@@ -19,10 +22,7 @@ def integer(name: str, value: Any) -> int:
     Raises:
       InvalidArgumentError: the value is not an integer.
     """
-    try:
-        return _numbers.whole(name, value)
-    except TypeError as error:
-        raise InvalidArgumentError(str(error)) from None
+    return _checked(_numbers.whole, name, value)
 
 
 def whole(name: str, value: Any, least: int, limit: int) -> int:
@@ -74,10 +74,7 @@ def flag(name: str, value: Any) -> bool:
     Raises:
       InvalidArgumentError: the value is not a bool.
     """
-    try:
-        return _numbers.flag(name, value)
-    except TypeError as error:
-        raise InvalidArgumentError(str(error)) from None
+    return _checked(_numbers.flag, name, value)
 
 
 def number(name: str, value: Any) -> float:
@@ -90,6 +87,13 @@ def number(name: str, value: Any) -> float:
         return _numbers.any_number(name, value)
     except TypeError:
         raise InvalidArgumentError(f"{name} is {value!r}; give a number") from None
+
+
+def _checked(check: Callable[[str, Any], _Checked], name: str, value: Any) -> _Checked:
+    try:
+        return check(name, value)
+    except TypeError as error:
+        raise InvalidArgumentError(str(error)) from None
 
 
 def text(name: str, value: Any) -> str:

@@ -57,7 +57,7 @@ class Single:
         _, self._fill_action = nest.filler(self.spec.actions)
         # A step before the first reset is a reset.
         self._last_type = LAST
-        # The adapter follows the rules itself.
+        # Whether this part resets after the end of an episode, and checks step types and discounts. The adapter does.
         self.checks_rules = self.adapter is None
 
     def reset(self, answers: Answers) -> None:
@@ -140,7 +140,7 @@ class Bridge:
         return self._answer()
 
     def without_rules(self) -> Bridge:
-        """Leaves checks of the order of step types, and of discounts, to the caller."""
+        """Passes on what the environments return, even if it breaks the rules, which the caller checks."""
         for part, _, _ in self._parts:
             if isinstance(part, Single):
                 part.checks_rules = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import numpy as np
@@ -63,13 +64,15 @@ def reward(value: Any, name: str = "reward") -> float:
     """
     if isinstance(value, (int, float)):
         return value
-    if isinstance(value, (str, bytes)) or has_other_dtype(value):
-        raise TypeError(f"the {name} is {value!r}, but it must be a number")
-    size = getattr(value, "size", 1)
-    if not callable(size) and size != 1:
-        raise ValueError(f"the environment's {name} has the shape {np.shape(value)}, but only a single number is supported")
+    shape, single = np.shape(value), value
+    if math.prod(shape) != 1:
+        raise ValueError(f"the environment's {name} has the shape {shape}, but only a single number is supported")
+    for _ in shape:
+        single = single[0]
     try:
-        return float(value.reshape(())) if getattr(value, "ndim", 0) else float(value)
+        if isinstance(single, (str, bytes)) or has_other_dtype(single):
+            raise TypeError
+        return float(single)
     except (TypeError, ValueError) as error:
         raise TypeError(f"the {name} is {value!r}, but it must be a number") from error
 

@@ -17,7 +17,7 @@ class Environment(Protocol):
 
     * ``reset`` starts an episode and returns FIRST.
     * ``step`` returns MID until the episode ends, then LAST. Before the first reset and after a LAST, it acts as a
-      reset.
+      reset; a run calls ``reset`` itself.
     """
 
     def reset(self) -> Any: ...

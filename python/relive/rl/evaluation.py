@@ -55,7 +55,7 @@ def evaluate(
       seed: the seed of all randomness in the environment. The default differs from that of ``train``, because the same
         seed repeats the first episodes of the training.
       timeout: the number of seconds after which an evaluation that has not ended fails; ``None``: no limit. It is
-        checked after each step. An episode that takes longer than 20 seconds is logged as a warning.
+        checked before each step. An episode that takes longer than 20 seconds is logged as a warning.
       reference_scores: the mean returns of a random policy and of an expert, as a pair; or a Minari data set that
         contains them. For native environments except bsuite's, the scores are built in.
 
@@ -116,10 +116,9 @@ def _play(policy: Callable[[Any], Any], environment: Any, watch: _Watch) -> tupl
     step = environment.reset()
     total, length = 0.0, 0
     while int(step.step_type) != 2:
+        watch.note_step(length)
         step = environment.step(policy(step.observation))
         total, length = total + float(step.reward), length + 1
-        if int(step.step_type) != 2:
-            watch.note_step(length)
     watch.note_end()
     return total, length
 
