@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from relive import _native
@@ -94,6 +95,18 @@ _LAZY_MODULES = frozenset({
     "rl", "sb3", "server_executable", "structured_writer", "tf_client", "timestep_dataset", "torch", "torchrl", "trajectory_dataset",
 })
 
+# The packages without which names cannot be imported; `dir(relive)` omits these names if the package is missing, since
+# `help` and `inspect` access each name.
+_REQUIRED = {
+    "TFClient": ("tensorflow",),
+    "gymnasium": ("gymnasium",),
+    "jax": ("jax",),
+    "sb3": ("stable_baselines3", "torch"),
+    "tf_client": ("tensorflow",),
+    "torch": ("torch",),
+    "torchrl": ("torchrl", "torch"),
+}
+
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
@@ -108,7 +121,18 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, *_LAZY, *_LAZY_MODULES})
+    absent = {name for name, packages in _REQUIRED.items() if not all(map(_is_installed, packages))}
+    return sorted({*globals(), *__all__, *_LAZY, *_LAZY_MODULES} - absent)
+
+
+def _is_installed(package: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        # A module without a spec is in its place.
+        return package in sys.modules
 
 
 _native.install_logging()

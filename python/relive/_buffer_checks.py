@@ -8,21 +8,24 @@ from typing import Any
 import numpy as np
 
 from relive import _native, nest
-from relive._frameworks import as_column, is_tensor
+from relive._frameworks import is_tensor
 from relive.specs import ArraySpec
+
+# The types of values that need no conversion.
+_PLAIN = frozenset({np.ndarray, bool, int, float, str, bytes})
 
 
 def readable(step: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a step with values that numpy accepts.
 
     Raises:
-      TypeError: a value is ``None``.
+      TypeError: a value is ``None``, has masked elements or cannot be converted to an array; the error names its path.
     """
     joined: dict[str, Any] = _native.with_lists_joined(dict(step))
     if all(type(value) is np.ndarray for value in joined.values()):
         # The usual case.
         return joined
-    if any(leaf is None or is_tensor(leaf) for leaf in nest.flatten(joined)):
+    if any(type(leaf) not in _PLAIN for leaf in nest.flatten(joined)):
         joined = nest.map_structure_with_path(_read, joined)
     return joined
 
@@ -30,7 +33,14 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
 def _read(path: nest.Path, value: Any) -> Any:
     if value is None:
         raise TypeError(f"column {nest.path_text(path)!r} is None, but it must be a number, a string or an array; omit the column")
-    return as_column(value)
+    if type(value) in _PLAIN or isinstance(value, np.generic):
+        return value
+    try:
+        array = _native.as_array(value)
+    except TypeError as error:
+        raise TypeError(f"column {nest.path_text(path)!r}: {error}") from error.__cause__
+    # The writer converts objects that numpy does not know, or refuses them.
+    return value if array.dtype == object else array
 
 
 def has_tensors(step: Mapping[str, Any]) -> bool:

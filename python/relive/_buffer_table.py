@@ -264,6 +264,19 @@ class BufferTable:
         self.flush()
         return 0 if self._server is None else self._table.info.current_size
 
+    @property
+    def described(self) -> str:
+        """The number of items as text. Never raises, because it is part of a buffer's ``repr``."""
+        if self.is_closed:
+            return "closed"
+        if os.getpid() != self._process:
+            return f"of process {self._process}"
+        try:
+            return f"size={len(self)}"
+        except Exception:
+            # Another thread is using or closing the buffer, or its server has stopped.
+            return "size unknown"
+
     def clear(self) -> None:
         """Removes all items. The buffer keeps its columns."""
         self.expect_open()

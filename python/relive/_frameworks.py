@@ -75,6 +75,8 @@ def as_floats(name: str, values: Any) -> npt.NDArray[np.float64]:
     """
     if has_other_dtype(values):
         raise TypeError(f"{name} must be numbers, got values of {values.dtype}")
+    if isinstance(values, np.ndarray) and type(values) is not np.ndarray and np.ma.is_masked(values):
+        raise TypeError(f"{name} have masked elements; fill them first, for example with filled(0)")
     array = np.asarray(values.detach().cpu().double() if is_tensor(values) else values)
     if array.dtype.kind in "cmMSU":
         raise TypeError(f"{name} must be numbers, got {values!r}")

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from relive import _protos, _structured_value, nest
+from relive import _protos, _reference_steps, _structured_value, nest
 
 Pattern = Any
 """A nest of ``PatternNode`` messages."""
@@ -22,10 +22,12 @@ class ReferenceNode:
     two before the newest, ``node[-6::2]`` every second step of the newest six.
     """
 
-    __slots__ = ("_column",)
+    __slots__ = ("_column", "_outline")
 
-    def __init__(self, column: int) -> None:
+    def __init__(self, column: int, outline: Any) -> None:
         self._column = column
+        # The outline of the reference step.
+        self._outline = outline
 
     def __getitem__(self, key: int | slice) -> Any:
         """Returns the ``PatternNode`` message for the steps ``key``.
@@ -45,6 +47,7 @@ class ReferenceNode:
                 f"Key must be int or slice by got {key} (type {type(key)}). Select steps by their distance from the newest, "
                 "as in x[-1] or x[-3:]"
             )
+        _reference_steps.remember(node, (self._outline,))
         return node
 
     def __repr__(self) -> str:
@@ -53,13 +56,14 @@ class ReferenceNode:
 
 def create_reference_step(step_structure: Any) -> ReferenceStep:
     """Returns a nest like ``step_structure`` with leaves that can be indexed to create patterns. The steps that are
-    written must have the same columns in the same places; the values in ``step_structure`` do not matter.
+    written must have the same structure and names; the values in ``step_structure`` do not matter.
 
     >>> step = create_reference_step({"obs": None, "action": None})
     >>> pattern = {"history": step["obs"][-4:], "action": step["action"][-1]}
     """
     columns = iter(range(len(nest.flatten(step_structure))))
-    return nest.map_structure(lambda _: ReferenceNode(next(columns)), step_structure)
+    outline = nest.outline(step_structure)
+    return nest.map_structure(lambda _: ReferenceNode(next(columns), outline), step_structure)
 
 
 def pattern_from_transform(step_structure: Any, transform: Callable[[ReferenceStep], Pattern]) -> Pattern:
@@ -87,7 +91,8 @@ def create_config(
     if conditions is not None and not isinstance(conditions, Iterable):
         raise TypeError(f"conditions must be a list of conditions, got {conditions!r}")
     config = _protos.message(_protos.PATTERNS, "StructuredWriterConfig")(table=table)
-    for path, node in nest.flatten_with_path(pattern):
+    nodes = nest.flatten_with_path(pattern)
+    for path, node in nodes:
         config.flat.append(_message("PatternNode", node, f"the leaf of the pattern at {path}"))
     config.pattern_structure.CopyFrom(_structured_value.encode_structure(pattern))
     for position, condition in enumerate(conditions or ()):
@@ -95,6 +100,7 @@ def create_config(
     if priority is None:
         priority = constant_priority_fn(1.0)
     config.priority.CopyFrom(_message("Priority", priority, "the priority"))
+    _reference_steps.remember(config, _reference_steps.outlines_of(node for _, node in nodes))
     return config
 
 

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from relive import _native
+from relive import _native, _reference_steps
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor_pool import DescriptorPool
@@ -101,15 +101,18 @@ def _make_picklable(made: Any) -> None:
 def _reduce(value: Any) -> tuple[Any, ...]:
     descriptor = value.DESCRIPTOR
     path = descriptor.full_name.removeprefix(f"{descriptor.file.package}.")
-    return _restore, (descriptor.file.name, path, value.SerializeToString())
+    return _restore, (descriptor.file.name, path, value.SerializeToString(), _reference_steps.outlines_of([value]))
 
 
-def _restore(file: str, path: str, content: bytes) -> Any:
+def _restore(file: str, path: str, content: bytes, reference_steps: tuple[Any, ...] = ()) -> Any:
     outer, *nested = path.split(".")
     made = message(file, outer)
     for name in nested:
         made = getattr(made, name)
-    return made.FromString(content)
+    restored = made.FromString(content)
+    if reference_steps:
+        _reference_steps.remember(restored, reference_steps)
+    return restored
 
 
 @functools.cache

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from relive import _native, nest
 from relive._numbers import any_number, count, flag, has_other_dtype, seconds, string, whole
-from relive._structures import Structure, packed, timesteps
+from relive._samples import Samples
+from relive._structures import Structure, packed
 from relive.batches import BatchIterator
 from relive.changes import Changed, LoggedChange, _limiter_rules, _with_all_rules
 from relive.checkpoints import CheckpointStatus
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
     from relive.rate_limiters import RateLimiter
     from relive.structured_writer import StructuredWriter
     from relive.tables import Table
-
-# The number of samples that `Client.sample` requests ahead of the caller.
-_MAX_SAMPLES_AHEAD = 64
-
-# The number of seconds for which `Client.sample` waits for the structure of items if it does not wait for items.
-_LOOKUP_S = 1.0
 
 # The number of items per page of `Client.items`: the server's maximum, since it scans the whole table for each page.
 _ITEMS_PER_PAGE = 100_000
@@ -159,7 +154,8 @@ class Client:
         Raises:
           ValueError: no priorities, an unknown table, a NaN priority, a step that does not match the table's signature,
             or a step with column names that differ from the table's.
-          TypeError: a value of the step is not a tensor; this includes ``None``; or a priority is not a number.
+          TypeError: a value of the step is not a tensor (the error names its path); this includes ``None`` and arrays
+            with masked elements; or a priority is not a number.
           DeadlineExceededError: the server did not confirm within ``timeout`` seconds.
         """
         if not priorities:
@@ -267,7 +263,8 @@ class Client:
           codec: as for :meth:`trajectory_writer`.
 
         Raises:
-          ValueError: no configuration, an invalid configuration (the error names its position), or an unknown codec.
+          ValueError: no configuration, an invalid configuration (the error names its position), configurations from
+            reference steps with different structures, or an unknown codec.
         """
         from relive.structured_writer import StructuredWriter
 
@@ -300,22 +297,12 @@ class Client:
           ValueError: ``num_samples`` below 1; columns with different lengths together with ``emit_timesteps``.
           DeadlineExceededError: no item arrived within ``timeout`` seconds.
 
-        The arguments are also checked at the first ``next()``, not by this call.
+        The arguments are also checked at the first ``next()``, not by this call. After an error, such as a timeout, a
+        further ``next()`` continues.
         """
-        if whole("num_samples", num_samples) < 1:
-            raise ValueError(f"max_samples ({num_samples}) must be at least 1: num_samples is the number of items")
-        # A timeout of 0 means that only available items are wanted, but their structure is needed even so.
-        lookup_timeout = _LOOKUP_S if timeout == 0 else timeout
-        structure = self._structure(table, lookup_timeout, required=True) if unpack_as_table_signature else None
-        is_renewed = False
-        for info, columns in self._native.samples(table, num_samples, _MAX_SAMPLES_AHEAD, timeout):
-            if structure is not None and not is_renewed and len(columns) != structure.num_leaves:
-                structure, is_renewed = self._renewed_structure(table, lookup_timeout), True
-            sample_info = SampleInfo(*info)
-            if emit_timesteps:
-                yield timesteps(sample_info, columns, structure)
-            else:
-                yield ReplaySample(sample_info, packed(structure, columns))
+        return Samples(
+            self, table, num_samples, timeout, emit_timesteps=emit_timesteps, unpack=unpack_as_table_signature
+        )
 
     def batches(
         self,

@@ -22,6 +22,10 @@ exception that programs written for dm-reverb catch (``RuntimeError``, ``ValueEr
 """
 
 
+# Copies would share one compiled writer, which each of them would close.
+_NOT_COPIED = "a writer cannot be copied or pickled; create another one with the client"
+
+
 class ReverbError(Exception):
     """Base class of all errors of this package."""
 

@@ -61,14 +61,14 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         ) from error
 
 
-def flatten(structure: Any) -> list[Any]:
-    """Returns the leaves of a structure in order.
+def flatten(structure: Any, lists: list[list[Any]] | None = None) -> list[Any]:
+    """Returns the leaves of a structure in order, and adds the lists of the structure to ``lists``.
 
     Raises ``ValueError`` if the structure is nested more than 64 levels deep, as do the other functions that go through
     whole structures.
     """
     leaves: list[Any] = []
-    _collect(structure, leaves, 0)
+    _collect(structure, leaves, 0, lists)
     return leaves
 
 
@@ -92,11 +92,26 @@ def shown(outlined: Any) -> str:
     return "{" + ", ".join(f"{name}" if inner is None else f"{name}: {shown(inner)}" for name, inner in outlined) + "}"
 
 
-def flatten_outlined(outlined: Any, structure: Any) -> list[Any] | None:
+def flatten_outlined(
+    outlined: Any, structure: Any, as_leaf: Callable[[Any], Any] | None = None
+) -> list[Any] | None:
     """Returns the leaves of ``structure`` in order, like ``flatten``, or ``None`` if its ``outline`` is not
-    ``outlined``."""
+    ``outlined``.
+
+    ``as_leaf`` is called with a container in the place of a leaf, and returns a leaf that replaces it, or ``None``."""
     leaves: list[Any] = []
-    return leaves if _collect_outlined(outlined, structure, leaves) else None
+    return leaves if _collect_outlined(outlined, structure, leaves, as_leaf) else None
+
+
+def outlined_paths(outlined: Any, path: Path = ()) -> list[Path]:
+    """Returns the paths of the leaves of a structure with the ``outline`` ``outlined``, in order.
+
+    >>> outlined_paths(outline({"b": (1, 2), "a": 3}))
+    [('a',), ('b', 0), ('b', 1)]
+    """
+    if outlined is None:
+        return [path]
+    return [found for name, inner in outlined for found in outlined_paths(inner, (*path, name))]
 
 
 def flatten_with_path(structure: Any) -> list[tuple[Path, Any]]:
@@ -235,24 +250,32 @@ def _filler(structure: Any, first: int, depth: int) -> tuple[int, Callable[[Sequ
     return count, lambda leaves: rebuild(structure, [part(leaves) for part in parts])
 
 
-def _collect(structure: Any, leaves: list[Any], depth: int) -> None:
+def _collect(structure: Any, leaves: list[Any], depth: int, lists: list[list[Any]] | None) -> None:
     """Like ``iterate``, but without the paths, which account for most of the cost of ``iterate``. Writers call this
     function for each step."""
     if not is_nested(structure):
         leaves.append(structure)
         return
+    if lists is not None and type(structure) is list:
+        lists.append(structure)
     depth = deeper(depth)
     for _, part in children(structure):
-        _collect(part, leaves, depth)
+        _collect(part, leaves, depth, lists)
 
 
-def _collect_outlined(outlined: Any, structure: Any, leaves: list[Any]) -> bool:
-    if outlined is None or not is_nested(structure):
+def _collect_outlined(
+    outlined: Any, structure: Any, leaves: list[Any], as_leaf: Callable[[Any], Any] | None
+) -> bool:
+    if not is_nested(structure):
         leaves.append(structure)
-        return outlined is None and not is_nested(structure)
+        return outlined is None
+    if outlined is None:
+        leaf = None if as_leaf is None else as_leaf(structure)
+        leaves.append(leaf)
+        return leaf is not None
     parts = children(structure)
     return len(parts) == len(outlined) and all(
-        name == known and _collect_outlined(inner, part, leaves)
+        name == known and _collect_outlined(inner, part, leaves, as_leaf)
         for (known, inner), (name, part) in zip(outlined, parts, strict=True)
     )
 

@@ -66,8 +66,8 @@ class ReplayBuffer:
     def __init__(
         self,
         capacity: int,
-        *,
         batch_size: int = 256,
+        *,
         prioritized: float | None = None,
         beta: float = 0.4,
         n_step: int = 1,
@@ -374,7 +374,7 @@ class ReplayBuffer:
             self._table.load_archive(archive)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(capacity={self.capacity}, {'closed' if self._table.is_closed else f'size={len(self)}'})"
+        return f"{type(self).__name__}(capacity={self.capacity}, {self._table.described})"
 
     def __enter__(self) -> ReplayBuffer:
         return self

@@ -16,9 +16,9 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
-from relive import _protos, errors, nest
+from relive import _native, _protos, _reference_steps, errors, nest
 from relive._conditions import Condition
 from relive._infer_signature import infer_signature
 from relive._patterns import (
@@ -31,10 +31,7 @@ from relive._patterns import (
     td_error,
     unpack_pattern,
 )
-from relive.writer import CLOSE_TIMEOUT_S, flush_while_there
-
-if TYPE_CHECKING:
-    from relive import _native
+from relive.writer import CLOSE_TIMEOUT_S, flush_while_there, joined_list, with_path
 
 __all__ = [
     "Condition",
@@ -78,9 +75,10 @@ class StructuredWriter:
         self._writer = native
         # The client that shows whether the server is available.
         self._client = client
-        # The outline of the first step.
+        # The outline of the reference step, or of the first step if the reference step is not known.
         self._outline: Any = None
         self._has_outline = False
+        self._outlined = "first"
         self._closed = False
 
     @classmethod
@@ -90,7 +88,8 @@ class StructuredWriter:
         """Creates a writer for ``configs`` from ``create_config``.
 
         Raises:
-          ValueError: no configuration, an invalid configuration (the error names its position), or an unknown codec.
+          ValueError: no configuration, an invalid configuration (the error names its position), configurations from
+            reference steps with different structures, or an unknown codec.
           TypeError: ``configs`` are not configurations.
         """
         if not isinstance(configs, Iterable):
@@ -106,42 +105,68 @@ class StructuredWriter:
                 natives.append(_config_to_native(config))
             except ValueError as error:
                 raise ValueError(f"Invalid configuration at position {position}: {error}") from error
-        return cls(client.structured_writer(natives, codec=codec), client)
+        outlines = cls._reference_outlines(configs)
+        writer = cls(client.structured_writer(natives, codec=codec), client)
+        if outlines:
+            (writer._outline,), writer._has_outline, writer._outlined = outlines, True, "reference"
+        return writer
+
+    @staticmethod
+    def _reference_outlines(configs: list[Any]) -> tuple[Any, ...]:
+        """Returns the outline of the reference step of all configurations, in a tuple that is empty if it is not
+        known."""
+        outlines = _reference_steps.outlines_of(configs)
+        if len(outlines) > 1:
+            raise ValueError(
+                f"the configurations are from reference steps with different structures, {nest.shown(outlines[0])} and "
+                f"{nest.shown(outlines[1])}; create them from one reference step, which has the structure of the steps"
+            )
+        return outlines
 
     def append(self, data: Any, *, partial_step: bool = False) -> None:
-        """Appends a step: a nest of tensors with the same structure as before, and ``None`` in place of missing leaves.
+        """Appends a step: a nest of tensors with the structure and names of the reference step, and ``None`` in place of
+        missing leaves.
+
+        Lists of Python numbers are interpreted as in :class:`relive.TrajectoryWriter`, but in the place of a list of
+        the reference step, a list is a nest. If the reference step is not known, because the configurations were
+        copied or created without one, all steps must have the structure of the first one.
 
         Args:
           data: the step.
           partial_step: whether the step stays open, to be completed by the next call; each leaf can be given only once.
 
         Raises:
-          ValueError: another structure, or a leaf with a different data type or shape than before; a value that a condition
-            or a priority cannot use; or an item that does not match its table's signature.
+          ValueError: another structure or other names, or a leaf with a different data type or shape than before; a
+            value that a condition or a priority cannot use; or an item that does not match its table's signature.
           NotFoundError: a table of the patterns does not exist.
-          TypeError: a leaf that is not a tensor.
+          TypeError: a leaf that is not a tensor; the error names its path.
           DeadlineExceededError: the server did not respond within the client's timeout.
           RuntimeError: a leaf that the open step already has, or a writer that is closed or has failed.
         """
         leaves = self._leaves_of(data)
         try:
             self._writer.append(leaves, bool(partial_step))
-        except ValueError as error:
-            raise _with_path(error, data) from None
+        except (TypeError, ValueError) as error:
+            raise _with_path(error, self._paths_of(data)) from error.__cause__
         if not self._has_outline:
-            self._outline, self._has_outline = nest.outline(data), True
+            self._outline, self._has_outline = nest.outline(_native.with_lists_joined(data)), True
 
     def _leaves_of(self, step: Any) -> list[Any]:
-        """Returns the leaves of a step, which must have the outline of the first one."""
+        """Returns the leaves of a step, which must have the outline of the reference step or of the first step."""
         if not self._has_outline:
-            return nest.flatten(step)
-        leaves = nest.flatten_outlined(self._outline, step)
+            return nest.flatten(_native.with_lists_joined(step))
+        # A list that is itself the step is a nest.
+        leaves = nest.flatten_outlined(self._outline, step, None if self._outline is None else joined_list)
         if leaves is None:
             raise ValueError(
-                f"the first step of this writer has the structure {nest.shown(self._outline)}, but this one has "
+                f"the {self._outlined} step of this writer has the structure {nest.shown(self._outline)}, but this one has "
                 f"{nest.shown(nest.outline(step))}; all steps must have the same names, with None for missing values"
             )
         return leaves
+
+    def _paths_of(self, step: Any) -> list[nest.Path]:
+        """Returns the paths of the leaves of a step."""
+        return nest.outlined_paths(self._outline if self._has_outline else nest.outline(_native.with_lists_joined(step)))
 
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         """Waits until at most ``block_until_num_items`` items are unconfirmed.
@@ -184,6 +209,9 @@ class StructuredWriter:
         self._closed = True
         self._writer.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(errors._NOT_COPIED)
+
     def __del__(self) -> None:
         client = getattr(self, "_client", None)
         if client is None or self._closed:
@@ -207,16 +235,16 @@ class StructuredWriter:
             self.close()
 
 
-def _with_path(error: ValueError, data: Any) -> ValueError:
+def _with_path(error: TypeError | ValueError, paths: list[nest.Path]) -> Exception:
     """Returns the error for a value that does not match its column or cannot be used, with its path in the step."""
     if unusable := _UNUSABLE.match(str(error)):
-        path = nest.flatten_with_path(data)[int(unusable[1])][0]
+        path = paths[int(unusable[1])]
         return type(error)(f"column {nest.path_text(path)!r} is{unusable[2]}")
     found = _MISMATCH.search(str(error))
     if found is None:
-        return error
+        return with_path(error, paths)
     column, what, got, expected = int(found[1]), found[2], found[3], found[4]
-    path = nest.flatten_with_path(data)[column][0]
+    path = paths[column]
     # Existing tests compare these texts verbatim.
     if what == "dtype":
         text = f"Tensor of wrong dtype provided for column {column} (path={path}). Got {got} but expected {expected}."

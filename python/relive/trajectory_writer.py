@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -90,8 +90,8 @@ class TrajectoryWriter:
         Raises:
           ValueError: a leaf with a different data type or shape than before, or that the open step already has; the
             error names its path. Nothing is stored in this case.
-          TypeError: a leaf that is not a tensor, or a part whose kind (mapping, sequence or leaf) differs from that in
-            an earlier step.
+          TypeError: a leaf that is not a tensor (the error names its path), or a part whose kind (mapping, sequence or
+            leaf) differs from that in an earlier step.
           RuntimeError: the writer is closed, or has failed.
         """
         self._writer.append(data, partial_step=partial_step)
@@ -228,6 +228,9 @@ class TrajectoryWriter:
         error = sys.exc_info()[1]
         is_failing = error is not None and not isinstance(error, (StopIteration, StopAsyncIteration))
         self._writer.close(report_loss=self._reports_loss and not is_failing)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(errors._NOT_COPIED)
 
     def __enter__(self) -> TrajectoryWriter:
         return self

@@ -7,13 +7,15 @@ import functools
 import logging
 import math
 import os
+import re
 import time
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from relive import _native, errors, nest
 from relive._numbers import count, milliseconds, string, whole
@@ -34,6 +36,11 @@ CLOSE_TIMEOUT_S = 5.0
 # The type and shape of each tensor of a step.
 _Specs = tuple[tuple["np.dtype[Any]", tuple[int, ...]], ...]
 
+# How errors for a leaf of a step begin if the leaves are in a list.
+_NUMBERED = re.compile(r"at \((\d+),\): ")
+
+_Refused = TypeVar("_Refused", TypeError, ValueError, Exception)
+
 # The type of all text.
 _TEXT = np.dtype(object)
 
@@ -45,8 +52,11 @@ class Writer:
     """Writes steps; created by :meth:`relive.Client.writer`.
 
     Unlike in dm-reverb, :meth:`flush` and :meth:`close` wait until the server has confirmed all items, and raise
-    errors.
+    errors. Lists of Python numbers are interpreted as in :class:`relive.TrajectoryWriter`.
     """
+
+    # Whether lists of numbers in steps are arrays. In dm-reverb, they are nests.
+    _joins_lists = True
 
     def __init__(
         self,
@@ -88,6 +98,8 @@ class Writer:
         # The tensors of the newest step, and a step with numbers in the places of its tensors.
         self._specs: _Specs | None = None
         self._structure: Any = None
+        # The outline of that step if lists in its steps may be arrays.
+        self._outline: Any = None
         self._history: list[Any] = []
         # The number of steps since the tensors last changed.
         self._steps = 0
@@ -109,10 +121,10 @@ class Writer:
 
         Raises:
           ValueError: tensors that differ from the previous ones within a chunk.
-          TypeError: a leaf that is not a tensor.
+          TypeError: a leaf that is not a tensor; the error names its path.
           RuntimeError: the writer is closed.
         """
-        self._add(data, self._leaves(data), 1)
+        self._add(*self._leaves(data), 1)
 
     def append_sequence(self, sequence: Any) -> None:
         """Appends several steps: a nest of arrays with the number of steps as the common leading dimension.
@@ -120,7 +132,8 @@ class Writer:
         Raises:
           ValueError: a leaf without a leading dimension, or different leading dimensions; otherwise as :meth:`append`.
         """
-        leaves = [np.asarray(leaf) for leaf in self._leaves(sequence)]
+        structure, leaves = self._leaves(sequence)
+        leaves = _arrays(structure, leaves)
         if not leaves:
             raise ValueError("append_sequence requires at least one tensor")
         shapes = [leaf.shape for leaf in leaves]
@@ -131,7 +144,7 @@ class Writer:
             raise ValueError(f"the tensors of a sequence must have the same leading dimension; the shapes are {shapes}")
         steps = lengths.pop()
         if steps > 0:
-            self._add(sequence, leaves, steps, is_sequence=True)
+            self._add(structure, leaves, steps, is_sequence=True)
 
     def create_item(self, table: str, num_timesteps: int, priority: float) -> None:
         """Creates an item from the newest ``num_timesteps`` steps.
@@ -208,6 +221,9 @@ class Writer:
         if not self._closed:
             self.close()
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(errors._NOT_COPIED)
+
     def __del__(self) -> None:
         self._close_unattended(CLOSE_TIMEOUT_S)
 
@@ -225,47 +241,65 @@ class Writer:
         if self._closed:
             raise RuntimeError("the writer is closed")
 
-    def _leaves(self, data: Any) -> list[Any]:
+    def _leaves(self, data: Any) -> tuple[Any, list[Any]]:
+        """Returns a structure with the leaves of a step in their places, and the leaves."""
         self._check_open()
-        leaves = nest.flatten(data)
+        lists: list[list[Any]] = []
+        structure, leaves = data, nest.flatten(data, lists)
+        if lists and self._joins_lists:
+            structure, leaves = self._with_lists_joined(data)
         if any(leaf is None for leaf in leaves):
             raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() supports partial steps")
-        return leaves
+        return structure, leaves
 
-    def _add(self, data: Any, leaves: list[Any], steps: int, *, is_sequence: bool = False) -> None:
+    def _with_lists_joined(self, data: Any) -> tuple[Any, list[Any]]:
+        if self._outline is not None:
+            # A list that was a nest in the previous step stays one.
+            leaves = nest.flatten_outlined(self._outline, data, joined_list)
+            if leaves is not None:
+                return self._structure, leaves
+        joined = _native.with_lists_joined(data)
+        return joined, nest.flatten(joined)
+
+    def _add(self, structure: Any, leaves: list[Any], steps: int, *, is_sequence: bool = False) -> None:
         if self._specs is None:
-            self._change_tensors(data, leaves, is_sequence)
+            self._change_tensors(structure, leaves, is_sequence)
         else:
             try:
-                self._append(leaves, is_sequence)
+                self._append(structure, leaves, is_sequence)
             except ValueError as error:
                 specs = _specs(leaves, is_sequence)
                 if specs == self._specs:
                     raise
                 if self._open_steps > 0:
                     raise ValueError(_difference(self._specs, specs)) from error
-                self._change_tensors(data, leaves, is_sequence)
+                self._change_tensors(structure, leaves, is_sequence)
         self._steps += steps
         self._open_steps += steps
         if self._open_steps >= self._chunk_length:
             self._waiting_items = 0
             self._open_steps %= self._chunk_length
 
-    def _append(self, leaves: list[Any], is_sequence: bool) -> None:
+    def _append(self, structure: Any, leaves: list[Any], is_sequence: bool) -> None:
         if self._specs is not None and len(leaves) != len(self._specs):
             raise ValueError(f"a step must have {len(self._specs)} tensors, got {len(leaves)}")
         append = self._writer.append_sequence if is_sequence else self._writer.append
-        append(leaves)
+        try:
+            append(leaves)
+        except TypeError as error:
+            raise with_path(error, nest.outlined_paths(nest.outline(structure))) from error.__cause__
 
-    def _change_tensors(self, data: Any, leaves: list[Any], is_sequence: bool) -> None:
+    def _change_tensors(self, structure: Any, leaves: list[Any], is_sequence: bool) -> None:
         """Appends steps whose tensors differ from those of the previous step."""
-        specs = _specs(leaves, is_sequence)
         if self._specs is not None:
             self._writer.forget_columns()
             self._has_changed = True
-        self._specs, self._structure, self._steps = None, nest.map_structure(lambda _: 0, data), 0
-        self._append(leaves, is_sequence)
-        self._specs = specs
+        structure = nest.map_structure(lambda _: 0, structure)
+        self._specs, self._structure, self._outline, self._steps = None, structure, None, 0
+        self._append(structure, leaves, is_sequence)
+        self._specs = _specs(leaves, is_sequence)
+        if self._joins_lists:
+            self._outline = nest.outline(structure)
         self._history = self._writer.history
 
     def _make_room(self) -> None:
@@ -297,9 +331,34 @@ def _close_open() -> None:
         writer._close_unattended(max(0.0, until - time.monotonic()))
 
 
+def joined_list(container: Any) -> Any:
+    """Returns a list of numbers as an array, and ``None`` for any other container."""
+    if type(container) is not list:
+        return None
+    (joined,) = _native.with_lists_joined([container])
+    return joined if isinstance(joined, np.ndarray) else None
+
+
+def with_path(error: _Refused, paths: list[nest.Path]) -> _Refused:
+    """Returns the error for one of the leaves of a step, with its path in the place of its number."""
+    found = _NUMBERED.match(str(error))
+    return error if found is None else type(error)(f"at {paths[int(found[1])]}: {str(error)[found.end():]}")
+
+
+def _arrays(structure: Any, leaves: list[Any]) -> list[npt.NDArray[Any]]:
+    """Returns the leaves of a structure as arrays."""
+    arrays = []
+    for number, leaf in enumerate(leaves):
+        try:
+            arrays.append(_native.as_array(leaf))
+        except TypeError as error:
+            raise TypeError(f"at {nest.flatten_with_path(structure)[number][0]}: {error}") from error.__cause__
+    return arrays
+
+
 def _specs(leaves: list[Any], is_sequence: bool) -> _Specs:
     """Types and shapes of a step's tensors; all text has the same type, regardless of its length."""
-    arrays = [np.asarray(leaf) for leaf in leaves]
+    arrays = [_native.as_array(leaf) for leaf in leaves]
     return tuple((_TEXT if array.dtype.kind in "OSU" else array.dtype, array.shape[is_sequence:]) for array in arrays)
 
 

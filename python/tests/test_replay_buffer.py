@@ -114,7 +114,7 @@ def test_batches_can_be_torch_or_jax_arrays() -> None:
 
 
 def test_steps_of_many_environments_are_added_at_once() -> None:
-    buffer = ReplayBuffer(100, batch_size=8)
+    buffer = ReplayBuffer(100, 8)
     steps = [step(number) for number in range(16)]
     buffer.add_batch({name: np.stack([step[name] for step in steps]) for name in steps[0]})
     buffer.add_batch(**{name: np.stack([step[name] for step in steps[:4]]) for name in steps[0]})

@@ -70,6 +70,8 @@ if os.fork() == 0:
             assert f"this buffer belongs to process {owner}" in str(error), error
         else:
             os._exit(1)
+    if repr(buffer) != f"ReplayBuffer(capacity={buffer.capacity}, of process {owner})":
+        os._exit(2)
     with buffer:
         pass
     os._exit(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import pickle
 from typing import Any
 
 import dm_env
@@ -9,6 +11,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from own_agents import TRANSITIONS, Agent
 from rl_environments import BOX, Line, Spaces
 
 import relive
@@ -158,3 +161,21 @@ def test_time_steps_match_dm_env() -> None:
     assert rl.truncation(1.0, 2, 0.5) == tuple(dm_env.truncation(1.0, 2, 0.5))
     assert rl.restart(3) == tuple(dm_env.restart(3)) and rl.transition(1.0, 3) == tuple(dm_env.transition(1.0, 3))
     assert [kind.value for kind in rl.StepType] == [kind.value for kind in dm_env.StepType]
+
+
+def test_a_discrete_spec_is_replaced() -> None:
+    spec = rl.DiscreteArraySpec(3, np.int64, "a")
+    assert dataclasses.replace(spec, num_values=4) == rl.DiscreteArraySpec(4, np.int64, "a")
+    assert dataclasses.replace(spec, name="b") == rl.DiscreteArraySpec(3, np.int64, "b")
+    assert pickle.loads(pickle.dumps(spec)) == spec != rl.DiscreteArraySpec(4, np.int64, "a")
+    assert len({spec, rl.DiscreteArraySpec(3, np.int64, "a")}) == 1
+    with pytest.raises(ValueError, match="num_values must be at least 1, got 0"):
+        dataclasses.replace(spec, num_values=0)
+    with pytest.raises(ValueError, match="maximum"):
+        dataclasses.replace(spec, maximum=4)
+
+
+def test_protocols_are_checked_at_run_time() -> None:
+    assert isinstance(rl.make("catch/0"), rl.Environment) and not isinstance(gymnasium.make("CartPole-v1"), rl.Environment)
+    assert isinstance(Agent(TRANSITIONS), rl.contracts.Agent) and not isinstance(rl.DQN, rl.contracts.Policy | rl.contracts.Learner)
+    assert isinstance(rl.adders.EpisodeAdder, type) and not isinstance(rl.DQN(), rl.adders.Adder | rl.loggers.Logger)

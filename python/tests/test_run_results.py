@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import pathlib
 import xml.etree.ElementTree
@@ -95,3 +96,23 @@ def test_runs_without_common_steps_are_not_plotted_as_one_line(tmp_path: pathlib
     for wrong in (None, "first", [first.episodes]):
         with pytest.raises(TypeError, match="plot: .* is not the result of a run"):
             rl.plot(wrong)  # type: ignore[arg-type]
+
+
+def test_results_with_arrays_are_compared_and_hashed() -> None:
+    result = rl.run(Agent(TRANSITIONS), "catch/0", steps=100)
+    evaluation = rl.evaluate(result.policy, "catch/0", episodes=2)
+    for value in (result.episodes, result.evaluation, evaluation):
+        copied = copy.deepcopy(value)
+        assert value == copied and hash(value) == hash(copied) and value in [copied]
+    assert result.episodes != result.evaluation and result.episodes != evaluation
+    assert evaluation != dataclasses.replace(evaluation, returns=evaluation.returns + 1)
+    assert result != dataclasses.replace(result) and len({result, result}) == 1
+
+
+def test_experience_is_compared_by_identity() -> None:
+    zeros, flags = np.zeros((2, 2), np.float32), np.zeros((2, 2), bool)
+    rollout = rl.Rollout(np.zeros((3, 2)), zeros, {}, rewards=zeros, discounts=zeros, starts=flags, ends=flags)
+    episode = rl.recorded.Episode(np.zeros(3), zeros[0], zeros[0], zeros[0])
+    for value in (rollout, episode):
+        copied = copy.deepcopy(value)
+        assert [copied, value].index(value) == 1 and len({value, copied}) == 2

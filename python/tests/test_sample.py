@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,6 +106,40 @@ def test_many_samples(connect: Connect) -> None:
 def test_an_empty_table_runs_into_the_timeout(connect: Connect) -> None:
     with pytest.raises(relive.DeadlineExceededError, match="1|item"):
         next(connect().sample("table", timeout=0.2))
+
+
+def test_the_next_item_is_returned_after_a_timeout(connect: Connect) -> None:
+    client = connect(relive.Table.queue("table", 10))
+    samples = client.sample("table", 2, timeout=0.01)
+    for step in range(2):
+        with pytest.raises(relive.DeadlineExceededError):
+            next(samples)
+        client.insert(np.float32(step), {"table": 1.0})
+        samples_in_time = itertools.islice(iter(lambda: _or_none(samples), 0), 10_000)
+        (found,) = next(found for found in samples_in_time if found is not None)
+        assert found.data == [step]
+    with pytest.raises(StopIteration):
+        next(samples)
+
+
+def _or_none(samples: Iterator[Any]) -> Any:
+    try:
+        return next(samples)
+    except relive.DeadlineExceededError:
+        return None
+
+
+def test_samples_can_be_closed_like_a_generator(connect: Connect) -> None:
+    client = connect()
+    write(client, 1)
+    samples = client.sample("table", 10)
+    assert iter(samples) is samples and isinstance(samples, Generator)
+    next(samples)
+    samples.send(None)
+    samples.close()
+    assert next(samples, None) is None
+    with pytest.raises(KeyError):
+        client.sample("table", 10).throw(KeyError("mine"))
 
 
 def test_without_replacement_every_item_is_sampled_once_per_epoch(connect: Connect) -> None:

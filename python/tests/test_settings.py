@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import json
 import pathlib
+import pickle
 from typing import Any
 
 import numpy as np
@@ -74,3 +78,30 @@ def test_a_run_that_learns_from_data_resumes_with_learner_steps(tmp_path: pathli
         result.resume()
     with pytest.raises(ValueError, match="give learner_steps instead of steps"):
         result.resume(steps=8)
+
+
+def test_settings_with_a_group_are_hashed_and_read_only() -> None:
+    demonstrations = {"ratio": 0.25, "folder": None, "episodes": 2}
+    config = rl.DQNConfig(demonstrations=demonstrations)
+    demonstrations["ratio"] = 0.5
+    assert config.demonstrations == {"ratio": 0.25, "folder": None, "episodes": 2}
+    for change in (
+        lambda group: group.update(ratio=0.5),
+        lambda group: group.__setitem__("ratio", 0.5),
+        lambda group: group.pop("ratio"),
+        lambda group: group.clear(),
+        lambda group: group.__ior__({"ratio": 0.5}),
+    ):
+        with pytest.raises(TypeError, match="settings are read-only; create a changed copy with dataclasses.replace"):
+            change(config.demonstrations)
+    same = [copy.copy(config), copy.deepcopy(config), pickle.loads(pickle.dumps(config)), dataclasses.replace(config)]
+    same.append(eval(repr(config), {"DQNConfig": rl.DQNConfig}))
+    for other in same:
+        assert other == config and hash(other) == hash(config) and repr(other) == repr(config)
+        with pytest.raises(TypeError, match="read-only"):
+            other.demonstrations["ratio"] = 0.5
+    values = dataclasses.asdict(config)
+    values["demonstrations"]["ratio"] = 0.5
+    assert rl.DQNConfig(**values).demonstrations["ratio"] == 0.5 and config.demonstrations["ratio"] == 0.25
+    assert json.loads(json.dumps(config.demonstrations)) == dict(config.demonstrations)
+    assert len({rl.DQNConfig(), rl.DQNConfig(), config}) == 2

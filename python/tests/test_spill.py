@@ -49,6 +49,16 @@ def test_a_table_larger_than_memory_is_restored(tmp_path: pathlib.Path, in_proce
         _assert_all_there(server.localhost_client(), 100)
 
 
+def test_single_samples_come_from_disk(tmp_path: pathlib.Path) -> None:
+    with _server(tmp_path) as server:
+        client = server.localhost_client()
+        for index in range(100):
+            client.insert([np.int64(index), _values(index)], {"t": 1.0})
+        for sample in client.sample("t", num_samples=100):
+            index, values = sample[0].data
+            np.testing.assert_array_equal(values, _values(index.item()))
+
+
 def test_a_full_spill_disk_is_reported(tmp_path: pathlib.Path) -> None:
     with _server(tmp_path) as server:
         client = server.localhost_client()

@@ -1,11 +1,12 @@
 """The structured writer against servers."""
 
 import gc
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
-from structured_steps import REF, STEP
+from structured_steps import REF, STEP, parse
 
 import relive
 from relive import structured
@@ -149,7 +150,7 @@ class TestWriter:
     def test_other_structure(self, server: relive.Server) -> None:
         writer = self.writer(server, [REF["a"][-1]])
         with pytest.raises(TypeError):
-            writer.append({"refused": object()})
+            writer.append({**STEP, "a": object()})
         writer.append(STEP)
         with pytest.raises(ValueError, match=r"the structure \{a, b: \{c, d: \{0, 1\}\}\}, but this one has \{0\}; all steps must"):
             writer.append([1])
@@ -158,6 +159,53 @@ class TestWriter:
         writer.append(STEP)
         writer.flush(timeout_ms=10_000)
         assert server.localhost_client().server_info()["table"].current_size == 2
+
+    def test_a_list_of_numbers_is_one_array(self, server: relive.Server) -> None:
+        step = structured.create_reference_step({"obs": None, "reward": None, "pair": [None, None]})
+        pattern = {"obs": step["obs"][-1], "reward": step["reward"][-1], "second": step["pair"][1][-1]}
+        with self.writer(server, pattern) as writer:
+            writer.append({"obs": [0.1, 0.2], "reward": 9.0, "pair": [1, 2]})
+            writer.append({"obs": np.array([0.3, 0.4]), "reward": 8.0, "pair": [3, 4]})
+            with pytest.raises(ValueError, match=r"column 2 \(path=\('pair', 1\)\)\. Got float64"):
+                writer.append({"obs": [0.5, 0.6], "reward": 7.0, "pair": [5, 6.0]})
+        assert [[column.tolist() for column in columns] for columns in items(server)] == [[[0.1, 0.2], 9, 2], [[0.3, 0.4], 8, 4]]
+
+    @pytest.mark.parametrize("step", [
+        {"a": 7.0, "obs": 1.0, "reward": 9.0}, {"obs": (1.0, 2.0), "reward": 9.0}, {"obs": 1.0}, {"obs": 1.0, "rewards": 9.0}, [1.0, 9.0],
+        {"obs": {"x": 1.0}, "reward": 9.0}, {"obs": [np.float64(1)], "reward": 9.0},
+    ], ids=str)
+    def test_the_first_step_has_the_structure_of_the_reference_step(self, server: relive.Server, step: Any) -> None:
+        reference = structured.create_reference_step({"obs": None, "reward": None})
+        config = structured.create_config({"x": reference["obs"][-1]}, "table")
+        for known in (config, pickle.loads(pickle.dumps(config))):
+            writer = server.localhost_client().structured_writer([known])
+            with pytest.raises(ValueError, match=r"the reference step of this writer has the structure \{obs, reward\}, but this one has \{"):
+                writer.append(step)
+            writer.append({"reward": 1.0, "obs": 2.0})
+            writer.flush()
+        assert [columns[0].tolist() for columns in items(server)] == [2, 2]
+
+    def test_a_reference_step_of_one_value(self, server: relive.Server) -> None:
+        writer = self.writer(server, structured.create_reference_step(None)[-1])
+        with pytest.raises(ValueError, match=r"has the structure of a single value, but this one has \{0, 1\}"):
+            writer.append([1.0, 2.0])
+
+    def test_configurations_of_different_reference_steps_are_refused(self, server: relive.Server) -> None:
+        one, other = (structured.create_reference_step(names) for names in ({"a": None, "b": None}, {"a": None}))
+        configs = [structured.create_config(step["a"][-1], "table") for step in (one, other)]
+        with pytest.raises(ValueError, match=r"different structures, \{a, b\} and \{a\}"):
+            server.localhost_client().structured_writer(configs)
+        with pytest.raises(ValueError, match=r"different structures, \{a, b\} and \{a\}"):
+            self.writer(server, [one["b"][-1], other["a"][-1]])
+
+    def test_an_unknown_reference_step(self, server: relive.Server) -> None:
+        config = parse('flat { flat_source_index: 1 stop: -1 } table: "table"')
+        with server.localhost_client().structured_writer([config]) as writer:
+            writer.append({"obs": [0.1, 0.2], "reward": 9.0})
+            writer.append({"obs": [0.3, 0.4], "reward": 8.0})
+            with pytest.raises(ValueError, match=r"the first step of this writer has the structure \{obs, reward\}, but"):
+                writer.append({"obs": [0.3, 0.4], "reward": 8.0, "other": 1})
+        assert [columns[0].tolist() for columns in items(server)] == [9, 8]
 
     def test_other_dtype(self, server: relive.Server) -> None:
         writer = self.writer(server, [REF["a"][-1], REF["b"]["d"][1][-1]])
@@ -179,6 +227,8 @@ class TestWriter:
             writer.append({**STEP, "a": np.zeros((4, 1), np.float32)})
 
     def test_no_tensor(self, server: relive.Server) -> None:
+        with pytest.raises(TypeError, match=r"^at \('b', 'd', 1\): a object is not a tensor"):
+            self.writer(server, [REF["a"][-1]]).append({**STEP, "b": {"c": np.int32(0), "d": [1, object()]}})
         with pytest.raises(TypeError):
             self.writer(server, [REF["a"][-1]]).append({**STEP, "a": object()})
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import math
+import pickle
 import subprocess
 import sys
 import threading
@@ -15,6 +17,7 @@ import pytest
 from conftest import PATIENCE_S, uniform_table
 
 import relive
+from relive import structured
 from relive.writer import flush_while_there
 
 Connect = Callable[..., relive.Client]
@@ -50,6 +53,46 @@ def test_items_are_the_newest_steps(connect: Connect, chunk_length: int | None, 
                 assert a.tolist() == [step - 2, step - 1, step]
                 assert b[:, 1, 1].tolist() == [step - 2, step - 1, step]
     assert client.server_info()["table"].current_size == 5
+
+
+def test_lists_of_numbers_are_arrays_as_in_insert(connect: Connect) -> None:
+    client = connect()
+    with client.writer(2) as writer:
+        for step in range(2):
+            writer.append({"x": [step, 2.5], "y": (1, [[step, 2], [3, 4]])})
+        writer.append_sequence({"x": [[2, 2.5]], "y": ([1], [[[2, 2], [3, 4]]])})
+        writer.create_item("table", 2, 1.0)
+    client.insert({"x": [3, 2.5], "y": (1, [[3, 2], [3, 4]])}, {"table": 1.0})
+    found = [item.data for item in client.get_items("table", [item.key for item in client.items("table")]) if item is not None]
+    assert sorted(data["x"].tolist() for data in found) == [[[1, 2.5], [2, 2.5]], [[3, 2.5]]]
+    assert {data["y"][1].shape for data in found} == {(2, 2, 2), (1, 2, 2)}
+
+
+def test_a_list_that_was_a_nest_stays_one(connect: Connect) -> None:
+    client = connect()
+    with client.writer(2, chunk_length=1) as writer:
+        writer.append({"x": [np.float64(1), np.float64(2)]})
+        writer.append({"x": [3.0, 4.0]})
+        writer.create_item("table", 2, 1.0)
+        # Other tensors.
+        writer.append({"x": [5, 6]})
+        writer.create_item("table", 1, 1.0)
+    found = [item.data for item in client.get_items("table", [item.key for item in client.items("table")]) if item is not None]
+    assert sorted([column.tolist() for column in data["x"]] for data in found) == [[[1, 3], [2, 4]], [[5], [6]]]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_writers_are_not_copied(connect: Connect, copied: Callable[[Any], Any]) -> None:
+    client = connect()
+    step = structured.create_reference_step({"x": None})
+    configs = [structured.create_config({"x": step["x"][-1:]}, "table")]
+    with client.writer(1) as writer, client.trajectory_writer(1) as trajectories, client.structured_writer(configs) as patterns:
+        for each in (writer, trajectories, patterns):
+            with pytest.raises(TypeError, match="a writer cannot be copied"):
+                copied(each)
+            each.append({"x": 1})
+        writer.create_item("table", 1, 1.0)
+    assert client.server_info()["table"].current_size == 2
 
 
 def test_sequences_of_steps(connect: Connect) -> None:

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use relive_agents::{Streams, weights};
 use relive_env::{ArraySpec, EnvironmentSpec};
 use relive_flow::Flow;
-use relive_nn::{Activation, Adam, Key, Layout, Network, Optimizer, Params, Scratch};
+use relive_nn::{Activation, Adam, Key, Layout, Network, Optimizer, Params, Scratch, Stream};
 use relive_rl::plan::{Crew, Learn, MakeEnvironment, Progress};
 use relive_rl::run::{RunOptions, train};
 use relive_rl::{
@@ -46,6 +46,20 @@ fn softmax(logits: &[f32]) -> Vec<f32> {
     powers.iter().map(|power| power / sum).collect()
 }
 
+/// Draws an action with the probabilities of the softmax.
+fn draw(logits: &[f32], stream: &mut Stream) -> usize {
+    let mut left = stream.uniform() as f32;
+    let drawn = softmax(logits).iter().position(|share| {
+        left -= share;
+        left < 0.0
+    });
+    drawn.unwrap_or(logits.len() - 1)
+}
+
+fn largest(logits: &[f32]) -> usize {
+    (0..logits.len()).max_by(|one, two| logits[*one].total_cmp(&logits[*two])).unwrap_or(0)
+}
+
 struct SoftmaxPolicy {
     features: Features,
     network: Network,
@@ -62,12 +76,8 @@ impl Policy for SoftmaxPolicy {
         let actions = step.actions.leaf_mut::<i32>(0)?;
         let of_rows = outputs.chunks_exact(self.network.outputs()).zip(self.streams.each());
         for ((logits, stream), action) in of_rows.zip(actions) {
-            let mut left = if self.explores { stream.uniform() as f32 } else { 0.5 };
-            let chosen = softmax(logits).iter().position(|share| {
-                left -= share;
-                left < 0.0
-            });
-            *action = chosen.unwrap_or(logits.len() - 1) as i32;
+            let chosen = if self.explores { draw(logits, stream) } else { largest(logits) };
+            *action = chosen as i32;
         }
         Ok(())
     }
@@ -96,8 +106,9 @@ struct ReinforceLearner {
 }
 
 impl ReinforceLearner {
-    /// Computes the return of each cell until the end of its episode or of the rollout, as a deviation from the mean.
-    fn returns(&self, rollout: &Rollout) -> Vec<f32> {
+    /// Computes the return of each cell until the end of its episode or of the rollout, as a deviation from the mean over
+    /// these `cells`.
+    fn returns(&self, rollout: &Rollout, cells: &[usize]) -> Vec<f32> {
         let mut returns = vec![0.0; rollout.answers.len()];
         for cell in (0..returns.len()).rev() {
             let answer = rollout.answers[cell];
@@ -105,7 +116,7 @@ impl ReinforceLearner {
             let continues = if answer.last() || answer.first() { 0.0 } else { self.discount };
             returns[cell] = answer.reward as f32 + continues * after;
         }
-        let mean = returns.iter().sum::<f32>() / returns.len() as f32;
+        let mean = cells.iter().map(|cell| returns[*cell]).sum::<f32>() / cells.len() as f32;
         returns.iter().map(|value| value - mean).collect()
     }
 }
@@ -117,8 +128,8 @@ impl Learner for ReinforceLearner {
         let mut rows = Vec::new();
         self.features.write_rows(&rollout.observations, &mut rows);
         rows.truncate(rollout.answers.len() * self.network.inputs());
-        let (returns, actions) = (self.returns(&rollout), rollout.actions.leaf::<i32>(0)?);
         let cells: Vec<usize> = rollout.learnable().collect();
+        let (returns, actions) = (self.returns(&rollout, &cells), rollout.actions.leaf::<i32>(0)?);
         let width = self.network.outputs();
         let ((), gradient) = self.network.gradient(&self.params, &rows, |logits, by_logits| {
             for cell in &cells {

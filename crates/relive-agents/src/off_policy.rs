@@ -67,6 +67,10 @@ macro_rules! off_policy {
 
 pub(crate) use off_policy;
 
+/// The lowest priority of a learned item, which keeps an item without an error in the replay (Schaul et al. 2016, ε in
+/// section 3.3). An item with the priority 0 is never sampled again, although its error may grow.
+const MIN_PRIORITY: f64 = 1e-6;
+
 /// Returns the report on one gradient step. `priorities` are the new priorities of the items with these `keys`. With a
 /// priority exponent of 0, priorities are not used and need no update.
 pub(crate) fn learnt(
@@ -75,7 +79,9 @@ pub(crate) fn learnt(
     samples: u64,
     loss: f32,
 ) -> Learnt {
-    let pairs = keys.iter().copied().zip(priorities.map(f64::from));
+    // NaN stays NaN, and is refused later.
+    let priorities = priorities.map(|priority| f64::from(priority).clamp(MIN_PRIORITY, f64::INFINITY));
+    let pairs = keys.iter().copied().zip(priorities);
     let priorities = if priority_exponent > 0.0 { pairs.collect() } else { Vec::new() };
     Learnt { steps: 1, samples, metrics: vec![("loss", f64::from(loss))], priorities }
 }

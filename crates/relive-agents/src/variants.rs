@@ -91,7 +91,8 @@ variant! {
     /// The settings of Rainbow (Hessel et al. 2018): [`DqnConfig`] with a distribution of returns, noisy networks, a
     /// duelling head, and prioritized transitions over three steps.
     ///
-    /// Deviations from the paper: importance weights do not grow over the run.
+    /// Deviations from the paper: importance weights do not grow over the run; a new transition has the priority 1, as in
+    /// Acme, instead of the greatest priority so far.
     RainbowConfig, DqnConfig, "rainbow"
 }
 

@@ -166,11 +166,12 @@ impl ColumnMemory {
         ColumnMemory { memory: Arc::clone(memory), range }
     }
 
-    /// Returns a part of the column, starting at `start`.
+    /// Returns a part of the column, starting at `start`. A part that would extend beyond the column is shorter.
     #[must_use]
     pub fn part(&self, start: usize, len: usize) -> ColumnMemory {
-        let start = (self.range.start + start).min(self.range.end);
-        ColumnMemory { memory: Arc::clone(&self.memory), range: start..(start + len).min(self.range.end) }
+        let start = self.range.start.saturating_add(start).min(self.range.end);
+        let end = start.saturating_add(len).min(self.range.end);
+        ColumnMemory { memory: Arc::clone(&self.memory), range: start..end }
     }
 
     /// The bytes.
@@ -213,5 +214,22 @@ impl ColumnMemory {
 impl std::fmt::Debug for ColumnMemory {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ColumnMemory").field("len", &self.range.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_end_with_the_column() {
+        let mut memory = BatchMemory::zeroed(8).unwrap();
+        memory.bytes_mut().copy_from_slice(&[0, 1, 2, 3, 4, 5, 6, 7]);
+        let column = ColumnMemory::new(&Arc::new(memory), 2..6);
+        assert_eq!(column.part(1, 2).bytes(), [3, 4]);
+        assert_eq!(column.part(1, usize::MAX).bytes(), [3, 4, 5]);
+        assert_eq!(column.part(usize::MAX, 2).bytes(), []);
+        // Wraps around to the column before.
+        assert_eq!(column.part(usize::MAX - 1, 2).bytes(), []);
     }
 }

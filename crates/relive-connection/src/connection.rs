@@ -9,6 +9,7 @@ use relive_tensor::{Codec, CodecSet};
 use relive_wire::codec::known_to_peer;
 use relive_wire::v1::DescribeRequest;
 use relive_wire::v1::replay_service_client::ReplayServiceClient;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep};
 use tonic::{Code, Response, Status};
 
@@ -32,6 +33,8 @@ pub struct Connection {
 
 pub(crate) struct Shared {
     options: ClientOptions,
+    /// Runs the connection, and the tasks of its writers and samplers.
+    runtime: Handle,
     remote: Remote,
     transports: Transports,
     pub(crate) remembered: Remembered,
@@ -46,7 +49,13 @@ impl Connection {
     pub fn new(address: &str, options: ClientOptions) -> Result<Connection> {
         let remote = Remote::new(address, &options)?;
         let (transports, remembered) = (Transports::default(), Remembered::default());
-        Ok(Connection { shared: Arc::new(Shared { options, remote, transports, remembered }) })
+        let runtime = Handle::current();
+        Ok(Connection { shared: Arc::new(Shared { options, runtime, remote, transports, remembered }) })
+    }
+
+    /// Returns the runtime in which the connection was created.
+    pub fn runtime(&self) -> &Handle {
+        &self.shared.runtime
     }
 
     /// Returns the address as a URI.

@@ -134,12 +134,16 @@ impl Member {
         self.tables.lock().requested_at >= moment
     }
 
-    /// Records a response to a request made at `requested_at`. Returns whether the server joins.
+    /// Records a response to a request made at `requested_at`. Returns whether the server joins; a retired server does
+    /// not.
     pub(crate) fn answered(&self, requested_at: Instant, tables: &[TableInfo]) -> bool {
         let facts = |info: &TableInfo| TableFacts::new(info.current_size, info.config.sampler);
         let tables = tables.iter().map(|info| (info.config.name.clone(), facts(info))).collect();
         *self.tables.lock() = Tables { requested_at, facts: tables };
         let mut health = self.health.lock();
+        if self.retired.load(Ordering::Relaxed) {
+            return false;
+        }
         let joins = health.answered(requested_at, Instant::now());
         self.standing
             .send_if_modified(|standing| std::mem::replace(standing, health.standing) != health.standing);

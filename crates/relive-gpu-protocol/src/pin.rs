@@ -95,9 +95,11 @@ pub fn confirm(state: &AtomicU64, count: &AtomicU32) -> Pin {
     }
 }
 
-/// Releases a pin. The reader's accesses to the row happen before everything that follows its eviction.
+/// Releases a pin. The reader's accesses to the row happen before everything that follows its eviction. In the one order
+/// of all `SeqCst` operations, the release comes before the reader's check whether anyone waits for it: a controller that
+/// announces its wait too late for this check sees the release in [`evict`].
 pub fn unpin(count: &AtomicU32) {
-    count.fetch_sub(1, Ordering::Release);
+    count.fetch_sub(1, Ordering::SeqCst);
 }
 
 /// Evicts a selectable row that is not pinned. If this returns `false`, the row stays selectable. Only the controller

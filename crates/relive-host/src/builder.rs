@@ -1,5 +1,6 @@
 //! The settings of a server, and the order in which it starts.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -204,12 +205,19 @@ impl ServerBuilder {
     /// Checks the settings, before anything is loaded.
     ///
     /// # Errors
-    /// There is no table, or a setting is out of range.
+    /// There is no table, two tables have the same name, or a setting is out of range.
     fn check(&self) -> Result<()> {
         if self.tables.is_empty() && !self.checkpoints.other_tables {
             return Err(BuildError::NoTables.into());
         }
+        if self.max_bytes == Some(0) {
+            return Err(BuildError::MaxBytes.into());
+        }
         self.tables.iter().try_for_each(|(config, _)| config.validate()).map_err(BuildError::from)?;
+        let mut names = HashSet::new();
+        if let Some((config, _)) = self.tables.iter().find(|(config, _)| !names.insert(&config.name)) {
+            return Err(BuildError::DuplicateName { name: config.name.clone() }.into());
+        }
         Ok(self.checkpoints.check()?)
     }
 }

@@ -136,6 +136,24 @@ async fn other_tables_may_have_rules_under_which_nothing_is_sampled() {
 }
 
 #[tokio::test]
+async fn checkpoints_without_a_place_are_refused() {
+    for requested in [Checkpoints::default().every(Duration::from_secs(60)), Checkpoints::default().keep(2)] {
+        let error = builder().checkpoints(requested).bind(":0").await.unwrap_err();
+        assert!(error.to_string().contains("requires a checkpointer"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn settings_are_checked_before_a_checkpoint_is_loaded() {
+    let no_place = || at(Path::new("/proc/no/such/place")).load("/proc/no/such/checkpoint");
+    let twice = builder().table(TableConfig::new("twice")).table(TableConfig::new("twice"));
+    let error = twice.checkpoints(no_place()).bind(":0").await.unwrap_err();
+    assert!(error.to_string().contains("twice"), "{error}");
+    let error = builder().max_bytes(0).checkpoints(no_place()).bind(":0").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Tables, "{error}");
+}
+
+#[tokio::test]
 async fn a_custom_function_can_write_checkpoints() {
     let checkpoints = Checkpoints::default().saved_by(|snapshot, _| {
         let location = format!("{} tables", snapshot.tables.len());

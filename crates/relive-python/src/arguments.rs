@@ -41,6 +41,18 @@ impl<'py> FromPyObject<'_, 'py> for Length {
     }
 }
 
+/// Returns a function that puts the argument's name before the text of a `TypeError`.
+pub(crate) fn of_argument(name: &str, py: Python<'_>) -> impl Fn(PyErr) -> PyErr {
+    move |error| {
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        let named = PyTypeError::new_err(format!("{name}: {}", error.value(py)));
+        named.set_cause(py, error.cause(py));
+        named
+    }
+}
+
 /// Returns a real number. numpy would convert complex numbers, dates and durations, which changes their meaning.
 pub(crate) fn real(name: &str, object: &Bound<'_, PyAny>) -> PyResult<f64> {
     if let Ok(float) = object.cast::<PyFloat>() {

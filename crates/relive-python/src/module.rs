@@ -53,8 +53,16 @@ pub(crate) mod _native {
         crate::nests::nest::with_lists_joined(step)
     }
 
+    /// Returns a value of a step as an array.
+    #[pyfunction]
+    fn as_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        crate::arrays::conversion::as_array(value).map(Bound::into_any)
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // Loads numpy's interface, which cannot be imported any more when an object's `__del__` runs at the end.
+        numpy::npyffi::is_numpy_2(module.py());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -7,6 +7,9 @@ use relive_connection::{Error, Result};
 /// The largest number of samples in one request, which servers store as an `int32`.
 const MAX_IN_FLIGHT: usize = 0x7fff_ffff;
 
+/// The maximum number of streams of a sampler, each of which is a task.
+const MAX_WORKERS: usize = 65_536;
+
 /// Options for a [`Sampler`](crate::Sampler).
 ///
 /// | Option | Default |
@@ -119,6 +122,10 @@ impl SamplerOptions {
         ];
         if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == 0) {
             return Err(Error::invalid(format!("{name} must be at least 1")));
+        }
+        if self.num_workers > MAX_WORKERS {
+            let got = self.num_workers;
+            return Err(Error::invalid(format!("num_workers is {got}; the limit is {MAX_WORKERS}")));
         }
         if self.max_in_flight > MAX_IN_FLIGHT {
             return Err(Error::invalid(format!(

@@ -122,7 +122,13 @@ impl Sampler {
     /// server remains unreachable. After either error, the call can be repeated. Any other error is permanent, such as
     /// `Cancelled` if a table in this process was closed.
     pub async fn next(&mut self) -> Option<Result<Sample>> {
-        poll_fn(|cx| self.poll_sample(1, cx)).await
+        self.wait(1).await
+    }
+
+    /// Waits for the next sample, for a caller that wants `wanted` samples in total.
+    async fn wait(&mut self, wanted: usize) -> Option<Result<Sample>> {
+        let mut waiting = Waiting { sampler: self, is_pending: false };
+        poll_fn(|cx| waiting.poll(wanted, cx)).await
     }
 
     /// Like [`next`](Self::next), but waits at most `timeout` for any reason.
@@ -172,7 +178,7 @@ impl Sampler {
     async fn fill(&mut self, batch: &mut Vec<Sample>, num_samples: usize) -> Result<()> {
         while batch.len() < num_samples {
             let wanted = num_samples - batch.len();
-            match poll_fn(|cx| self.poll_sample(wanted, cx)).await {
+            match self.wait(wanted).await {
                 Some(Ok(sample)) => batch.push(sample),
                 Some(Err(error)) if batch.is_empty() => return Err(error),
                 Some(Err(error)) => {
@@ -211,6 +217,28 @@ impl Sampler {
     }
 }
 
+/// A call that waits for a sample. If it is dropped while it waits, the sampler has no caller until the next call.
+struct Waiting<'s> {
+    sampler: &'s mut Sampler,
+    is_pending: bool,
+}
+
+impl Waiting<'_> {
+    fn poll(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
+        let polled = self.sampler.poll_sample(wanted, cx);
+        self.is_pending = polled.is_pending();
+        polled
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.is_pending {
+            self.sampler.feed.caller_left();
+        }
+    }
+}
+
 impl Feed {
     fn poll_take(
         &mut self,
@@ -229,6 +257,13 @@ impl Feed {
                 }
                 Poll::Ready(Some(taken.map_err(|error| engine_error("sample", error))))
             }
+        }
+    }
+
+    /// Records that nobody waits for a sample at the moment.
+    fn caller_left(&self) {
+        if let Feed::Streams { feed, .. } = self {
+            feed.caller_left();
         }
     }
 

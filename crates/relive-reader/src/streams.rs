@@ -48,6 +48,14 @@ impl Streams {
         }
     }
 
+    /// Records that nobody waits for a sample at the moment.
+    pub(crate) fn caller_left(&self) {
+        match self {
+            Streams::One(feed) => feed.caller_left(),
+            Streams::Many(feed) => feed.caller_left(),
+        }
+    }
+
     /// Returns the error for servers that are unreachable at the moment.
     pub(crate) fn outage(&self) -> Option<Error> {
         match self {

@@ -36,7 +36,7 @@ pub(crate) const PUBLISH_EVERY: Duration = Duration::from_millis(10);
 /// The pause after publishing weights, as a multiple of the time that publishing took.
 const PUBLISHING_PAUSE: u32 = 10;
 
-/// The longest pause after publishing weights. Publishing takes long while the server is away; the learner's heartbeats,
+/// The longest pause after publishing weights. Publishing takes long while the server is away; the messages to nodes,
 /// which the same thread sends, must not then be late for many times as long.
 const MAX_PUBLISHING_PAUSE: Duration = Duration::from_secs(1);
 

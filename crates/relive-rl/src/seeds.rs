@@ -53,6 +53,14 @@ pub(crate) fn environment_seed(environment: &str, seed: u64, user: EnvironmentUs
     key.stream().bits() & u64::from(u32::MAX)
 }
 
+/// Returns the seed of an environment in a [generation](generation) of its worker, from its seed in the first one.
+pub(crate) fn seed_in_generation(seed: u64, generation: u64) -> u64 {
+    match generation {
+        0 => seed,
+        later => Key::from_seed(seed).child("generation").nth(later).stream().bits() & u64::from(u32::MAX),
+    }
+}
+
 /// Returns a number that no run repeats, from the random numbers of the operating system.
 pub(crate) fn unrepeatable() -> u64 {
     RandomState::new().hash_one(std::process::id())
@@ -75,5 +83,13 @@ mod tests {
         seeds.sort_unstable();
         seeds.dedup();
         assert_eq!(seeds.len(), 9);
+    }
+
+    #[test]
+    fn every_generation_has_its_own_seeds() {
+        let seeds = [generation(0, 0), generation(1, 0), generation(0, 1), generation(1, 1)]
+            .map(|generation| seed_in_generation(7, generation));
+        assert_eq!(seeds[0], 7, "a run without interruptions uses its own seed");
+        assert!((1..4).all(|number| !seeds[..number].contains(&seeds[number])), "{seeds:?}");
     }
 }

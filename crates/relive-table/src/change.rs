@@ -13,6 +13,7 @@ use crate::time::Timestamp;
 /// assert_eq!((config.max_size, config.max_times_sampled), (500, 0));
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
+#[must_use = "a change has no effect until it is applied to a table"]
 pub struct TableChange {
     /// The largest number of items. If the new bound is smaller, the remover evicts the excess items.
     pub max_size: Option<u64>,

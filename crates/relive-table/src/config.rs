@@ -51,6 +51,7 @@ pub const MAX_SHARDS: u32 = 64;
 /// Setting a field does not validate it. [`validate`](Self::validate) checks the rules, as does every function that
 /// creates a table from them.
 #[derive(Clone, Debug, PartialEq)]
+#[must_use = "a configuration has no effect until a table is created with it"]
 pub struct TableConfig {
     /// The name of the table. It must not be empty or contain control characters, and must not be longer than
     /// [`MAX_TABLE_NAME_BYTES`].

@@ -27,7 +27,6 @@ pub fn change_to_wire(table: &str, change: &TableChange) -> Result<ChangeTableRe
 }
 
 /// Returns the requested change.
-#[must_use]
 pub fn change_from_wire(message: &ChangeTableRequest) -> TableChange {
     TableChange {
         max_size: message.max_size,

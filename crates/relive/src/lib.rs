@@ -11,17 +11,22 @@ pub use relive_client::{
     Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking, note_fork,
     reference_step,
 };
-pub use relive_engine::{Engine, EngineError};
+pub use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, TableHandle};
 pub use relive_host::{
-    Address, Checkpoints, Endpoint, Error as ServerError, ErrorKind as ServerErrorKind, Format, Rules,
+    Address, Bound, Checkpoints, Endpoint, Error as ServerError, ErrorKind as ServerErrorKind, Format, Rules,
     Server, ServerBuilder,
 };
 pub use relive_server::{ServerOptions, access, tls};
 pub use relive_table::{
-    Changed, CheckpointProgress, CheckpointStatus, ErrorBuffer, LoggedChange, Paused, RateLimiterConfig,
-    SavedCheckpoint, SelectorKind, Snapshot, TableChange, TableConfig, TableInfo,
+    Changed, CheckpointCounts, CheckpointPhase, CheckpointProgress, CheckpointStatus, CheckpointTrigger,
+    ConfigError, ErrorBuffer, Extension, FinishedCheckpoint, LoggedChange, Paused, RateLimiterConfig,
+    RateLimiterError, RunningCheckpoint, SavedCheckpoint, SelectorKind, Snapshot, TableChange, TableConfig,
+    TableInfo, Timestamp,
 };
-pub use relive_tensor::{Codec, CodecSet, DType, Nest, Shape, Signature, Tensor, TensorSpec};
+pub use relive_tensor::{
+    Codec, CodecSet, DType, Element, Nest, NestError, Shape, Signature, Tensor, TensorError, TensorSpec,
+    Trajectory,
+};
 
 #[cfg(feature = "rl")]
 pub use {

@@ -24,6 +24,8 @@ _CLOSED = "the writer is closed"
 class Writer(_writers.Writer):
     __doc__ = _writers.Writer.__doc__
 
+    _joins_lists = False
+
     # The client for querying the signatures in texts.
     _signatures: "Client | None" = None
     # The newest step or sequence, for the texts.

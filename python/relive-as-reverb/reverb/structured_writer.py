@@ -69,6 +69,14 @@ class StructuredWriter(_relive.StructuredWriter):
             )
         return leaves
 
+    def _paths_of(self, step: Any) -> list[nest.Path]:
+        return [path for path, _ in nest.flatten_with_path(step)]
+
+    @staticmethod
+    def _reference_outlines(configs: list[Any]) -> tuple[Any, ...]:
+        # dm-reverb does not compare the steps with the reference step.
+        return ()
+
     @_texts.tells(_texts.UNKNOWN_TABLE)
     def flush(self, block_until_num_items: int = 0, timeout_ms: int | None = None) -> None:
         _texts.check_block_until(block_until_num_items)

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, cast
 
+from relive._by_value import sendable
 from relive._remote import end_with_parent
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
@@ -36,12 +37,11 @@ class _Pipe:
 
     def __init__(self, shard: Any, operators: list[Operator], number: int, ahead: Ahead) -> None:
         try:
-            pickle.dumps((shard, operators))
+            self._work = sendable((shard, operators))
         except Exception as error:
             raise refused("processes", error) from error
         self.where = f"the process of shard {number}"
         self._number = number
-        self._work = shard, operators
         self._credit = _MOST_AHEAD if ahead == "most" else ahead
         self._process: SpawnProcess | None = None
         # Calls of methods before the process has started. Both the pulling thread and threads that call methods send.
@@ -55,8 +55,7 @@ class _Pipe:
         self._poll = select.poll()
         self._poll.register(self._pipe, select.POLLIN)
         with theirs:
-            arguments = (*self._work, theirs)
-            process = context.Process(target=_serve, args=arguments, name=f"relive shard {self._number}", daemon=True)
+            process = context.Process(target=_serve, args=(self._work, theirs), name=f"relive shard {self._number}", daemon=True)
             process.start()
         with self._sending:
             self._process, self._is_over = process, False
@@ -156,14 +155,14 @@ def _send(pipe: Connection, message: Message | int | bytes) -> None:
     pipe.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
 
-def _serve(shard: Any, operators: list[Operator], pipe: Connection) -> None:
-    """The main function of a shard's process."""
+def _serve(work: tuple[Any, list[Operator]], pipe: Connection) -> None:
+    """The main function of the process of a shard and its operators."""
     # Only the pulling process handles Ctrl-C; when it ends, this process also ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
     output = _PipeOutput(pipe)
     try:
-        serve(shard, operators, output)
+        serve(*work, output)
     except (EOFError, OSError):
         # The consumer is gone.
         return

@@ -8,8 +8,23 @@ import numpy as np
 import numpy.typing as npt
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class EpisodeLog:
+class WithArrays:
+    """The base class of dataclasses with one number per episode, which are equal if all their numbers are equal."""
+
+    returns: npt.NDArray[np.float64]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+    def __hash__(self) -> int:
+        return hash(len(self.returns))
+
+
+@dataclasses.dataclass(frozen=True, repr=False, eq=False)
+class EpisodeLog(WithArrays):
     """Episodes in the order in which they ended, as arrays with one number per episode.
 
     ``env_steps`` and ``learner_steps`` are the whole run's counts at the episode's end; ``seconds`` is the time since

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 from relive import _native
-from relive.rl._local_workers import Process, expect_pickled
+from relive.rl._local_workers import Process, sendable_parts
 from relive.rl._own import in_extension_form
 from relive.rl._sources import source_of
 from relive.rl._torch_threads import TorchThreads, number_of_threads, set_number_of_threads
@@ -31,8 +31,8 @@ class Learners:
     """
 
     def __init__(self, workers: Supervisor | None, agent: Any, environment: Any, count: int) -> None:
-        expect_pickled("learners", agent, environment)
-        self._workers, self._arguments, self._count = workers, (agent, environment), count
+        self._workers, self._count = workers, count
+        self._arguments = sendable_parts("learners", agent, environment)
         self._learners: list[Process] = []
         self._lost: float | None = None
         self._torch_threads = number_of_threads()

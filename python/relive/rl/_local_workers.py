@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import faulthandler
 import multiprocessing
-import pickle
 import signal
 import sys
 import time
@@ -14,6 +13,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from relive._by_value import sendable
 from relive._remote import end_with_parent, raised, describe_error
 from relive.rl._workers import work
 
@@ -34,8 +34,7 @@ class Processes:
     by_nodes = False
 
     def __init__(self, agent: Any, environment: Any, token: str | None = None) -> None:
-        expect_pickled("on='processes'", agent, environment)
-        self._work, self._token = (agent, environment), token
+        self._work, self._token = sendable_parts("on='processes'", agent, environment), token
         # The node that provides weights, if these workers belong to one.
         self.weights_from: str | None = None
 
@@ -47,16 +46,22 @@ class Processes:
         """Does nothing: no resources are held."""
 
 
-def expect_pickled(option: str, agent: Any, environment: Any) -> None:
-    """Raises an exception if the agent or the environment cannot be sent to other processes."""
+def sendable_parts(option: str, agent: Any, environment: Any) -> tuple[Any, Any]:
+    """Returns the agent and the environment as arguments for other processes.
+
+    Raises:
+      TypeError: one of them cannot be sent.
+    """
+    parts = []
     for what, value in (("agent", agent), ("environment", environment)):
         try:
-            pickle.dumps(value)
+            parts.append(sendable(value))
         except Exception as error:
             raise TypeError(
                 f"{option} sends the {what} to other processes, but it cannot be pickled: {error}; use classes and functions that a "
                 "module defines at its top level, no lambdas"
             ) from error
+    return parts[0], parts[1]
 
 
 class Process:

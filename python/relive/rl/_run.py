@@ -72,8 +72,9 @@ def run(
       on: where workers run. ``"serial"``: one thread alternates between acting and learning, and the same seed
         reproduces the same run. ``"threads"``: ``actors`` threads act alongside the learner thread. ``"processes"``:
         ``actors`` processes act. They start as in :mod:`multiprocessing`: the agent and the environment are pickled,
-        and the program must be guarded with ``if __name__ == "__main__":``. ``"ray"``, or :class:`relive.ray.Workers`:
-        ``actors`` Ray actors act. The default is threads if there are actors.
+        and the program must be guarded with ``if __name__ == "__main__":``. In a notebook, functions and classes of its
+        cells are sent with the package cloudpickle. ``"ray"``, or :class:`relive.ray.Workers`: ``actors`` Ray actors
+        act. The default is threads if there are actors.
       actors: the number of workers in addition to the learner thread; by default 2 with threads, processes and Ray.
       learners: the number of learners that share one set of weights, including this process; the other learners are
         processes on this machine, which start as with ``on="processes"``. With several learners, ``actors`` must be at

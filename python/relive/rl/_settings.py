@@ -56,6 +56,29 @@ class Settings:
         return as_json({self._rust_names.get(name, name): value for name, value in self._values().items()})
 
 
+class _Group(dict[str, Any]):
+    """A group of settings, which is read-only. A dictionary, so that it can be written as JSON."""
+
+    def __new__(cls, *entries: Any, **more: Any) -> Any:
+        """Returns a plain dictionary, since :func:`dataclasses.asdict` calls this to create its copy."""
+        return dict(*entries, **more)
+
+    @classmethod
+    def of(cls, entries: Mapping[str, Any]) -> _Group:
+        """Returns a group with these entries."""
+        group: _Group = dict.__new__(cls)
+        dict.update(group, entries)
+        return group
+
+    def __reduce__(self) -> tuple[Any, tuple[dict[str, Any]]]:
+        return _Group.of, (dict(self),)
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("settings are read-only; create a changed copy with dataclasses.replace()")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+
 def merged(tuned: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the tuned settings with the given ones in their place. A given group changes only its entries."""
     settings = dict(tuned)
@@ -119,5 +142,7 @@ def _checked(field: dataclasses.Field[Any], value: Any) -> Any:
             return _numbers(name, value, count)
         case "tuple[float, float]":
             return _numbers(name, value, number)
+        case "Mapping[str, Any]" if isinstance(value, Mapping):
+            return _Group.of(value)
         case _:
             return value

@@ -15,7 +15,7 @@ Progress = Callable[[dict[str, Any]], object]
 ``actor``, ``seconds``, ``duration_s``, ``steps_per_second``."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class TrainingResult:
     """The result of a run.
 
@@ -37,7 +37,7 @@ class TrainingResult:
     samples_per_insert: float
     time_by_part: Mapping[str, float]
     is_complete: bool
-    _again: Callable[..., TrainingResult] | None = dataclasses.field(default=None, repr=False, compare=False)
+    _again: Callable[..., TrainingResult] | None = dataclasses.field(default=None, repr=False)
 
     @classmethod
     def of(cls, policy: Policy, result: dict[str, Any], again: Callable[..., TrainingResult] | None) -> TrainingResult:

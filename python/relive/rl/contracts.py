@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ class PolicyContext:
         return np.random.default_rng(self.seeds)
 
 
+@runtime_checkable
 class Policy(Protocol):
     """Acts in all rows of a worker at once.
 
@@ -64,6 +65,7 @@ class Policy(Protocol):
         ...
 
 
+@runtime_checkable
 class Learner(Protocol):
     """Learns from batches.
 
@@ -87,6 +89,7 @@ class Learner(Protocol):
         ...
 
 
+@runtime_checkable
 class Agent(Protocol):
     """Creates a policy and a learner, and defines the experience to learn from.
 

@@ -84,7 +84,7 @@ class DQNConfig(Settings):
     quantile_samples: int = 8
     value_range: tuple[float, float] = (-10.0, 10.0)
     demonstrations: Mapping[str, Any] = dataclasses.field(
-        default_factory=lambda: {"ratio": 0.0, "folder": None, "episodes": 1}
+        default_factory=lambda: {"ratio": 0.0, "folder": None, "episodes": 1}, hash=False
     )
 
     agent: ClassVar[str] = "dqn"

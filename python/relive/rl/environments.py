@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from relive import _native
 from relive._numbers import whole
@@ -12,6 +12,7 @@ from relive.rl.specs import EnvironmentSpec
 from relive.rl.timestep import StepType, TimeStep
 
 
+@runtime_checkable
 class Environment(Protocol):
     """dm_env's interface: the methods of an environment that agents call.
 

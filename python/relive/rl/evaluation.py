@@ -15,14 +15,15 @@ import numpy.typing as npt
 from relive import _native
 from relive._numbers import any_number, count, seconds
 from relive.rl import _faults
+from relive.rl._episodes import WithArrays
 from relive.rl._sources import is_environment, with_dm_env_interface
 
 _SEED = 1_000
 _PATIENCE = 20.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Evaluation:
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation(WithArrays):
     """The result of an evaluation.
 
     ``normalized_score`` is 0 for a random policy's return and 100 for an expert's, as in D4RL (Fu et al. 2020);

@@ -24,13 +24,14 @@ import os
 import pathlib
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from relive.rl._paths import absolute
 
 _log = logging.getLogger("relive")
 
 
+@runtime_checkable
 class Logger(Protocol):
     """Receives a run's numbers."""
 

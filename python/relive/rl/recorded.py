@@ -40,7 +40,7 @@ _LOCK = "relive.lock"
 _COLUMNS = ("action", "discount", "observation", "reward", "start_of_episode")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Episode:
     """An episode of ``T`` steps."""
 

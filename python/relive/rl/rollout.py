@@ -15,7 +15,7 @@ from relive._numbers import count
 Floats = npt.NDArray[np.float32]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Rollout:
     """``T`` steps in each of ``N`` environments, time first.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from relive import _foreign_specs, nest
 from relive._numbers import whole
-from relive.specs import ArraySpec, BoundedArraySpec, as_dtype, as_spec
+from relive.specs import ArraySpec, BoundedArraySpec, Shape, as_dtype, as_spec
 
 _CHOICE_DTYPES = (np.dtype(np.int32), np.dtype(np.int64))
 
@@ -20,10 +21,15 @@ _SUPPORTED = (
 )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class DiscreteArraySpec(BoundedArraySpec):
     """One integer in ``range(num_values)``, as an int32 or an int64."""
 
-    num_values: int
+    # The shape and the bounds follow from the number of values.
+    shape: Shape | None = dataclasses.field(init=False)
+    minimum: npt.NDArray[Any] = dataclasses.field(init=False)
+    maximum: npt.NDArray[Any] = dataclasses.field(init=False)
+    num_values: int = dataclasses.field(kw_only=True)
 
     def __init__(self, num_values: int, dtype: Any = np.int32, name: str | None = None) -> None:
         num_values = whole("num_values", num_values)

@@ -170,11 +170,11 @@ impl ActorCriticLearner {
             }
             for part in cells.chunks(size) {
                 let (found, of_values) = self.differentiate(part, left)?;
-                self.step(left, found.loss + of_values)?;
                 sums.add(found, of_values, part.len());
                 if self.settings.target_kl.is_some_and(|bound| found.divergence > 1.5 * bound) {
                     break 'epochs;
                 }
+                self.step(left, found.loss + of_values)?;
             }
         }
         Ok(sums)

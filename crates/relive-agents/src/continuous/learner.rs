@@ -25,6 +25,12 @@ pub(crate) trait Improve: Send {
     /// Returns the parameters with which policies act.
     fn acting(&self) -> &relive_nn::Params;
 
+    /// Returns the parameters of the policy that gradient steps change. Policies may act with a copy, which changes less
+    /// often.
+    fn learned(&self) -> &relive_nn::Params {
+        self.acting()
+    }
+
     /// Returns the parts that are saved.
     fn parts(&mut self) -> Vec<Saved<'_>>;
 }
@@ -81,7 +87,10 @@ impl<I: Improve> Learner for TransitionLearner<I> {
 
     fn weights(&self) -> Result<Weights> {
         let weights = weights::published(self.improve.acting())?;
-        self.normalizer.as_ref().map_or(Ok(weights.clone()), |normalizer| normalizer.published(&weights))
+        // The statistics change with each batch, even if the weights do not.
+        let version = self.improve.learned().version();
+        let normalizer = self.normalizer.as_ref();
+        normalizer.map_or(Ok(weights.clone()), |normalizer| normalizer.published(&weights, version))
     }
 
     fn share(&mut self, peers: Peers) -> Result<()> {

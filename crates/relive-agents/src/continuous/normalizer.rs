@@ -48,11 +48,11 @@ impl Normalizer {
         }
     }
 
-    /// Returns these weights together with the statistics.
+    /// Returns these weights together with the statistics, as one `version`.
     ///
     /// # Errors
     /// Observations have more numbers than a tensor can hold.
-    pub(crate) fn published(&self, weights: &Weights) -> Result<Weights> {
+    pub(crate) fn published(&self, weights: &Weights, version: u64) -> Result<Weights> {
         let mut parts = weights.parts().to_vec();
         for (name, numbers) in [(MEAN, &self.mean), (INVERSE_STD, &self.inverse_std)] {
             let width = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
@@ -62,7 +62,7 @@ impl Normalizer {
             })?;
             parts.push((name.to_owned(), tensor));
         }
-        Ok(Weights::new(weights.version(), parts))
+        Ok(Weights::new(version, parts))
     }
 
     /// Loads [published](Self::published) statistics.
@@ -103,7 +103,7 @@ mod tests {
             rows.iter().zip([-1.0, -1.0, 1.0, 1.0]).all(|(got, want)| (got - want).abs() < 1e-5),
             "{rows:?}"
         );
-        let weights = normalizer.published(&Weights::new(3, [])).unwrap();
+        let weights = normalizer.published(&Weights::new(3, []), 5).unwrap();
         let mut other = Normalizer::new(2);
         other.load(&weights).unwrap();
         assert_eq!(

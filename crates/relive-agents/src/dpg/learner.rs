@@ -183,6 +183,10 @@ impl Improve for DpgStep {
         if self.settings.policy.acts_by_target { &self.target_policy } else { &self.policy.params }
     }
 
+    fn learned(&self) -> &Params {
+        &self.policy.params
+    }
+
     fn parts(&mut self) -> Vec<Saved<'_>> {
         let Self { policy, critics, target_policy, target_critics, stream, .. } = self;
         let mut parts =

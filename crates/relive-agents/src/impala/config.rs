@@ -11,8 +11,9 @@ settings! {
     /// lag.
     ///
     /// Deviations from the paper: workers send fragments directly to the learner, without a queue, so that the lag is
-    /// at most one fragment per worker; Adam replaces RMSProp, as in Acme; and, without an LSTM and without images, the
-    /// policy and the value have their own layers.
+    /// at most one fragment per worker; Adam replaces RMSProp, as in Acme; initial weights are orthogonal, scaled by
+    /// 0.01 in the last layer; and, without an LSTM and without images, the policy and the value have their own layers,
+    /// the last of which is not scaled for the value.
     pub struct ImpalaConfig {
         /// The number of environments of all workers together.
         pub num_envs: usize = 8,

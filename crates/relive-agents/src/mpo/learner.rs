@@ -182,6 +182,10 @@ impl Improve for MpoStep {
         &self.target_policy
     }
 
+    fn learned(&self) -> &Params {
+        &self.policy.params
+    }
+
     fn parts(&mut self) -> Vec<Saved<'_>> {
         let Self { policy, critics, duals, target_policy, target_critics, stream, .. } = self;
         let mut parts =

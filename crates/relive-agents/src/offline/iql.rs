@@ -24,7 +24,8 @@ settings! {
     ///
     /// The value of a state is the expectile τ of min q̄(s, a) over actions from the table (equation 5), and the target
     /// of the critics uses it (equation 6). The policy is fitted to actions weighted by exp(β·(min q̄ − v)), at most
-    /// `max_weight` (equation 7). All gradients of a batch use the parameters before the step.
+    /// `max_weight` (equation 7). Deviations from the paper: all gradients of a batch use the parameters before the step,
+    /// and the step size of the policy stays the same, where the authors' falls to 0 over the run.
     pub struct IqlConfig {
         /// The number of transitions in a batch.
         pub batch_size: usize = 256,

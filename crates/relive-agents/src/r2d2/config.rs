@@ -10,8 +10,8 @@ settings! {
     /// with rescaled values, stored states, and burn-in. The defaults are taken from Acme's agent.
     ///
     /// Deviations from the paper: the importance weights are those of prioritized DQN; the squared error is summed over
-    /// a sequence, as in Acme. If a sequence starts with its episode, the agent also learns from the first steps: their
-    /// initial state is known, so burn-in is unnecessary.
+    /// a sequence, and a new sequence has the priority 1, as in Acme. If a sequence starts with its episode, the agent
+    /// also learns from the first steps: their initial state is known, so burn-in is unnecessary.
     pub struct R2d2Config {
         /// The number of sequences in a batch.
         pub batch_size: usize = 32,

@@ -7,18 +7,13 @@ use std::time::Duration;
 use relive_engine::Engine;
 use relive_table::{Changed, CheckpointStatus, TableChange, TableConfig};
 use relive_tensor::{Nest, Tensor};
-use tokio::runtime::Runtime;
 
+use super::runtime::OwnRuntime;
 use super::{BatchSampler, Sampler, StructuredWriter, TrajectoryWriter};
 use crate::{
-    BatchOptions, ClientOptions, Error, ErrorKind, ItemPage, Result, Sample, SamplerOptions, ServerChange,
-    ServerInfo, ServerState, ServerStatus, StructuredConfig, StructuredWriterOptions,
-    TrajectoryWriterOptions,
+    BatchOptions, ClientOptions, ItemPage, Result, Sample, SamplerOptions, ServerChange, ServerInfo,
+    ServerState, ServerStatus, StructuredConfig, StructuredWriterOptions, TrajectoryWriterOptions,
 };
-
-/// The number of threads in a client's runtime. One of them can decode messages while the other is waiting for the
-/// socket.
-const WORKER_THREADS: usize = 2;
 
 /// A blocking version of [`crate::Client`]: every call blocks the calling thread.
 ///
@@ -42,7 +37,7 @@ const WORKER_THREADS: usize = 2;
 /// Most calls panic when made inside an async task of a Tokio runtime, because they would block the runtime's thread.
 #[derive(Clone)]
 pub struct Client {
-    runtime: Arc<Runtime>,
+    runtime: Arc<OwnRuntime>,
     inner: crate::Client,
 }
 
@@ -60,7 +55,7 @@ impl Client {
     /// # Errors
     /// The errors of [`connect`](Self::connect).
     pub fn connect_with(address: impl ToString, options: ClientOptions) -> Result<Client> {
-        let runtime = runtime()?;
+        let runtime = OwnRuntime::start()?;
         let inner = {
             let _inside = runtime.enter();
             crate::Client::connect_with(address, options)?
@@ -81,7 +76,7 @@ impl Client {
     /// # Errors
     /// The errors of [`connect_many`](Self::connect_many).
     pub fn connect_many_with<A: AsRef<str>>(addresses: &[A], options: ClientOptions) -> Result<Client> {
-        let runtime = runtime()?;
+        let runtime = OwnRuntime::start()?;
         let inner = {
             let _inside = runtime.enter();
             crate::Client::connect_many_with(addresses, options)?
@@ -119,7 +114,7 @@ impl Client {
     /// The errors of [`in_process`](Self::in_process).
     pub fn in_process_with(engine: Engine, options: ClientOptions) -> Result<Client> {
         let inner = crate::Client::in_process_with(engine, options);
-        Ok(Client { runtime: Arc::new(runtime()?), inner })
+        Ok(Client { runtime: Arc::new(OwnRuntime::start()?), inner })
     }
 
     /// Returns a clone with a different timeout; see [`crate::Client::with_timeout`].
@@ -334,18 +329,6 @@ impl Client {
         let _inside = self.runtime.enter();
         Ok(BatchSampler::new(Arc::clone(&self.runtime), self.inner.batches(table, options)?))
     }
-}
-
-fn runtime() -> Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKER_THREADS)
-        .thread_name("relive-client")
-        .enable_all()
-        .build()
-        .map_err(|error| {
-            let text = format!("cannot start the client's threads: {error}");
-            Error::with_source(ErrorKind::Internal, text, error)
-        })
 }
 
 impl fmt::Debug for Client {

@@ -4,6 +4,7 @@
 //! another runtime.
 
 mod client;
+mod runtime;
 mod sampler;
 mod writer;
 

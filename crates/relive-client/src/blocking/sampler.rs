@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
-
+use super::runtime::OwnRuntime;
 use crate::{Result, Sample, SampleBatch};
 
 /// Reads batches of samples from one table, as an iterator that ends after `max_batches`. See [`crate::BatchSampler`].
@@ -12,11 +11,11 @@ use crate::{Result, Sample, SampleBatch};
 pub struct BatchSampler {
     // This field is dropped before the runtime, because dropping the reader ends tasks on the runtime.
     inner: crate::BatchSampler,
-    runtime: Arc<Runtime>,
+    runtime: Arc<OwnRuntime>,
 }
 
 impl BatchSampler {
-    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::BatchSampler) -> BatchSampler {
+    pub(super) fn new(runtime: Arc<OwnRuntime>, inner: crate::BatchSampler) -> BatchSampler {
         BatchSampler { inner, runtime }
     }
 
@@ -42,11 +41,11 @@ impl Iterator for BatchSampler {
 pub struct Sampler {
     // This field is dropped before the runtime, because dropping the reader ends tasks on the runtime.
     inner: crate::Sampler,
-    runtime: Arc<Runtime>,
+    runtime: Arc<OwnRuntime>,
 }
 
 impl Sampler {
-    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::Sampler) -> Sampler {
+    pub(super) fn new(runtime: Arc<OwnRuntime>, inner: crate::Sampler) -> Sampler {
         Sampler { inner, runtime }
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use relive_tensor::{Nest, Tensor};
-use tokio::runtime::Runtime;
 
+use super::runtime::OwnRuntime;
 use crate::{History, Result, TrajectoryColumns, Windows};
 
 /// Appends steps and creates items that refer to them; see [`crate::TrajectoryWriter`].
@@ -13,11 +13,11 @@ use crate::{History, Result, TrajectoryColumns, Windows};
 pub struct TrajectoryWriter {
     // This field is dropped before the runtime, because dropping the writer ends a task on the runtime.
     inner: crate::TrajectoryWriter,
-    runtime: Arc<Runtime>,
+    runtime: Arc<OwnRuntime>,
 }
 
 impl TrajectoryWriter {
-    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::TrajectoryWriter) -> TrajectoryWriter {
+    pub(super) fn new(runtime: Arc<OwnRuntime>, inner: crate::TrajectoryWriter) -> TrajectoryWriter {
         TrajectoryWriter { inner, runtime }
     }
 
@@ -180,11 +180,11 @@ impl TrajectoryWriter {
 pub struct StructuredWriter {
     // This field is dropped before the runtime, because dropping the writer ends a task on the runtime.
     inner: crate::StructuredWriter,
-    runtime: Arc<Runtime>,
+    runtime: Arc<OwnRuntime>,
 }
 
 impl StructuredWriter {
-    pub(super) fn new(runtime: Arc<Runtime>, inner: crate::StructuredWriter) -> StructuredWriter {
+    pub(super) fn new(runtime: Arc<OwnRuntime>, inner: crate::StructuredWriter) -> StructuredWriter {
         StructuredWriter { inner, runtime }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use relive_connection::Result;
+use relive_connection::{Error, Result};
 use relive_reader::{BatchOptions, BatchSampler, ItemPage, Sample, SampleCall, Sampler, SamplerOptions};
 use relive_tensor::{Nest, Tensor};
 use relive_writer::{
@@ -84,6 +84,9 @@ impl Client {
     /// `Unavailable` if the server is unreachable at that moment. `InvalidArgument` for 0 samples; `NotFound` for an
     /// unknown table.
     pub async fn sample(&self, table: &str, num_samples: usize) -> Result<Vec<Sample>> {
+        if num_samples == 0 {
+            return Err(Error::invalid("sample: num_samples must be at least 1"));
+        }
         let options = SamplerOptions::default()
             .max_samples(num_samples)
             .max_in_flight_samples_per_worker(num_samples)

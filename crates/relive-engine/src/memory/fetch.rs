@@ -1,6 +1,6 @@
 //! Reads sampled data back from disk.
 
-use std::future::Future;
+use std::future::{Future, Ready, ready};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,24 +8,34 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use relive_table::Sampled;
 use relive_tensor::{Chunk, ColdError, ResidenceGuard};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::disk_tier::DiskTier;
 use crate::error::EngineError;
 
-/// Samples whose data is being read from disk on a thread that is allowed to block.
+/// Samples whose data is being read from disk.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     table: String,
     samples: Vec<Sampled>,
-    reading: JoinHandle<Result<Vec<Bytes>, ColdError>>,
+    reading: Reading,
+}
+
+/// A read on a thread of the runtime that is allowed to block. A caller outside any runtime, which has called a blocking
+/// function, has read by itself.
+#[derive(Debug)]
+enum Reading {
+    Running(JoinHandle<Result<Vec<Bytes>, ColdError>>),
+    Done(Ready<Result<Vec<Bytes>, ColdError>>),
 }
 
 impl DiskTier {
     /// Returns the samples if all their data is in memory, where it stays as long as the samples exist.
     ///
     /// # Errors
-    /// If any data is on disk, returns a handle to the read, which has already begun.
+    /// If any data is on disk, returns a handle to the read, which has already begun; outside a Tokio runtime, it has
+    /// ended.
     pub(crate) fn fetch(
         self: &Arc<Self>,
         table: &str,
@@ -36,7 +46,11 @@ impl DiskTier {
             return Ok(samples);
         }
         let cold = Arc::clone(self);
-        let reading = tokio::task::spawn_blocking(move || cold.bring_back(&away));
+        let read = move || cold.bring_back(&away);
+        let reading = match Handle::try_current() {
+            Ok(runtime) => Reading::Running(runtime.spawn_blocking(read)),
+            Err(_) => Reading::Done(ready(read())),
+        };
         Err(Fetch { table: table.to_owned(), samples, reading })
     }
 
@@ -81,8 +95,12 @@ impl Future for Fetch {
     type Output = Result<Vec<Sampled>, EngineError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Poll::Ready(read) = Pin::new(&mut self.reading).poll(cx) else { return Poll::Pending };
-        let read = read.unwrap_or_else(|broken| Err(Box::new(broken)));
+        let read = match &mut self.reading {
+            Reading::Running(task) => {
+                std::task::ready!(Pin::new(task).poll(cx)).unwrap_or_else(|broken| Err(Box::new(broken)))
+            }
+            Reading::Done(read) => std::task::ready!(Pin::new(read).poll(cx)),
+        };
         Poll::Ready(match read {
             Ok(frames) => {
                 // While the frames are held, all data that was read stays in memory. Chunks that the store does not

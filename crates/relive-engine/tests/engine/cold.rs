@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::common::request;
@@ -138,6 +140,30 @@ async fn memory_stays_within_the_budget_and_all_items_are_readable() {
     let found = table.get_items(&(0..200).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(found.iter().flatten().count(), 100);
     found.iter().flatten().for_each(assert_whole);
+}
+
+/// Returns the output of a future that is ready without a runtime.
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("the future waits"),
+    }
+}
+
+#[test]
+fn items_on_disk_are_read_outside_a_runtime() {
+    let disk = Arc::new(MemoryDisk::default());
+    let engine = engine(&disk, ROW_BYTES);
+    let table = engine.table("a").unwrap();
+    fill(&engine, &table, 0..50);
+    disk.wait_for(49);
+    now(table.sample(request(64))).unwrap().iter().for_each(assert_whole);
+    assert!(disk.fetches.load(Ordering::SeqCst) > 0, "all samples were in memory");
+    let found = now(table.get_items(&[1, 2, 3])).unwrap();
+    found.iter().map(Option::as_ref).map(Option::unwrap).for_each(assert_whole);
+    disk.is_broken.store(true, Ordering::SeqCst);
+    let error = now(table.sample(request(64))).unwrap_err();
+    assert_eq!((error.kind(), table.status().undelivered_samples), (ErrorKind::DataLoss, 64));
 }
 
 #[tokio::test]

@@ -167,8 +167,14 @@ impl Buffer {
     /// Checks every value of a row against its spec.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with the path of the first leaf that the spec does not allow.
+    /// [`EnvError::Observation`] with the path of the first leaf that the spec does not allow. It is also returned if the
+    /// row does not exist, or the buffer has more leaves than the nest.
     pub fn check_row(&self, row: usize, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
+        self.check_leaf_count(nest)?;
+        if row >= self.rows {
+            let expected = format_args!("a row below {}", self.rows);
+            return Err(EnvError::Observation(Mismatch::boxed("", expected, format_args!("row {row}"))));
+        }
         let mut leaves = nest.flatten_with_paths().into_iter().enumerate();
         leaves.try_for_each(|(index, (path, spec))| self.check_leaf_of(row, index, (&path.to_string(), spec)))
     }
@@ -176,8 +182,10 @@ impl Buffer {
     /// Checks every value of every row against its spec.
     ///
     /// # Errors
-    /// [`EnvError::Observation`] with the row and the path of the first leaf that the spec does not allow.
+    /// [`EnvError::Observation`] with the row and the path of the first leaf that the spec does not allow. It is also
+    /// returned if the buffer has more leaves than the nest.
     pub fn check_rows(&self, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
+        self.check_leaf_count(nest)?;
         for (index, (path, spec)) in nest.flatten_with_paths().into_iter().enumerate() {
             let path = path.to_string();
             (0..self.rows).try_for_each(|row| {
@@ -185,6 +193,16 @@ impl Buffer {
             })?;
         }
         Ok(())
+    }
+
+    /// Refuses leaves that the nest does not have. Missing leaves are reported by their paths.
+    fn check_leaf_count(&self, nest: &Nest<ArraySpec>) -> Result<(), EnvError> {
+        let (expected, actual) = (nest.len(), self.places.len());
+        if actual <= expected {
+            return Ok(());
+        }
+        let expected = format_args!("a number of leaves of {expected}");
+        Err(EnvError::Observation(Mismatch::boxed("", expected, actual)))
     }
 
     fn check_leaf_of(
@@ -273,6 +291,17 @@ mod tests {
         let error = buffer.check_row(1, &nest()).unwrap_err().to_string();
         assert_eq!(error, "observation at `c`: expected a number in 0..4, got 4 at element 0");
         assert_eq!(buffer.check_row(0, &nest()), Ok(()));
+    }
+
+    #[test]
+    fn missing_rows_and_surplus_leaves_are_refused() {
+        let buffer = Buffer::for_nest(&nest(), 2).unwrap();
+        let error = buffer.check_row(2, &nest()).unwrap_err().to_string();
+        assert_eq!(error, "observation expected a row below 2, got row 2");
+        let narrower = Nest::dict([("a", ArraySpec::new("", DType::UInt8, [3]))]);
+        for found in [buffer.check_row(0, &narrower), buffer.check_rows(&narrower)] {
+            assert_eq!(found.unwrap_err().to_string(), "observation expected a number of leaves of 1, got 3");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
@@ -191,15 +192,15 @@ fn remove_stale(path: &Path, identity_at: u64) -> Result<()> {
         _ => !identity.is_alive(),
     };
     if !stale {
-        let owner = if word == 0 {
-            "being created".to_owned()
-        } else {
-            format!("in use by process {}", identity.pid())
+        let way_out = "choose another name, or attach to the store";
+        let owner = match identity.pid() {
+            _ if word == 0 => format!("being created; {way_out}"),
+            pid if pid == u64::from(process::id()) => {
+                format!("in use by process {pid}, which is this one; close the earlier store, {way_out}")
+            }
+            pid => format!("in use by process {pid}; {way_out}"),
         };
-        return Err(Error::unavailable(format!(
-            "{} is {owner}; choose another name, or attach to the store",
-            path.display()
-        )));
+        return Err(Error::unavailable(format!("{} is {owner}", path.display())));
     }
     fs::remove_file(path).map_err(|error| refused("remove the stale", path, error))
 }

@@ -113,8 +113,12 @@ pub struct Selected {
 impl Selected {
     /// Returns the share of one of `ranks` ranks. The list is divided into runs of equal length; if its length is not
     /// divisible, the first runs have one more entry.
+    ///
+    /// # Panics
+    /// If `rank` is not below `ranks`.
     #[must_use]
     pub fn share(&self, rank: usize, ranks: usize) -> Self {
+        assert!(rank < ranks, "rank is {rank}, but it must be below the number of ranks, {ranks}");
         let count = self.indices.len();
         let begin = |rank: usize| rank * (count / ranks) + rank.min(count % ranks);
         let range = begin(rank)..begin(rank + 1);
@@ -123,5 +127,16 @@ impl Selected {
             probabilities: self.probabilities[range.clone()].to_vec(),
             importance: self.importance[range].to_vec(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "rank is 2, but it must be below the number of ranks, 2")]
+    fn a_rank_out_of_range_has_no_share() {
+        let _ = Selected::default().share(2, 2);
     }
 }

@@ -60,8 +60,12 @@ impl Shard {
     }
 
     /// Converts this rank's row `local` to an index over all ranks.
+    ///
+    /// # Panics
+    /// If `local` is not below the capacity of a store.
     #[must_use]
     pub fn global(&self, local: u64) -> u64 {
+        assert!(local < self.capacity, "row {local} is beyond the {} rows of a store", self.capacity);
         self.rank * self.capacity + local
     }
 
@@ -118,6 +122,12 @@ mod tests {
                 prop_assert_eq!(shard.global(shard.local(index).unwrap()), index);
             }
         }
+    }
+
+    #[test]
+    #[should_panic(expected = "row 4 is beyond the 4 rows of a store")]
+    fn a_row_of_another_rank_has_no_index() {
+        let _ = Shard::new(0, 2, 4).unwrap().global(4);
     }
 
     #[test]

@@ -413,6 +413,7 @@ fn segments_of_dead_controllers_are_replaced() {
     let error = Store::create_named(&name, schema(), StoreOptions::new(CAPACITY)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert!(error.to_string().contains(&format!("in use by process {}", std::process::id())), "{error}");
+    assert!(error.to_string().contains("close the earlier store"), "{error}");
     drop(store);
     assert_eq!(Reader::attach(&name, None).unwrap_err().kind(), ErrorKind::NotFound);
 }

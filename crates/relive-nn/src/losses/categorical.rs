@@ -1,4 +1,4 @@
-use super::rows::{argmax, count, log_sum_exp};
+use super::rows::{argmax, count, log_sum_exp, width};
 use super::value::{BatchLoss, Selected};
 
 /// The atoms of a distribution of returns: evenly spaced from `min` to `max` (Bellemare et al. 2017).
@@ -68,8 +68,9 @@ impl Support {
 /// of Z, `[batch, atoms]`.
 ///
 /// # Panics
-/// If the number of logits is wrong.
+/// If the slices do not belong to the same batch.
 pub fn categorical_targets(support: Support, rewards: &[f32], discounts: &[f32], logits: &[f32]) -> Vec<f32> {
+    assert_eq!(rewards.len(), discounts.len(), "rewards and discounts must have the same length");
     assert_eq!(logits.len(), rewards.len() * support.atoms, "logits are [batch, atoms]");
     let mut targets = vec![0.0; logits.len()];
     let rows = targets.chunks_exact_mut(support.atoms).zip(logits.chunks_exact(support.atoms));
@@ -98,7 +99,8 @@ pub fn categorical_double_q_targets(
     if rewards.is_empty() {
         return Vec::new();
     }
-    let width = values.len() / rewards.len();
+    let width = width(values.len(), rewards.len());
+    assert!(width.is_multiple_of(support.atoms), "values are [batch, actions, atoms]");
     let mut logits = Vec::with_capacity(rewards.len() * support.atoms);
     for (values, selector) in values.chunks_exact(width).zip(selector.chunks_exact(width)) {
         let begin = support.best(selector) * support.atoms;
@@ -125,11 +127,11 @@ pub fn categorical_loss(
     assert_eq!(targets.len(), batch * support.atoms, "targets are [batch, atoms]");
     assert_eq!(logits.len(), by_logits.len(), "a gradient for each logit");
     by_logits.fill(0.0);
-    let width = logits.len() / batch.max(1);
+    let width = width(logits.len(), batch);
+    assert!(width.is_multiple_of(support.atoms), "logits are [batch, actions, atoms]");
     let mut result = BatchLoss { loss: 0.0, rows: Vec::with_capacity(batch) };
     for (row, target) in targets.chunks_exact(support.atoms).enumerate() {
-        let begin = row * width + selected.actions[row] * support.atoms;
-        let place = begin..begin + support.atoms;
+        let place = selected.place(row, width, support.atoms);
         let scale = selected.weights[row] / count(batch);
         let loss = cross_entropy(&logits[place.clone()], target, scale, &mut by_logits[place]);
         result.loss += scale * loss;

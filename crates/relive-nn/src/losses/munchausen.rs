@@ -1,4 +1,4 @@
-use super::rows::log_sum_exp;
+use super::rows::{log_sum_exp, width};
 
 /// The terms that Munchausen's targets add to the targets of Q-learning (Vieillard et al. 2020).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,10 +33,11 @@ pub fn munchausen_targets(
     q_t: &[f32],
 ) -> Vec<f32> {
     assert_eq!(q_tm1.len(), q_t.len(), "the q-values of the two steps differ in length");
+    assert_eq!(rewards.len(), discounts.len(), "rewards and discounts must have the same length");
     if rewards.is_empty() {
         return Vec::new();
     }
-    let width = q_t.len() / rewards.len();
+    let width = width(q_t.len(), rewards.len());
     let Munchausen { temperature, coefficient, clip } = munchausen;
     let soft_max = |row: &[f32]| {
         let scaled: Vec<f32> = row.iter().map(|q| q / temperature).collect();

@@ -1,4 +1,4 @@
-use super::rows::{argmax, count};
+use super::rows::{argmax, count, width};
 use super::value::{BatchLoss, Selected};
 use super::{huber, huber_slope};
 
@@ -14,11 +14,12 @@ pub fn quantile_targets(
     values: &[f32],
     selector: &[f32],
 ) -> Vec<f32> {
+    assert_eq!(rewards.len(), discounts.len(), "rewards and discounts must have the same length");
     if rewards.is_empty() {
         return Vec::new();
     }
     let batch = rewards.len();
-    let (width, wide) = (values.len() / batch, selector.len() / batch);
+    let (width, wide) = (width(values.len(), batch), width(selector.len(), batch));
     let samples = wide * quantiles / width;
     assert!(
         width.is_multiple_of(quantiles) && samples * width == wide * quantiles,
@@ -49,7 +50,7 @@ pub fn quantile_loss(
     kappa: f32,
     by_theta: &mut [f32],
 ) -> BatchLoss {
-    let quantiles = targets.len() / selected.len().max(1);
+    let quantiles = width(targets.len(), selected.len());
     let middles = (0..quantiles).map(|index| (count(index) + 0.5) / count(quantiles));
     let middles: Vec<f32> = middles.collect();
     implicit_quantile_loss(theta, &middles.repeat(selected.len()), selected, targets, kappa, by_theta)
@@ -78,11 +79,12 @@ pub fn implicit_quantile_loss(
     if batch == 0 {
         return result;
     }
-    let (width, quantiles) = (theta.len() / batch, taus.len() / batch);
-    let rows = targets.chunks_exact(targets.len() / batch).zip(taus.chunks_exact(quantiles));
+    let (width, quantiles, samples) =
+        (width(theta.len(), batch), width(taus.len(), batch), width(targets.len(), batch));
+    assert!(width.is_multiple_of(quantiles), "quantiles are [batch, actions, N]");
+    let rows = targets.chunks_exact(samples).zip(taus.chunks_exact(quantiles));
     for (row, (targets, taus)) in rows.enumerate() {
-        let begin = row * width + selected.actions[row] * quantiles;
-        let place = begin..begin + quantiles;
+        let place = selected.place(row, width, quantiles);
         let scale = selected.weights[row] / count(batch);
         let loss = row_loss((&theta[place.clone()], taus), targets, kappa, scale, &mut by_theta[place]);
         result.loss += scale * loss;

@@ -14,7 +14,7 @@ pub fn n_step_returns(rewards: &[f32], discounts: &[f32], values: &[f32], n: usi
         "rewards, discounts and values must have the same length"
     );
     let from = |t: usize| {
-        let last = (t + n).min(steps) - 1;
+        let last = t.saturating_add(n).min(steps) - 1;
         (t..=last).rev().fold(values[last], |value, i| rewards[i] + discounts[i] * value)
     };
     (0..steps).map(from).collect()

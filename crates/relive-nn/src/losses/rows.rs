@@ -46,6 +46,15 @@ pub fn softmax(logits: &[f32], width: usize, probabilities: &mut Vec<f32>) {
     }
 }
 
+/// Returns the number of elements per row, for `len` elements in `rows` rows.
+///
+/// # Panics
+/// If the rows cannot have the same number of elements.
+pub(super) fn width(len: usize, rows: usize) -> usize {
+    assert!(len.is_multiple_of(rows), "{len} numbers are not {rows} rows of the same length");
+    len / rows.max(1)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "batches, atoms and samples are far below 2^24")]
 pub(super) fn count(len: usize) -> f32 {
     len as f32

@@ -1,4 +1,4 @@
-use super::rows::argmax;
+use super::rows::{argmax, width};
 use super::{n_step_returns, rescale, unscale};
 
 /// The ε of [`rescale`] in R2D2.
@@ -29,7 +29,7 @@ pub fn transformed_n_step_targets(
     if rewards.is_empty() {
         return Vec::new();
     }
-    let actions = values.len() / (rewards.len() + 1);
+    let actions = width(values.len(), rewards.len() + 1);
     let next = values.chunks_exact(actions).zip(selector.chunks_exact(actions)).skip(1);
     let next: Vec<f32> = next.map(|(values, selector)| unscale(values[argmax(selector)], EPSILON)).collect();
     let returns = n_step_returns(rewards, discounts, &next, n);

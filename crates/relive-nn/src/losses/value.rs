@@ -1,4 +1,6 @@
-use super::rows::{argmax, count};
+use std::ops::Range;
+
+use super::rows::{argmax, count, width};
 use super::{huber, huber_slope};
 
 /// Computes `r + γd·q_value(s', argmax q_selector(s'))` (van Hasselt et al. 2016). With the same slice for both, these
@@ -14,7 +16,7 @@ pub fn double_q_targets(rewards: &[f32], discounts: &[f32], values: &[f32], sele
     if rewards.is_empty() {
         return Vec::new();
     }
-    let actions = values.len() / rewards.len();
+    let actions = width(values.len(), rewards.len());
     let steps = rewards.iter().zip(discounts);
     let next = values.chunks_exact(actions).zip(selector.chunks_exact(actions));
     steps.zip(next).map(|((r, d), (values, selector))| r + d * values[argmax(selector)]).collect()
@@ -34,6 +36,17 @@ impl Selected<'_> {
     pub(super) fn len(self) -> usize {
         assert_eq!(self.actions.len(), self.weights.len(), "actions and weights must have the same length");
         self.actions.len()
+    }
+
+    /// Returns the place of the numbers of a row's action, for rows of `width` numbers with `each` per action.
+    ///
+    /// # Panics
+    /// If the action is out of range.
+    pub(super) fn place(self, row: usize, width: usize, each: usize) -> Range<usize> {
+        let (action, actions) = (self.actions[row], width / each);
+        assert!(action < actions, "row {row} has action {action}, but there are {actions} actions");
+        let begin = row * width + action * each;
+        begin..begin + each
     }
 }
 
@@ -58,10 +71,10 @@ pub fn q_loss(q: &[f32], selected: Selected<'_>, targets: &[f32], kappa: f32, by
     assert_eq!(targets.len(), batch, "a target for each row");
     assert_eq!(q.len(), by_q.len(), "a gradient for each value");
     by_q.fill(0.0);
-    let actions = q.len() / batch.max(1);
+    let actions = width(q.len(), batch);
     let mut result = BatchLoss { loss: 0.0, rows: Vec::with_capacity(batch) };
     for (row, target) in targets.iter().enumerate() {
-        let (place, weight) = (row * actions + selected.actions[row], selected.weights[row]);
+        let (place, weight) = (selected.place(row, actions, 1).start, selected.weights[row]);
         let error = target - q[place];
         result.loss += weight * huber(error, kappa) / count(batch);
         by_q[place] = -weight * huber_slope(error, kappa) / count(batch);

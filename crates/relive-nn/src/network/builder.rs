@@ -113,10 +113,14 @@ impl<'a> NetworkBuilder<'a> {
     /// Adds a convolution without padding, with square kernels and biases.
     ///
     /// # Panics
-    /// If the rows are not images, or the images are smaller than the kernel.
+    /// If the rows are not images, the images are smaller than the kernel, or `kernel` or `stride` is 0.
     #[must_use]
     pub fn conv(mut self, filters: usize, kernel: usize, stride: usize) -> Self {
         let (height, width, channels) = self.image.expect("convolutions follow `image` or each other");
+        assert!(
+            kernel > 0 && stride > 0,
+            "a kernel of {kernel} at stride {stride}, but both must be at least 1"
+        );
         assert!(
             height >= kernel && width >= kernel,
             "an image of {height} x {width} under a kernel of {kernel}"

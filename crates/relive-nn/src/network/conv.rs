@@ -35,7 +35,8 @@ impl ConvShape {
 impl Conv {
     pub(crate) fn new(plan: &mut Plan<'_>, shape: ConvShape, init: LinearInit) -> Self {
         let PatchShape { kernel, channels, .. } = shape.patch;
-        let (weight, bias) = init.leaves(shape.patch.len(), kernel * kernel * shape.filters);
+        let fan_out = kernel * kernel * shape.filters;
+        let (weight, bias) = init.leaves(shape.patch.len(), fan_out, shape.filters);
         Self {
             shape,
             activation: Activation::Identity,

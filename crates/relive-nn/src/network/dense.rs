@@ -31,7 +31,7 @@ pub(crate) struct Dense {
 
 impl Dense {
     pub(crate) fn new(plan: &mut Plan<'_>, inputs: usize, outputs: usize, init: LinearInit) -> Self {
-        let (weight_init, bias_init) = init.leaves(inputs, outputs);
+        let (weight_init, bias_init) = init.leaves(inputs, outputs, outputs);
         Self {
             inputs,
             outputs,

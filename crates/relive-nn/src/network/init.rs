@@ -30,15 +30,16 @@ pub enum LinearInit {
 }
 
 impl LinearInit {
-    /// Returns the initialization of weights and of biases.
-    pub(crate) fn leaves(self, fan_in: usize, fan_out: usize) -> (Init, Init) {
+    /// Returns the initialization of weights and of biases. The weights are a matrix with `columns` columns, one per unit
+    /// or filter; `fan_out` is the number of outputs that an input contributes to.
+    pub(crate) fn leaves(self, fan_in: usize, fan_out: usize, columns: usize) -> (Init, Init) {
         let zero = Init::Constant(0.0);
         let scaled = |scale, fan, distribution| Init::VarianceScaling { scale, fan, distribution };
         match self {
             Self::LecunNormal => (scaled(1.0, fan_in, Distribution::TruncatedNormal), zero),
             Self::PyTorch => (Init::PyTorch { fan_in }, Init::PyTorch { fan_in }),
             Self::UniformFanOut { scale } => (scaled(scale, fan_out, Distribution::Uniform), zero),
-            Self::Orthogonal { gain } => (Init::Orthogonal { columns: fan_out, gain }, zero),
+            Self::Orthogonal { gain } => (Init::Orthogonal { columns, gain }, zero),
             Self::NearZero { scale } => (scaled(scale, fan_in, Distribution::TruncatedNormal), zero),
         }
     }

@@ -47,6 +47,13 @@ pub struct Sgd {
     pub momentum: f32,
 }
 
+impl Default for Sgd {
+    /// α = 1e-3, no momentum.
+    fn default() -> Self {
+        Self { learning_rate: 1e-3, momentum: 0.0 }
+    }
+}
+
 /// The kind of an optimizer, with its settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Kind {

@@ -63,9 +63,15 @@ impl Layout {
     pub fn add(&mut self, name: &str, shape: &[usize], init: Init) -> Range<usize> {
         assert!(self.leaves.iter().all(|leaf| leaf.name != name), "two leaves have the name {name}");
         assert!(self.leaves.len() < limits::MAX_LEAVES, "more than {} leaves", limits::MAX_LEAVES);
+        let len = shape.iter().try_fold(1_usize, |len, dimension| len.checked_mul(*dimension));
+        let end = len.and_then(|len| self.len.checked_add(len));
+        assert!(
+            end.is_some_and(|end| end <= limits::MAX_PARAMETERS),
+            "more than {} parameters",
+            limits::MAX_PARAMETERS
+        );
         let leaf = Leaf { name: name.to_owned(), shape: shape.to_vec(), offset: self.len, init };
         let range = leaf.range();
-        assert!(range.end <= limits::MAX_PARAMETERS, "more than {} parameters", limits::MAX_PARAMETERS);
         self.len = range.end;
         self.leaves.push(leaf);
         range
@@ -84,5 +90,16 @@ impl Layout {
     /// Returns all leaves in order.
     pub fn leaves(&self) -> &[Leaf] {
         &self.leaves
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "parameters")]
+    fn a_shape_whose_product_overflows_is_refused() {
+        Layout::new().add("w", &[1 << (usize::BITS / 2), 1 << (usize::BITS / 2)], Init::Constant(0.0));
     }
 }

@@ -1,11 +1,13 @@
-//! Losses and targets of empty batches and sequences, and V-trace with λ < 1.
+//! Losses and targets of empty batches and sequences, slices that do not match, and V-trace with λ < 1.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use relive_nn::losses::{
     BatchLoss, DpgClip, Munchausen, RetraceSequence, Selected, Support, VTraceClip,
     categorical_double_q_targets, categorical_loss, categorical_targets, deterministic_policy_gradient,
-    double_q_targets, generalized_advantages, importance_weights, munchausen_targets, n_step_returns,
-    off_policy_returns, q_loss, quantile_loss, quantile_targets, retrace_errors, sequence_priority,
-    transformed_n_step_targets, vtrace,
+    double_q_targets, generalized_advantages, implicit_quantile_loss, importance_weights, munchausen_targets,
+    n_step_returns, off_policy_returns, q_loss, quantile_loss, quantile_targets, retrace_errors,
+    sequence_priority, transformed_n_step_targets, vtrace,
 };
 
 use crate::common::assert_close;
@@ -53,6 +55,56 @@ fn sequences_without_transitions_return_nothing() {
     assert_eq!(retrace_errors(sequence, 0.9), NONE);
     assert_eq!(transformed_n_step_targets(&[], &[], &[], &[], 5), NONE);
     assert_eq!(sequence_priority(&[], 0.9), 0.0);
+}
+
+fn assert_panics<T>(name: &str, function: impl FnOnce() -> T) {
+    assert!(catch_unwind(AssertUnwindSafe(function)).is_err(), "{name} accepts them");
+}
+
+/// Two rows with two actions each: action 2 of the first row would be action 0 of the second.
+#[test]
+fn actions_out_of_range_are_refused() {
+    let support = Support::new(-1.0, 1.0, 2);
+    let selected = Selected { actions: &[2, 0], weights: &[1.0, 1.0] };
+    let (values, targets) = ([0.0; 8], [0.5; 4]);
+    let by = &mut [0.0; 8];
+    assert_panics("q_loss", || q_loss(&values[..4], selected, &targets[..2], 1.0, &mut by[..4]));
+    assert_panics("categorical_loss", || categorical_loss(support, &values, selected, &targets, by));
+    assert_panics("quantile_loss", || quantile_loss(&values, selected, &targets, 1.0, by));
+    assert_panics("implicit_quantile_loss", || {
+        implicit_quantile_loss(&values, &[0.25, 0.75, 0.25, 0.75], selected, &targets, 1.0, by)
+    });
+}
+
+#[test]
+fn slices_of_different_batches_are_refused() {
+    let support = Support::new(-1.0, 1.0, 2);
+    let (two, five, values) = ([1.0; 2], [1.0; 5], [1.0; 8]);
+    let selected = Selected { actions: &[0, 0], weights: &two };
+    assert_panics("double_q_targets", || double_q_targets(&two, &two, &five, &five));
+    assert_panics("q_loss", || q_loss(&five, selected, &two, 1.0, &mut [0.0; 5]));
+    assert_panics("categorical_targets", || categorical_targets(support, &two, &[1.0], &values[..4]));
+    assert_panics("categorical_double_q_targets", || {
+        categorical_double_q_targets(support, &two, &two, &values[..6], &values[..6])
+    });
+    assert_panics("categorical_loss", || {
+        categorical_loss(support, &values[..6], selected, &values[..4], &mut [0.0; 6])
+    });
+    assert_panics("quantile_targets", || quantile_targets(&two, &[1.0], 2, &values, &values));
+    assert_panics("quantile_loss", || quantile_loss(&values, selected, &five, 1.0, &mut [0.0; 8]));
+    assert_panics("munchausen_targets", || {
+        munchausen_targets(Munchausen::default(), (&two, &[1.0]), &[0, 0], &values, &values)
+    });
+    assert_panics("transformed_n_step_targets", || {
+        transformed_n_step_targets(&values, &values, &two, &two, 1)
+    });
+}
+
+#[test]
+fn returns_over_more_steps_than_there_are_extend_to_the_end() {
+    let (rewards, discounts, values) = ([1.0, 2.0, 3.0], [0.5; 3], [8.0; 3]);
+    let whole = n_step_returns(&rewards, &discounts, &values, 3);
+    assert_eq!(n_step_returns(&rewards, &discounts, &values, usize::MAX), whole);
 }
 
 /// Without off-policy correction, V-trace with λ is generalized advantage estimation.

@@ -171,6 +171,12 @@ fn byte_images_are_read_like_float_images() {
     }
 }
 
+#[test]
+#[should_panic(expected = "at least 1")]
+fn a_convolution_needs_a_stride() {
+    network(|b| b.image(5, 5, 2).conv(3, 2, 0), 50);
+}
+
 /// The caller may reuse the gradient of an earlier batch.
 #[test]
 fn the_gradient_of_an_empty_batch_is_zero() {

@@ -12,6 +12,7 @@ use pyo3::types::{PyBool, PyByteArray, PyBytes, PyFloat, PyInt, PyString};
 use relive_tensor::{DType, Rows, Shape, Tensor};
 
 use super::buffer;
+use super::conversion::{as_array, expect_unmasked};
 use super::dtypes::{dtype_of, kind_of, numpy, unsupported};
 use crate::arguments::real;
 
@@ -36,6 +37,7 @@ const FIRST_ADDED_TYPE: i32 = 256;
 impl<'py> Value<'py> {
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<Value<'py>> {
         if let Ok(array) = object.cast::<PyUntypedArray>() {
+            expect_unmasked(array)?;
             return Value::of_array(array);
         }
         if let Some(scalar) = numpy_scalar(object)? {
@@ -44,20 +46,7 @@ impl<'py> Value<'py> {
         if let Some(scalar) = python_scalar(object)? {
             return Ok(Value::Tensor(scalar));
         }
-        let array = numpy(object.py())?.call_method1(intern!(object.py(), "asarray"), (object,)).map_err(
-            |error| {
-                let py = object.py();
-                if !error.is_instance_of::<PyTypeError>(py) && !error.is_instance_of::<PyValueError>(py) {
-                    // The object's own exception, or the exception that Ctrl-C raises.
-                    return error;
-                }
-                PyTypeError::new_err(format!(
-                    "{} cannot be turned into a numpy array: {error}",
-                    type_name(object)
-                ))
-            },
-        )?;
-        let array = array.cast::<PyUntypedArray>()?;
+        let array = as_array(object)?;
         if kind_of(&array.dtype()) == b'O' && array.ndim() == 0 {
             // TensorFlow returns its scalar text as bytes.
             if let Some(scalar) = python_scalar(&array.call_method0(intern!(object.py(), "item"))?)? {
@@ -70,7 +59,7 @@ impl<'py> Value<'py> {
             );
             return Err(PyTypeError::new_err(message));
         }
-        Value::of_array(array)
+        Value::of_array(&array)
     }
 
     fn of_array(array: &Bound<'py, PyUntypedArray>) -> PyResult<Value<'py>> {
@@ -325,6 +314,7 @@ fn type_name(object: &Bound<'_, PyAny>) -> String {
 /// Returns the elements of a plain array that already has exactly this type.
 fn ready_elements<T: relive_tensor::Element>(object: &Bound<'_, PyAny>) -> PyResult<Option<Vec<T>>> {
     let Ok(array) = object.cast::<PyUntypedArray>() else { return Ok(None) };
+    expect_unmasked(array)?;
     let descr = array.dtype();
     let is_ready =
         array.is_c_contiguous() && descr.byteorder() != b'>' && dtype_of(&descr)? == Some(T::DTYPE);
@@ -346,8 +336,8 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
         return Ok(ready);
     }
     let py = object.py();
-    let given = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
-    match kind_of(&given.cast::<PyUntypedArray>()?.dtype()) {
+    let given = as_array(object)?;
+    match kind_of(&given.dtype()) {
         // numpy would convert `None` to NaN, text to the number that it spells, dates and durations to their numbers of
         // units, and complex numbers to their real parts.
         b'O' => {
@@ -370,13 +360,12 @@ pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i6
         return Ok(ready);
     }
     let py = object.py();
-    let array = numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?;
-    let untyped = array.cast::<PyUntypedArray>()?;
-    if untyped.len() > 0 && !matches!(kind_of(&untyped.dtype()), b'i' | b'u') {
+    let array = as_array(object)?;
+    if array.len() > 0 && !matches!(kind_of(&array.dtype()), b'i' | b'u') {
         let text = format!("{name} are {}, but they must be whole numbers", object.repr()?);
         return Err(PyTypeError::new_err(text));
     }
-    let is_unsigned = kind_of(&untyped.dtype()) == b'u';
+    let is_unsigned = kind_of(&array.dtype()) == b'u';
     let whole = array.call_method1(intern!(py, "astype"), (if is_unsigned { "uint64" } else { "int64" },))?;
     let flat = whole.call_method0(intern!(py, "ravel"))?.cast_into::<PyUntypedArray>()?;
     if !is_unsigned {
@@ -398,8 +387,7 @@ pub(crate) fn keys(object: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
         return one_key(object).map(|key| vec![key]);
     }
     let py = object.py();
-    let array =
-        numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.call_method0(intern!(py, "ravel"))?;
+    let array = as_array(object)?.call_method0(intern!(py, "ravel"))?;
     let array = array.cast::<PyUntypedArray>()?;
     if array.len() == 0 {
         return Ok(Vec::new());

@@ -2,5 +2,6 @@
 
 pub(crate) mod array;
 pub(crate) mod buffer;
+pub(crate) mod conversion;
 pub(crate) mod dtypes;
 pub(crate) mod numeric_array;

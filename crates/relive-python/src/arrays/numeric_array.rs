@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "numpy's data is reached by pointer; the block says why it is sound")]
 
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
-use pyo3::intern;
 use pyo3::prelude::*;
 use relive_tensor::DType;
 
 use super::array::canonical;
-use super::dtypes::{dtype_of, numpy, unsupported};
+use super::conversion::as_array;
+use super::dtypes::{dtype_of, unsupported};
 
 /// A numeric array: row-major and little endian.
 pub(crate) struct NumericArray<'py> {
@@ -21,13 +21,7 @@ impl<'py> NumericArray<'py> {
     /// # Errors
     /// The object's elements have no fixed size, or numpy cannot convert the object.
     pub(crate) fn of(object: &Bound<'py, PyAny>) -> PyResult<NumericArray<'py>> {
-        let py = object.py();
-        let array = match object.cast::<PyUntypedArray>() {
-            Ok(array) => array.clone(),
-            Err(_) => {
-                numpy(py)?.call_method1(intern!(py, "asarray"), (object,))?.cast_into::<PyUntypedArray>()?
-            }
-        };
+        let array = as_array(object)?;
         let descr = array.dtype();
         match dtype_of(&descr)?.filter(|dtype| dtype.size_bytes().is_some()) {
             Some(dtype) => Ok(NumericArray { array: canonical(&array, &descr)?, dtype }),

@@ -12,7 +12,7 @@ use relive_client::{
 use super::choices::{Choice, codec_named};
 use super::connecting::Client;
 use super::status;
-use crate::arguments::{Priority, Timeout};
+use crate::arguments::{Priority, Timeout, of_argument};
 use crate::arrays::array;
 use crate::connection::security::{ClientCertificates, ClientSecurity};
 use crate::error::{OrRaise, raise};
@@ -92,8 +92,9 @@ impl Client {
         deletes: &Bound<'_, PyAny>,
         timeout: Option<Timeout>,
     ) -> PyResult<()> {
-        let (keys, priorities, deletes) =
-            (array::keys(keys)?, array::floats(priorities)?, array::keys(deletes)?);
+        let keys = array::keys(keys).map_err(of_argument("keys", py))?;
+        let priorities = array::floats(priorities).map_err(of_argument("priorities", py))?;
+        let deletes = array::keys(deletes).map_err(of_argument("deletes", py))?;
         if keys.len() != priorities.len() {
             let message = format!(
                 "got {} keys, but {} priorities; give one priority for each key",

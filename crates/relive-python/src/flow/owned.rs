@@ -15,21 +15,21 @@ use crate::interpreter::lock::Brief;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A flow that one thread at a time uses. It is dropped without the interpreter, which its threads may need to end.
-pub(super) struct OwnedFlow {
-    state: Brief<State>,
+pub(super) struct OwnedFlow<T: Send + 'static = Item> {
+    state: Brief<State<T>>,
     origin: Origin,
 }
 
 /// Where the flow is.
-pub(super) enum State {
-    Here(Flow<Item>),
+pub(super) enum State<T = Item> {
+    Here(Flow<T>),
     /// A thread uses it, or it has become a part of another flow.
     Taken,
     Closed,
 }
 
-impl OwnedFlow {
-    pub(super) fn new(flow: Flow<Item>) -> OwnedFlow {
+impl<T: Send> OwnedFlow<T> {
+    pub(super) fn new(flow: Flow<T>) -> OwnedFlow<T> {
         OwnedFlow { state: Brief::new(State::Here(flow)), origin: Origin::here() }
     }
 
@@ -37,7 +37,7 @@ impl OwnedFlow {
     ///
     /// # Errors
     /// In a child of the process that created the flow.
-    pub(super) fn take(&self, py: Python<'_>) -> PyResult<State> {
+    pub(super) fn take(&self, py: Python<'_>) -> PyResult<State<T>> {
         self.origin.check(py, "stream")?;
         Ok(self.state.with(|state| match std::mem::replace(state, State::Taken) {
             State::Closed => {
@@ -49,7 +49,7 @@ impl OwnedFlow {
     }
 
     /// Puts the flow back, unless it was closed in the meantime.
-    pub(super) fn put(&self, py: Python<'_>, flow: Flow<Item>) {
+    pub(super) fn put(&self, py: Python<'_>, flow: Flow<T>) {
         let unwanted = self.state.with(|state| match state {
             State::Closed => Some(flow),
             State::Here(_) | State::Taken => {
@@ -73,14 +73,14 @@ impl OwnedFlow {
     }
 }
 
-impl Drop for OwnedFlow {
+impl<T: Send> Drop for OwnedFlow<T> {
     fn drop(&mut self) {
         finalization::park_when_finalized();
         Python::try_attach(|py| self.close(py));
     }
 }
 
-fn end(py: Python<'_>, flow: Flow<Item>) {
+fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>) {
     let (done, is_done) = sync_channel(1);
     let end = move || {
         // The clean-up of an iterator may outlast the interpreter.

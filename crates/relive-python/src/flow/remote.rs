@@ -12,9 +12,9 @@ use relive_cluster::stream::{
 };
 use relive_flow::{ErrorKind, Flow};
 
+use super::owned::{OwnedFlow, State};
 use crate::interpreter::finalization;
 use crate::interpreter::fork::Origin;
-use crate::interpreter::lock::Brief;
 
 /// The interval between checks for signals during a wait.
 const SLICE: Duration = Duration::from_millis(50);
@@ -28,7 +28,7 @@ pub(crate) struct PyPort(Apart<Port>);
 
 /// The messages from one shard.
 #[pyclass(frozen, module = "relive._native", name = "StreamReader")]
-pub(crate) struct PyReader(Brief<Option<Flow<Result<Bytes, StreamError>>>>);
+pub(crate) struct PyReader(OwnedFlow<Result<Bytes, StreamError>>);
 
 /// The shard's end.
 #[pyclass(frozen, module = "relive._native", name = "StreamWriter")]
@@ -86,7 +86,7 @@ impl PyPort {
     fn reader(&self, shard: u32, messages: u64) -> PyResult<PyReader> {
         let window = Window { items: messages, bytes: WINDOW_BYTES };
         let reader = self.0.get().reader(shard, window).map_err(|error| raise(&error))?;
-        Ok(PyReader(Brief::new(Some(Flow::from_pull("messages", reader)))))
+        Ok(PyReader(OwnedFlow::new(Flow::from_pull("messages", reader))))
     }
 
     /// Makes the reader of a shard that has permanently failed return the given error.
@@ -101,14 +101,16 @@ impl PyReader {
     fn next<'py>(&self, py: Python<'py>, timeout: f64) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let mut left = crate::interpreter::wait::seconds(Some(timeout))?;
         loop {
-            let taken = self.0.take();
-            let mut flow =
-                taken.ok_or_else(|| PyValueError::new_err("another thread is reading this shard"))?;
+            let mut flow = match self.0.take(py)? {
+                State::Here(flow) => flow,
+                State::Taken => return Err(PyValueError::new_err("another thread is reading this shard")),
+                State::Closed => return Err(PyValueError::new_err("this reader is closed")),
+            };
             let (flow, next) = py.detach(move || {
                 let next = flow.next_for(SLICE);
                 (flow, next)
             });
-            self.0.replace(Some(flow));
+            self.0.put(py, flow);
             match next {
                 None => return Ok(None),
                 Some(Ok(Ok(message))) => return Ok(Some(PyBytes::new(py, &message))),
@@ -124,8 +126,8 @@ impl PyReader {
     }
 
     /// Notifies the shard that no more messages are wanted.
-    fn close(&self) {
-        drop(self.0.take());
+    fn close(&self, py: Python<'_>) {
+        self.0.close(py);
     }
 }
 

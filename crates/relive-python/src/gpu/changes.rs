@@ -21,7 +21,7 @@ pub(super) struct Hub {
     /// Also reads the other ranks' stores once they are joined.
     reader: Brief<Reader>,
     /// Set if ranks on other machines can read the store.
-    serving: Brief<Option<ServedStore>>,
+    serving: Brief<Option<Arc<ServedStore>>>,
     followers: Brief<Vec<Weak<Brief<PendingChanges>>>>,
 }
 
@@ -44,7 +44,7 @@ impl Hub {
 
     /// Serves the store to other machines from now on.
     pub(super) fn serve(&self, serving: ServedStore) {
-        self.serving.replace(Some(serving));
+        self.serving.replace(Some(Arc::new(serving)));
     }
 
     /// Makes this store also read the stores of other ranks from now on: the stores of `others` in this machine's
@@ -55,10 +55,11 @@ impl Hub {
     pub(super) fn join(&self, mut others: Vec<Reader>, addresses: &[String]) -> relive_gpu::Result<()> {
         let own = self.store.reader();
         others.push(own.clone());
-        let peers = self.serving.with(|serving| match serving {
-            Some(serving) => serving.connect(addresses),
-            None => Ok(Vec::new()),
-        })?;
+        // The lock is not held while this waits for other machines.
+        let peers = match self.serving.get() {
+            Some(serving) => serving.connect(addresses)?,
+            None => Vec::new(),
+        };
         self.reader.replace(own.of_ranks(&others, &peers)?);
         Ok(())
     }

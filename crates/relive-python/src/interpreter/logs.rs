@@ -11,7 +11,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use relive_rl::watching::LogLines;
 use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
+use tracing::span;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 use super::finalization;
@@ -27,13 +27,20 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 const TARGET_PREFIX: &str = "relive";
 
 enum Message {
-    Record {
-        level: u8,
-        target: String,
-        text: String,
-    },
+    Record(Record),
     /// All earlier records were delivered.
     Flush(Sender<()>),
+}
+
+struct Record {
+    level: u8,
+    target: String,
+    text: String,
+    /// The line of Rust's source.
+    file: &'static str,
+    line: u32,
+    /// The name of the thread that logged, if it has one.
+    thread: Option<String>,
 }
 
 /// The queue, and the process that it belongs to, because the thread that empties the queue does not survive a fork.
@@ -94,10 +101,10 @@ fn deliver(messages: &Receiver<Message>) {
     while let Ok(message) = messages.recv() {
         match message {
             Message::Flush(done) => drop(done.send(())),
-            Message::Record { level, target, text } => {
+            Message::Record(record) => {
                 // `None`: the interpreter is being finalized.
                 let Some(()) = Python::try_attach(|py| {
-                    if let Err(error) = log(py, level, &target, &text) {
+                    if let Err(error) = log(py, &record) {
                         error.write_unraisable(py, None);
                     }
                 }) else {
@@ -108,9 +115,24 @@ fn deliver(messages: &Receiver<Message>) {
     }
 }
 
-fn log(py: Python<'_>, level: u8, target: &str, text: &str) -> PyResult<()> {
-    let logger = py.import("logging")?.call_method1("getLogger", (target.replace("::", "."),))?;
-    logger.call_method1("log", (level, "%s", text))?;
+/// Logs as the thread would have logged that sent the record.
+fn log(py: Python<'_>, record: &Record) -> PyResult<()> {
+    let Record { level, target, text, file, line, thread } = record;
+    let target = target.replace("::", ".");
+    let logger = py.import("logging")?.call_method1("getLogger", (&target,))?;
+    if !logger.call_method1("isEnabledFor", (level,))?.is_truthy()? {
+        return Ok(());
+    }
+    let no_exception = py.None();
+    let made =
+        logger.call_method1("makeRecord", (&target, level, file, line, "%s", (text,), no_exception))?;
+    let thread = match thread.as_deref() {
+        Some("main") => "MainThread",
+        Some(name) => name,
+        None => "unknown",
+    };
+    made.setattr("threadName", thread)?;
+    logger.call_method1("handle", (made,))?;
     Ok(())
 }
 
@@ -132,13 +154,13 @@ impl Subscriber for ToPython {
         *metadata.level() <= Level::DEBUG && metadata.target().starts_with(TARGET_PREFIX)
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
     }
 
-    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
 
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
         let mut text = Text::default();
@@ -153,12 +175,14 @@ impl Subscriber for ToPython {
         if level <= Level::INFO {
             LINES.push(&format!("{level} {target}: {text}"));
         }
-        send(Message::Record { level: python_level(level), target, text });
+        let (file, line) = (event.metadata().file().unwrap_or(""), event.metadata().line().unwrap_or(0));
+        let thread = std::thread::current().name().map(str::to_owned);
+        send(Message::Record(Record { level: python_level(level), target, text, file, line, thread }));
     }
 
-    fn enter(&self, _: &Id) {}
+    fn enter(&self, _: &span::Id) {}
 
-    fn exit(&self, _: &Id) {}
+    fn exit(&self, _: &span::Id) {}
 }
 
 /// An event as text: the message, followed by the fields as `name=value`.

@@ -3,6 +3,7 @@
 
 pub(crate) mod column;
 pub(crate) mod nest;
+pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod signature;
 pub(crate) mod structure;

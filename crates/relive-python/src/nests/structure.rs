@@ -8,6 +8,7 @@ use relive_tensor::{Nest, Tensor};
 
 use super::column::TrajectoryColumn;
 use super::nest::{self, Container, MAX_DEPTH};
+use super::place::at_leaf;
 use crate::arrays::array;
 use crate::error::OrRaise;
 
@@ -95,12 +96,12 @@ fn at_depth(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Option<Nest<()>
 
 /// Returns the structure of a step that is itself an item: its columns, as a list if its keys are not text.
 pub(crate) fn step_of(object: &Bound<'_, PyAny>) -> PyResult<Nest<Tensor>> {
-    let step = match nest::to_nest(object, &mut array::to_tensor) {
+    let tensor =
+        |leaf: &Bound<'_, PyAny>| array::to_tensor(leaf).map_err(|error| at_leaf(error, object, leaf));
+    let step = match nest::to_nest(object, &mut { tensor }) {
         Err(error) if error.is_instance_of::<PyTypeError>(object.py()) && structure_of(object)?.is_none() => {
             let leaves = nest::leaves(object)?;
-            Nest::List(
-                leaves.iter().map(|leaf| Ok(Nest::Leaf(array::to_tensor(leaf)?))).collect::<PyResult<_>>()?,
-            )
+            Nest::List(leaves.iter().map(|leaf| Ok(Nest::Leaf(tensor(leaf)?))).collect::<PyResult<_>>()?)
         }
         step => step?,
     };

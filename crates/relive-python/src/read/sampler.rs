@@ -29,7 +29,7 @@ pub(crate) struct Sampler {
 
 enum Source {
     /// Prefetches in the background. An error that occurred after samples arrived is kept for the next call.
-    Stream { sampler: RustSampler, deferred_error: Option<Error> },
+    Stream { sampler: Box<RustSampler>, deferred_error: Option<Error> },
     /// Requests one sample at a time, up to this number of samples.
     Calls { left: usize },
 }
@@ -37,7 +37,12 @@ enum Source {
 impl Sampler {
     pub(crate) fn streaming(client: Client, sampler: RustSampler, timeout: Duration) -> Sampler {
         let table = sampler.table().to_owned();
-        Sampler::over(Source::Stream { sampler, deferred_error: None }, client, table, timeout)
+        Sampler::over(
+            Source::Stream { sampler: Box::new(sampler), deferred_error: None },
+            client,
+            table,
+            timeout,
+        )
     }
 
     /// Samples `count` items, each when it is requested.

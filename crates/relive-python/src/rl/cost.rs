@@ -70,7 +70,7 @@ pub(crate) fn measure_costs(
 /// Loads costs from a file, as JSON.
 #[pyfunction]
 pub(crate) fn load_costs(py: Python<'_>, path: &str) -> PyResult<String> {
-    let costs = Costs::load(path.as_ref()).map_err(|error| match error {
+    let costs = Costs::load(path).map_err(|error| match error {
         RlError::State { .. } => invalid(format!("{path}: {error}")),
         _ => raise(py, &error),
     })?;
@@ -80,7 +80,7 @@ pub(crate) fn load_costs(py: Python<'_>, path: &str) -> PyResult<String> {
 /// Writes costs to a file.
 #[pyfunction]
 pub(crate) fn save_costs(py: Python<'_>, costs: &str, path: &str) -> PyResult<()> {
-    Costs::from_json(costs).and_then(|costs| costs.save(path.as_ref())).map_err(|error| raise(py, &error))
+    Costs::from_json(costs).and_then(|costs| costs.save(path)).map_err(|error| raise(py, &error))
 }
 
 /// Predicts the speed of a run on a cluster, as JSON; by default, its machines have as many processors as the measured

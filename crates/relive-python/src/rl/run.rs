@@ -23,6 +23,7 @@ use super::processes::ServedTables;
 use super::raise::raise;
 use super::report::{Listener, RunReports, episode_dict, summary_dict};
 use super::source::Source;
+use crate::interpreter::fork::Origin;
 use crate::interpreter::lock::Brief;
 use crate::interpreter::{finalization, logs};
 
@@ -166,8 +167,8 @@ fn result<'py>(
     Ok(dict)
 }
 
-/// The runs with live threads, by number.
-static RUNS: Brief<BTreeMap<u64, Stop>> = Brief::new(BTreeMap::new());
+/// The runs with live threads, by number. After a fork, those of the parent process remain, which have no threads.
+static RUNS: Brief<BTreeMap<u64, (Origin, Stop)>> = Brief::new(BTreeMap::new());
 
 /// A run with a live thread.
 struct LiveRun(u64);
@@ -176,7 +177,7 @@ impl LiveRun {
     fn of(stop: &Stop) -> LiveRun {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        RUNS.with(|runs| runs.insert(number, stop.clone()));
+        RUNS.with(|runs| runs.insert(number, (Origin::here(), stop.clone())));
         LiveRun(number)
     }
 }
@@ -193,10 +194,16 @@ const LAST: Duration = Duration::from_secs(3);
 /// Ends the remaining runs before the interpreter is finalized, because they may call it.
 #[pyfunction]
 pub(crate) fn end_runs(py: Python<'_>) {
-    RUNS.with(|runs| runs.values().for_each(Stop::stop));
+    let stop_all = || {
+        RUNS.with(|runs| {
+            runs.retain(|_, (origin, _)| !origin.is_foreign());
+            runs.values().for_each(|(_, stop)| stop.stop());
+            !runs.is_empty()
+        })
+    };
     let until = Instant::now() + LAST;
     py.detach(|| {
-        while !RUNS.with(|runs| runs.is_empty()) && Instant::now() < until {
+        while stop_all() && Instant::now() < until {
             std::thread::sleep(SLICE);
         }
     });

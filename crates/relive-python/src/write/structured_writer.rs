@@ -17,6 +17,7 @@ use crate::arrays::array;
 use crate::error::{OrRaise, invalid};
 use crate::interpreter::fork::Owned;
 use crate::interpreter::wait;
+use crate::nests::place::at_path;
 use crate::nests::structure;
 
 /// Appends flat steps and creates items from patterns.
@@ -52,11 +53,13 @@ impl StructuredWriter {
     /// Appends the leaves of a step; missing leaves are `None`.
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
     fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
-        let leaf = |leaf: &Option<Bound<'_, PyAny>>| match leaf {
-            Some(leaf) => array::to_tensor(leaf).map(Nest::Leaf),
+        let leaf = |(column, leaf): (usize, &Option<Bound<'_, PyAny>>)| match leaf {
+            Some(leaf) => array::to_tensor(leaf)
+                .map(Nest::Leaf)
+                .or_else(|error| Err(at_path(error, &PyTuple::new(py, [column])?))),
             None => Ok(Nest::None),
         };
-        let step = Nest::List(flat.iter().map(leaf).collect::<PyResult<_>>()?);
+        let step = Nest::List(flat.iter().enumerate().map(leaf).collect::<PyResult<_>>()?);
         self.with(py, |writer| {
             let done = if partial { writer.try_append_partial(&step) } else { writer.try_append(&step) };
             if done.map_err(|error| raise_numbered(py, &error, self.as_reverb))? {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyUnicodeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use relive_client::{Client, Column, TrajectoryWriter as RustWriter, Windows};
@@ -22,6 +22,7 @@ use crate::interpreter::lock::{Brief, Exclusive};
 use crate::interpreter::wait::{self, Operation};
 use crate::nests::column::TrajectoryColumn;
 use crate::nests::nest;
+use crate::nests::place::at_path;
 use crate::nests::structure;
 
 /// The writers of this process, some of which may be gone.
@@ -103,7 +104,10 @@ impl TrajectoryWriter {
         let paths = grown.as_ref().unwrap_or(&state.layout).paths();
         let mut values = Values::with_capacity(leaves.len());
         for (column, leaf) in &leaves {
-            let value = Value::of(leaf).map_err(|error| at_path(py, error, paths.get(*column)))?;
+            let value = Value::of(leaf).map_err(|error| match paths.get(*column) {
+                Some(path) => at_path(error, path.parts.bind(py)),
+                None => error,
+            })?;
             values.push((*column, value));
         }
         let cells = given.cells(&values)?;
@@ -416,17 +420,4 @@ pub(crate) fn items_left(block_until_num_items: i64) -> PyResult<usize> {
     usize::try_from(block_until_num_items).map_err(|_| {
         PyValueError::new_err(format!("block_until_num_items must be >= 0, got {block_until_num_items}"))
     })
-}
-
-/// Returns the error for a value that is not a tensor, with its path. Exceptions that the value itself raises stay
-/// unchanged.
-fn at_path(py: Python<'_>, error: PyErr, path: Option<&super::layout::Path>) -> PyErr {
-    let is_ours = error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py);
-    let Some(path) = path.filter(|_| is_ours) else { return error };
-    let text = format!("at {}: {}", path.parts.bind(py), error.value(py));
-    if error.is_instance_of::<PyUnicodeError>(py) {
-        // An exception of this class needs more arguments than a text.
-        return PyValueError::new_err(text);
-    }
-    PyErr::from_type(error.get_type(py), text)
 }

@@ -41,7 +41,8 @@ impl BulkFeed {
         patience: Duration,
     ) -> BulkFeed {
         let shared = Arc::new(Shared::new(table, ahead, max_batches, patience));
-        let task = tokio::spawn(task::run(Arc::clone(&shared), connection, batch_size));
+        let runtime = connection.runtime().clone();
+        let task = runtime.spawn(task::run(Arc::clone(&shared), connection, batch_size));
         BulkFeed { shared, task, timer: Timer::default() }
     }
 

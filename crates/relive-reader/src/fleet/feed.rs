@@ -121,6 +121,11 @@ impl FleetFeed {
         self.lanes.iter().map(Lane::counts).fold((0, 0), sum)
     }
 
+    /// Records that nobody waits for a sample at the moment.
+    pub(crate) fn caller_left(&self) {
+        self.lanes.iter().for_each(Lane::caller_left);
+    }
+
     /// Hands credits back and appends all available samples to `into`. Returns `None` after the last sample.
     pub(crate) fn poll_take(
         &mut self,
@@ -129,6 +134,15 @@ impl FleetFeed {
         cx: &mut Context<'_>,
     ) -> Poll<LaneResult> {
         self.credits += credits;
+        let polled = self.poll_lanes(into, cx);
+        if polled.is_ready() {
+            // One lane ended the wait for all of them.
+            self.caller_left();
+        }
+        polled
+    }
+
+    fn poll_lanes(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Poll<LaneResult> {
         if let Some(failure) = &self.failure {
             return Poll::Ready(Some(Err(failure.clone())));
         }
@@ -206,14 +220,11 @@ impl FleetFeed {
     /// Updates the lanes from the servers and the state of their tables.
     fn update_lanes(&mut self) {
         let servers = self.fleet.members();
-        for lane in &mut self.lanes {
-            if !lane.server.is_up() {
-                let outstanding = lane.take_back();
-                self.credits += outstanding;
-                self.left = self.left.map(|left| left + outstanding);
-            }
+        let is_listed = |lane: &Lane| servers.iter().any(|server| server.number() == lane.server.number());
+        for place in self.places(|lane| !lane.server.is_up() || !is_listed(lane)) {
+            self.take_back(place);
         }
-        self.lanes.retain(|lane| servers.iter().any(|server| server.number() == lane.server.number()));
+        self.lanes.retain(is_listed);
         for server in servers.iter() {
             match self.lanes.iter_mut().find(|lane| lane.server.number() == server.number()) {
                 Some(lane) => lane.take_over(server.facts(&self.table)),

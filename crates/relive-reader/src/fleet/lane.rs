@@ -172,6 +172,13 @@ impl Lane {
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
     }
 
+    /// Records that nobody waits for a sample of the lane at the moment.
+    pub(super) fn caller_left(&self) {
+        if let Some(feed) = &self.feed {
+            feed.caller_left();
+        }
+    }
+
     /// Returns the number of samples that have arrived but have not been taken, and the number of samples that have
     /// been requested but have not arrived.
     pub(super) fn counts(&self) -> (usize, usize) {

@@ -55,7 +55,8 @@ impl RemoteFeed {
     ) -> RemoteFeed {
         let shared = Arc::new(Shared::new(table, options, credits, unavailable_timeout));
         let spawn = |index| {
-            tokio::spawn(worker::run(Arc::clone(&shared), index, connection.channel(), watched.cloned()))
+            let worker = worker::run(Arc::clone(&shared), index, connection.channel(), watched.cloned());
+            connection.runtime().spawn(worker)
         };
         let workers = (0..options.useful_workers()).map(spawn).collect();
         RemoteFeed { shared, workers, timer: Timer::default() }
@@ -79,6 +80,11 @@ impl RemoteFeed {
     /// been requested but have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         self.shared.counts()
+    }
+
+    /// Records that nobody waits for a sample at the moment.
+    pub(crate) fn caller_left(&self) {
+        self.shared.caller_left();
     }
 
     /// Returns the error for a server that is unreachable at the moment.

@@ -170,6 +170,11 @@ impl Shared {
         taken
     }
 
+    /// Records that the caller stopped waiting.
+    pub(super) fn caller_left(&self) {
+        self.state.lock().caller = None;
+    }
+
     /// Returns the error for a server that remains unreachable.
     pub(super) fn unavailable(&self) -> Error {
         let outage = self.state.lock().outage.take();

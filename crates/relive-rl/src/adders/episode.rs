@@ -1,5 +1,7 @@
 //! Whole episodes.
 
+use std::fmt;
+
 use relive_client::blocking::Client;
 use relive_client::{Nest, Tensor};
 use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
@@ -70,6 +72,15 @@ impl EpisodeAdder {
         }
         self.rows.create_item(self.rows.rows(), &mut self.tables)?;
         self.rows.end()
+    }
+}
+
+impl fmt::Debug for EpisodeAdder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EpisodeAdder")
+            .field("tables", &self.tables)
+            .field("max_length", &self.max_length)
+            .finish_non_exhaustive()
     }
 }
 

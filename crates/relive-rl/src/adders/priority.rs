@@ -1,5 +1,7 @@
 //! Priorities of items.
 
+use std::fmt;
+
 use relive_client::{Column, Nest};
 
 use crate::Result;
@@ -20,6 +22,15 @@ impl Priority {
         match self {
             Priority::Constant(priority) => Ok(*priority),
             Priority::Of(function) => function(trajectory),
+        }
+    }
+}
+
+impl fmt::Debug for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Priority::Constant(priority) => f.debug_tuple("Constant").field(priority).finish(),
+            Priority::Of(_) => f.debug_tuple("Of").finish_non_exhaustive(),
         }
     }
 }

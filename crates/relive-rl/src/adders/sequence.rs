@@ -1,5 +1,7 @@
 //! Sequences of steps.
 
+use std::fmt;
+
 use relive_client::Nest;
 use relive_client::blocking::Client;
 use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
@@ -126,6 +128,17 @@ impl SequenceAdder {
             }
         };
         last.map_or(Ok(()), |rows| self.rows.create_item(rows, &mut self.tables))
+    }
+}
+
+impl fmt::Debug for SequenceAdder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SequenceAdder")
+            .field("tables", &self.tables)
+            .field("length", &self.length)
+            .field("period", &self.period)
+            .field("end_of_episode", &self.end)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Items that the writer creates from patterns.
 
+use std::fmt;
+
 use relive_client::blocking::{Client, StructuredWriter};
 use relive_client::{Condition, Nest, PatternNode, SourceColumn, StructuredConfig, Tensor, reference_step};
 use relive_env::{ArraySpec, EnvironmentSpec, TimeStep, View};
@@ -46,6 +48,15 @@ impl StructuredAdder {
         row.extend(rest);
         let row = Nest::Dict(row);
         until_there_is_room(|| self.writer.append(&row))
+    }
+}
+
+impl fmt::Debug for StructuredAdder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StructuredAdder")
+            .field("configs", &self.configs)
+            .field("in_episode", &self.open.is_some())
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Transitions over several steps.
 
+use std::fmt;
+
 use relive_client::blocking::{Client, TrajectoryWriter};
 use relive_client::{Column, Nest, Tensor, TrajectoryWriterOptions};
 use relive_env::{ArraySpec, EnvironmentSpec, State, TimeStep, View};
@@ -126,6 +128,16 @@ impl TransitionAdder {
 
 fn position(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+impl fmt::Debug for TransitionAdder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TransitionAdder")
+            .field("tables", &self.tables)
+            .field("window", &self.window)
+            .field("in_episode", &self.in_episode)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Adder for TransitionAdder {

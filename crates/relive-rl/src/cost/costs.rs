@@ -152,7 +152,8 @@ impl Costs {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&self, path: &Path) -> Result<()> {
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref();
         let text = serde_json::to_string_pretty(self).map_err(|error| RlError::state(WHAT, error))?;
         std::fs::write(path, text + "\n").map_err(|error| RlError::file(path, error))
     }
@@ -161,7 +162,8 @@ impl Costs {
     ///
     /// # Errors
     /// The file cannot be read, or contains no costs in this version's format.
-    pub fn load(path: &Path) -> Result<Costs> {
+    pub fn load(path: impl AsRef<Path>) -> Result<Costs> {
+        let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(|error| RlError::file(path, error))?;
         Costs::from_json(&text)
     }

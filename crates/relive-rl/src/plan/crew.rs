@@ -316,7 +316,8 @@ impl Crew {
         self.0.team.as_deref()
     }
 
-    /// Creates a worker of the run, with its share of the environments.
+    /// Creates a worker of the run, with its share of the environments. An excess worker has as many environments of its
+    /// own.
     pub(super) fn worker(&self, number: u32) -> Result<RolloutWorker> {
         let (workers, total) = (self.workers(), self.environments());
         if workers > total {
@@ -326,9 +327,8 @@ impl Crew {
                 "at most the number of environments of the agent",
             ));
         }
-        let index = index(number);
-        let rows = index * total / workers..(index + 1) * total / workers;
-        let first = rows.start;
+        let rows = share(index(number), workers, total);
+        let first = rows.start % total;
         let rows: Vec<_> = rows.map(EnvironmentUser::Actor).collect();
         self.rollout_worker(number, Purpose::Training, &rows, (first, total))
     }
@@ -407,4 +407,29 @@ impl Crew {
 
 fn index(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Returns the rows of a worker if `workers` workers share `total` rows. The rows of excess workers follow.
+fn share(worker: usize, workers: usize, total: usize) -> std::ops::Range<usize> {
+    if worker < workers {
+        return worker * total / workers..(worker + 1) * total / workers;
+    }
+    let each = total / workers;
+    let first = total.saturating_add((worker - workers).saturating_mul(each));
+    first..first.saturating_add(each)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_workers_share_a_row() {
+        for (workers, total) in [(1, 1), (2, 8), (3, 8), (4, 4)] {
+            let rows: Vec<usize> =
+                (0..workers + 3).flat_map(|worker| share(worker, workers, total)).collect();
+            let expected: Vec<usize> = (0..total + 3 * (total / workers)).collect();
+            assert_eq!(rows, expected, "{workers} workers, {total} rows");
+        }
+    }
 }

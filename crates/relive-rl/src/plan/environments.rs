@@ -6,6 +6,7 @@ use std::sync::Arc;
 use relive_env::{BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
 
 use crate::Result;
+use crate::seeds::seed_in_generation;
 
 /// Creates the environments of a run. Clones are cheap.
 #[derive(Clone)]
@@ -22,7 +23,7 @@ pub struct Rows<'a> {
     /// The seed of each environment.
     pub seeds: &'a [u64],
     /// 0 at the start of a run, and a different number after each checkpoint and each restart of the worker's process.
-    /// Environments that cannot be restored then begin different episodes than before.
+    /// Environments that are not restored then begin different episodes than before.
     pub generation: u64,
     /// Whether the number of environments must be exact. Otherwise there may be more, for environments that exist only
     /// as a group.
@@ -51,7 +52,8 @@ pub trait MakeRows: Send + Sync {
 }
 
 impl MakeEnvironment {
-    /// Creates each environment on its own, with its own seed.
+    /// Creates each environment on its own, with its own seed, which differs in each
+    /// [generation](Rows::generation).
     #[must_use]
     pub fn new(
         make: impl Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync + 'static,
@@ -93,7 +95,7 @@ impl<F: Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync> MakeRows for Each
     }
 
     fn rows(&self, rows: Rows<'_>) -> Result<Box<dyn BatchEnvironment>> {
-        let made = rows.seeds.iter().map(|seed| (self.0)(*seed));
+        let made = rows.seeds.iter().map(|seed| (self.0)(seed_in_generation(*seed, rows.generation)));
         Ok(Box::new(Vectorized::from_environments(made.collect::<Result<_>>()?)?))
     }
 }

@@ -1,6 +1,7 @@
 //! Trained policies, for acting and for saving.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 
 use bytes::Bytes;
@@ -191,6 +192,16 @@ impl SavedPolicy {
     pub fn load(path: impl AsRef<Path>, make: &MakeAgent<'_>) -> Result<SavedPolicy> {
         let path = path.as_ref();
         SavedPolicy::from_bytes(&std::fs::read(path).map_err(|error| RlError::file(path, error))?, make)
+    }
+}
+
+impl fmt::Debug for SavedPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SavedPolicy")
+            .field("agent", &self.agent())
+            .field("spec", &self.spec)
+            .field("weights", &self.weights)
+            .finish_non_exhaustive()
     }
 }
 

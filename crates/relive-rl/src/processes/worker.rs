@@ -228,7 +228,11 @@ impl WorkSession {
                 self.is_over.store(true, Ordering::Relaxed);
             }
             match self.check_run() {
-                Err(error) if !is_loss(&error) => return Err(error),
+                Err(error) if !is_loss(&error) => {
+                    // The acting thread ends soon; nothing waits for it.
+                    self.is_over.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
                 _ => {}
             }
             match ends_at {
@@ -311,9 +315,7 @@ impl WorkSession {
     }
 
     fn role(&self) -> Role {
-        // Excess workers also have their own environments.
-        let of = self.job.now.workers.max(u64::from(self.number) + 1);
-        let of = usize::try_from(of).unwrap_or(usize::MAX);
+        let of = usize::try_from(self.job.now.workers).unwrap_or(usize::MAX);
         Role::Worker { number: self.number, of, output: Arc::clone(&self.output) }
     }
 

@@ -23,7 +23,8 @@ pub const TABLE: &str = "episodes";
 /// # Errors
 /// The folder cannot be written, or an episode does not fit `spec`. [`Recording`](RlError::Recording): a number is not
 /// finite, or exceeds the range of float32.
-pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
+pub fn save(folder: impl AsRef<Path>, spec: &EnvironmentSpec, episodes: &[RecordedEpisode]) -> Result<()> {
+    let folder = folder.as_ref();
     let location = folder.to_str().ok_or_else(|| RlError::recording(folder, "its name is not UTF-8"))?;
     let (sampler, size) = (SelectorKind::Fifo, episodes.len().max(1) as u64);
     let engine = Engine::builder().table(TableConfig::new(TABLE).sampler(sampler).max_size(size)).build()?;
@@ -54,7 +55,8 @@ pub fn save(folder: &Path, spec: &EnvironmentSpec, episodes: &[RecordedEpisode])
 /// episodes do not fit the environment; or a number is not finite or exceeds the range of float32.
 /// [`Dataset`](RlError::Dataset), with file and array: an array is missing, lengths differ, a number is not finite or
 /// exceeds the range of float32, a terminal or a timeout is neither 0 nor 1, or rows do not fit the environment.
-pub fn load(folder: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
+pub fn load(folder: impl AsRef<Path>, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
+    let folder = folder.as_ref();
     let refused = |reason: &dyn Display| RlError::recording(folder, reason);
     if !folder.exists() {
         return Err(refused(&"no folder of recorded episodes (relive rl record) and no file exists there"));

@@ -22,6 +22,9 @@ use crate::tables::weights::{Packed, Stamp};
 use crate::watching::WorkerStats;
 use crate::{Result, RlError, threads};
 
+/// The time between two checks whether the lease must be renewed.
+const CHECK_LEASE_EVERY: Duration = Duration::from_millis(200);
+
 /// How long a pull waits for a result before it yields to others.
 const SLICE: Duration = Duration::from_millis(20);
 
@@ -51,16 +54,16 @@ pub(crate) struct Driver {
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
     /// Statistics of the workers, for observers.
     stats: WorkerStats,
-    /// The reason that the driver can no longer publish.
+    /// The reason that the driver no longer publishes.
     failed: Mutex<Option<RlError>>,
 }
 
-/// Publishes weights and heartbeats until dropped. If it is dropped without [`end`](Self::end), the run has failed: a
-/// run whose tables end with this process is then over for its workers; on another server, they wait for the next
-/// driver.
+/// Publishes weights and heartbeats until dropped, on a thread for each: heartbeats must not wait for large weights.
+/// If it is dropped without [`end`](Self::end), the run has failed: a run whose tables end with this process is then over
+/// for its workers; on another server, they wait for the next driver.
 pub(crate) struct Publishing {
     driver: Arc<Driver>,
-    thread: Option<JoinHandle<Lease>>,
+    threads: Option<(JoinHandle<()>, JoinHandle<Lease>)>,
     /// Whether the tables belong to this process.
     is_own: bool,
 }
@@ -255,30 +258,52 @@ impl Driver {
         Ok((self, publishing))
     }
 
-    /// Publishes weights and heartbeats on a separate thread.
+    /// Publishes weights and heartbeats on separate threads.
     ///
     /// # Errors
     /// No thread can be started.
-    fn publishing(self: &Arc<Driver>, mut lease: Lease, is_own: bool) -> Result<Publishing> {
+    fn publishing(self: &Arc<Driver>, lease: Lease, is_own: bool) -> Result<Publishing> {
+        let mut publishing = Publishing { driver: Arc::clone(self), threads: None, is_own };
+        let weights = self.repeat("relive-rl-publish", (), |driver, ()| {
+            let since = Instant::now();
+            driver.publish()?;
+            driver.nodes.update(&driver.client, &|| driver.should_continue())?;
+            Ok(publishing_pause(since.elapsed()))
+        })?;
+        let heartbeats = self.repeat("relive-rl-lease", lease, |_, lease| {
+            lease.renew()?;
+            Ok(CHECK_LEASE_EVERY)
+        })?;
+        publishing.threads = Some((weights, heartbeats));
+        Ok(publishing)
+    }
+
+    /// Repeats `work` on a thread until the driver's end, each time after the pause that `work` has returned. A failure
+    /// is the driver's end. The thread returns `state`.
+    fn repeat<S: Send + 'static>(
+        self: &Arc<Driver>,
+        name: &'static str,
+        mut state: S,
+        mut work: impl FnMut(&Driver, &mut S) -> Result<Duration> + Send + 'static,
+    ) -> Result<JoinHandle<S>> {
         let driver = Arc::clone(self);
-        let work = move || {
+        threads::spawn(name, move || {
             let mut pause = PUBLISH_EVERY;
             while !driver.is_over.load(Ordering::Relaxed) {
                 std::thread::park_timeout(pause);
-                let since = Instant::now();
-                let updated = driver
-                    .publish()
-                    .and_then(|_| driver.nodes.update(&driver.client, &|| driver.should_continue()));
-                if let Err(error) = updated.and_then(|()| lease.renew()) {
-                    *driver.failed.lock() = Some(error);
-                    break;
+                match work(&driver, &mut state) {
+                    Ok(next) => pause = next,
+                    Err(error) => driver.fail(error),
                 }
-                pause = publishing_pause(since.elapsed());
             }
-            lease
-        };
-        let thread = threads::spawn("relive-rl-publish", work)?;
-        Ok(Publishing { driver: Arc::clone(self), thread: Some(thread), is_own })
+            state
+        })
+    }
+
+    /// Ends publishing; the run ends with this error, unless there is an earlier one.
+    fn fail(&self, error: RlError) {
+        self.failed.lock().get_or_insert(error);
+        self.is_over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -290,16 +315,18 @@ impl Publishing {
 
     fn stop(&mut self) -> Option<Lease> {
         self.driver.is_over.store(true, Ordering::Relaxed);
-        let thread = self.thread.take()?;
-        thread.thread().unpark();
-        // The panic has already been printed. Without the lease, the next driver waits until this one counts as silent.
-        thread.join().ok()
+        let (weights, heartbeats) = self.threads.take()?;
+        weights.thread().unpark();
+        heartbeats.thread().unpark();
+        // A panic has already been printed. Without the lease, the next driver waits until this one counts as silent.
+        let _ = weights.join();
+        heartbeats.join().ok()
     }
 }
 
 impl Drop for Publishing {
     fn drop(&mut self) {
-        let has_failed = self.thread.is_some();
+        let has_failed = self.threads.is_some();
         self.stop();
         if !has_failed || !self.is_own {
             return;
@@ -324,6 +351,7 @@ pub(super) mod tests {
 
     use super::*;
     use crate::remote::tables;
+    use crate::tables::lease;
 
     const ONE_WORKER: Started = Started { workers: 1, without_nodes: 1, checkpoints: 0 };
 
@@ -371,6 +399,19 @@ pub(super) mod tests {
             now.joins_of(1)
         };
         assert_eq!((joins_of_next(1), joins_of_next(2)), (2, 0), "another run counts from zero");
+    }
+
+    #[test]
+    fn heartbeats_do_not_wait_for_weights() {
+        let (driver, publishing) = Arc::new(driver()).published(None).unwrap();
+        let weights_take_long = driver.now.lock();
+        let (since, first) = (Instant::now(), lease::read(&driver.client).unwrap());
+        while lease::read(&driver.client).unwrap() == first {
+            assert!(since.elapsed() < NODE_GONE, "no heartbeat within {NODE_GONE:?}");
+            std::thread::yield_now();
+        }
+        drop(weights_take_long);
+        publishing.end().unwrap().release().unwrap();
     }
 
     #[test]

@@ -85,6 +85,25 @@ impl Place {
     }
 }
 
+#[test]
+fn adders_can_be_printed() {
+    let Place { client, spec, .. } = Place::new();
+    let tables = [("other".to_owned(), Priority::Of(Box::new(|_| Ok(1.0))))];
+    let sequences = SequenceAdder::new(&client, "replay", &spec, None, 4, 2).unwrap().tables(tables);
+    let episodes = EpisodeAdder::new(&client, "replay", &spec, None, 9).unwrap();
+    let transitions = TransitionAdder::new(&client, "replay", &spec, 3, 0.9).unwrap();
+    let configs = n_step_configs("replay", &step_spec(&spec, None), 2).unwrap();
+    let structured = StructuredAdder::new(&client, configs, &spec, None).unwrap();
+    for (printed, expected) in [
+        (format!("{sequences:?}"), "SequenceAdder { tables: [(\"other\", Of(..))], length: 4, period: 2"),
+        (format!("{episodes:?}"), "EpisodeAdder { tables: [(\"replay\", Constant(1.0))], max_length: 9"),
+        (format!("{transitions:?}"), "TransitionAdder { tables: [\"replay\"], window: NStepWindow { n: 3"),
+        (format!("{structured:?}"), "StructuredAdder { configs: [StructuredConfig { table: \"replay\""),
+    ] {
+        assert!(printed.starts_with(expected), "{printed}");
+    }
+}
+
 fn sequence(sample: &Sample) -> Vec<Row> {
     let columns = sample.columns().unwrap();
     let floats = |index: usize| columns[index].to_vec::<f32>().unwrap();

@@ -18,6 +18,9 @@ use tokio::task::JoinSet;
 use super::connection::{self, IncomingConnection};
 use crate::services::Services;
 
+/// How long the end of a thread waits for work that blocks, such as a read from a disk, which may hang.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// The threads, and their connections.
 #[derive(Debug)]
 pub(crate) struct Workers {
@@ -94,7 +97,10 @@ impl Worker {
         let scheduler = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
         // The channel closes when the server stops or the owner is gone.
-        let run = move || drop(runtime.block_on(ended));
+        let run = move || {
+            drop(runtime.block_on(ended));
+            runtime.shutdown_timeout(BLOCKING_TIMEOUT);
+        };
         let thread = std::thread::Builder::new().name(format!("relive-{number}")).spawn(run)?;
         Ok(Self { scheduler, load: Arc::default(), end: Some(end), thread: Some(thread) })
     }

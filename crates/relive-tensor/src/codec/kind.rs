@@ -1,6 +1,7 @@
 //! The codecs.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The compression of fixed-size elements. dm-reverb supports only [`Codec::Snappy`].
 ///
@@ -59,5 +60,31 @@ impl Codec {
 impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl FromStr for Codec {
+    type Err = String;
+
+    /// Like [`from_name`](Self::from_name). The error lists the names.
+    fn from_str(name: &str) -> Result<Self, String> {
+        Self::from_name(name).ok_or_else(|| {
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("{name:?} is not a codec; the codecs are {names}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_back() {
+        for codec in Codec::ALL {
+            assert_eq!(codec.to_string().parse(), Ok(codec));
+        }
+        let error = "gzip".parse::<Codec>().unwrap_err();
+        assert_eq!(error, "\"gzip\" is not a codec; the codecs are raw, snappy, lz4, zstd");
     }
 }

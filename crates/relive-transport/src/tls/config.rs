@@ -89,7 +89,8 @@ impl Identity {
     ///
     /// # Errors
     /// If a file cannot be read, or does not contain what is expected.
-    pub fn from_files(chain: &Path, key: &Path) -> Result<Self, TlsError> {
+    pub fn from_files(chain: impl AsRef<Path>, key: impl AsRef<Path>) -> Result<Self, TlsError> {
+        let (chain, key) = (chain.as_ref(), key.as_ref());
         let (chain_pem, key_pem) = (file(chain)?, file(key)?);
         let path = if certificates(&chain_pem, "certificate").is_err() { chain } else { key };
         Self::from_pem(&chain_pem, &key_pem).map_err(in_file(path))

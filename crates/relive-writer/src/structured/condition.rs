@@ -150,12 +150,12 @@ impl OperandBuilder {
 
     /// Greater than `value`.
     pub fn gt(self, value: i64) -> Condition {
-        self.with(Comparison::Ge(value.saturating_add(1)), false)
+        self.above(value, false)
     }
 
     /// At most `value`.
     pub fn le(self, value: i64) -> Condition {
-        self.with(Comparison::Ge(value.saturating_add(1)), true)
+        self.above(value, true)
     }
 
     /// The remainder of the division by `modulus` is `remainder`.
@@ -166,6 +166,15 @@ impl OperandBuilder {
     /// The remainder of the division by `modulus` is not `remainder`.
     pub fn not_modulo(self, modulus: i64, remainder: i64) -> Condition {
         self.with(Comparison::Modulo { modulus, remainder }, true)
+    }
+
+    /// Greater than `value`, or with `inverse`, at most `value`.
+    fn above(self, value: i64, inverse: bool) -> Condition {
+        match value.checked_add(1) {
+            Some(least) => self.with(Comparison::Ge(least), inverse),
+            // No number is greater: the opposite of a comparison that holds for all numbers.
+            None => self.with(Comparison::Ge(i64::MIN), !inverse),
+        }
     }
 
     fn with(self, comparison: Comparison, inverse: bool) -> Condition {
@@ -223,6 +232,17 @@ mod tests {
             let found: Vec<bool> = (0..4).map(|step| holds(condition, step)).collect();
             assert_eq!(found, expected, "{condition:?}");
         }
+    }
+
+    #[test]
+    fn comparisons_with_the_largest_number() {
+        let step = Condition::step_index();
+        for number in [i64::MIN, 0, i64::MAX] {
+            assert!(!holds(step.gt(i64::MAX), number) && holds(step.le(i64::MAX), number), "{number}");
+        }
+        assert!(holds(step.gt(i64::MAX - 1), i64::MAX) && !holds(step.le(i64::MAX - 1), i64::MAX));
+        let missing = Condition::data(SourceColumn::at(0));
+        assert!(!holds(missing.le(i64::MAX), 0));
     }
 
     #[test]

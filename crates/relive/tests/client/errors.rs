@@ -31,6 +31,39 @@ async fn unknown_tables() {
 }
 
 #[tokio::test]
+async fn numbers_out_of_range_are_named() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let error = server.client().sample("t", 0).await.unwrap_err();
+    assert_eq!(error.to_string(), "sample: num_samples must be at least 1");
+    let error = server.client().sampler("t", SamplerOptions::default().num_workers(usize::MAX)).unwrap_err();
+    assert!(error.to_string().contains("num_workers is 18446744073709551615; the limit is 65536"), "{error}");
+}
+
+#[tokio::test]
+async fn a_blocking_client_may_be_dropped_in_a_task() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    drop(relive::blocking::Client::connect(server.address).unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_outside_the_runtime_create_writers_and_samplers() {
+    let server = TestServer::start([TableConfig::new("t")]).await;
+    let client = server.client();
+    let begin = move || {
+        let writer = client.trajectory_writer(TrajectoryWriterOptions::new(1)).unwrap();
+        let sampler = client.sampler("t", SamplerOptions::default()).unwrap();
+        let batches = client.batches("t", BatchOptions::new(1)).unwrap();
+        (writer, sampler, batches)
+    };
+    let (mut writer, mut sampler, _batches) = std::thread::spawn(begin).join().unwrap();
+    writer.append(&leaf(7)).unwrap();
+    let column = writer.history().column_at(0).unwrap().step(-1).unwrap();
+    writer.create_item("t", 1.0, column).await.unwrap();
+    writer.close().await.unwrap();
+    assert!(sampler.next().await.unwrap().is_ok());
+}
+
+#[tokio::test]
 async fn an_insert_that_a_table_refuses_reaches_the_tables_before_it() {
     let server = TestServer::start([TableConfig::new("t")]).await;
     for (client, items) in [(server.client(), 2), (server.client_in_process(), 4)] {

@@ -70,6 +70,23 @@ async fn an_abandoned_wait_can_be_repeated() {
 }
 
 #[tokio::test]
+async fn an_abandoned_wait_receives_no_timeout() {
+    let server = queue_of(0).await;
+    let options = SamplerOptions::default().rate_limiter_timeout(Duration::from_millis(100));
+    let mut sampler = server.client().sampler("t", options).unwrap();
+    sampler.next_with_timeout(Duration::from_millis(1)).await.unwrap().unwrap_err();
+    // The limiter's timeout passes while nobody waits.
+    let watching = server.client_in_process();
+    for is_waiting in [true, false] {
+        while watching.status().await.unwrap().tables[0].waiters.is_empty() == is_waiting {
+            tokio::task::yield_now().await;
+        }
+    }
+    server.client().insert(&leaf(5_i64), &[("t", 1.0)]).await.unwrap();
+    assert_eq!(values(&[sampler.next_with_timeout(LONG).await.unwrap().unwrap()]), [[5]]);
+}
+
+#[tokio::test]
 async fn unknown_and_closed_tables_are_refused() {
     let server = queue_of(0).await;
     let client = server.client_in_process();

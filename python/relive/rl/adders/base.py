@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -90,6 +90,7 @@ PriorityFn = Callable[[Any], float]
 """A function from a :data:`PriorityFnInput` to the priority of the item."""
 
 
+@runtime_checkable
 class Adder(Protocol):
     """Writes an actor's steps."""
 
