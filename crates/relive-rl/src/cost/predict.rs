@@ -385,7 +385,7 @@ mod tests {
         let path = folder.path().join("costs.json");
         costs.save(&path).unwrap();
         assert_eq!(Costs::load(&path).unwrap(), costs);
-        let missing = Costs::load(&folder.path().join("none")).unwrap_err().to_string();
+        let missing = Costs::load(folder.path().join("none")).unwrap_err().to_string();
         assert!(missing.contains("none"), "{missing}");
         for (bad, named) in [
             (Costs { version: 9, ..costs.clone() }, "version 9"),

@@ -170,7 +170,7 @@ fn unusable_data_is_reported_with_file_and_array() {
         }
     }
     let error = recorded::load(
-        &file("discrete", &pendulum("actions", Some(array("(2,)", &[0.0, 1.5])))),
+        file("discrete", &pendulum("actions", Some(array("(2,)", &[0.0, 1.5])))),
         &spec("CartPole-v1"),
     );
     assert!(error.unwrap_err().to_string().contains("observations"), "shapes are looked at first");
@@ -179,8 +179,7 @@ fn unusable_data_is_reported_with_file_and_array() {
 #[test]
 fn damaged_files_are_refused_without_out_of_bounds_reads() {
     let whole = pendulum("none", None);
-    let refused =
-        |bytes: &[u8], name: &str| recorded::load(&file(name, bytes), &spec("Pendulum-v1")).is_err();
+    let refused = |bytes: &[u8], name: &str| recorded::load(file(name, bytes), &spec("Pendulum-v1")).is_err();
     assert!(refused(b"", "empty") && refused(b"no archive at all, but long enough to be one", "text"));
     // Every byte of the archive matters, except versions, times and comments.
     let mut changed = 0;
@@ -209,12 +208,12 @@ fn unusable_recordings_are_reported_once() {
     let there = |name: &str| folder.path().join(name);
     let spec = spec("Pendulum-v1");
     let episodes = [swung(0.5), swung(f32::INFINITY)];
-    let error = recorded::save(&there("odd"), &spec, &episodes).unwrap_err().to_string();
+    let error = recorded::save(there("odd"), &spec, &episodes).unwrap_err().to_string();
     let expected_text = "odd: episode 1, step 1: the observation at [0] is inf, but agents learn only from finite float32 numbers";
     assert!(error.ends_with(expected_text) && !there("odd").exists(), "{error}");
 
-    recorded::save(&there("whole"), &spec, &episodes[..1]).unwrap();
-    assert_eq!(recorded::load(&there("whole"), &spec).unwrap().len(), 1);
+    recorded::save(there("whole"), &spec, &episodes[..1]).unwrap();
+    assert_eq!(recorded::load(there("whole"), &spec).unwrap().len(), 1);
     std::fs::create_dir(there("empty")).unwrap();
     let of_another = relive_env::make("CartPole-v1", 1).unwrap().spec().clone();
     for (name, spec, expected) in [
@@ -226,7 +225,7 @@ fn unusable_recordings_are_reported_once() {
             "episode 0: its actions are float32 of [201, 1] for all steps, but the environment has",
         ),
     ] {
-        let error = recorded::load(&there(name), spec).unwrap_err();
+        let error = recorded::load(there(name), spec).unwrap_err();
         assert!(matches!(error, RlError::Recording { .. }), "{error}");
         let (error, place) = (error.to_string(), there(name).display().to_string());
         assert!(error.starts_with(&format!("{place}: ")) && error.contains(expected), "{error}");
