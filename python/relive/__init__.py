@@ -129,10 +129,9 @@ def _is_installed(package: str) -> bool:
     import importlib.util
 
     try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):
-        # A module without a spec is in its place.
-        return package in sys.modules
+        return package in sys.modules or importlib.util.find_spec(package) is not None
+    except ImportError:
+        return False
 
 
 _native.install_logging()

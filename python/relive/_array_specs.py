@@ -101,8 +101,8 @@ class BoundedArraySpec(ArraySpec):
 
     def __repr__(self) -> str:
         return (
-            f"BoundedArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={_bound_text(self.minimum)}, "
-            f"maximum={_bound_text(self.maximum)}, name={self.name!r})"
+            f"BoundedArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={self.minimum}, "
+            f"maximum={self.maximum}, name={self.name!r})"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -120,11 +120,6 @@ class BoundedArraySpec(ArraySpec):
     def with_name(self, name: str | None) -> BoundedArraySpec:
         """Returns a copy of the spec with the given name."""
         return BoundedArraySpec._received(self.shape, self.dtype, self.minimum, self.maximum, name)
-
-
-def _bound_text(bound: npt.NDArray[Any]) -> str:
-    """Returns a bound as an expression, unless it has very many elements, of which only some are shown."""
-    return np.array2string(bound, separator=", ", floatmode="unique")
 
 
 def as_shape(shape: Any) -> Shape | None:

@@ -208,12 +208,3 @@ def test_unusual_bounds_of_other_programs_are_read() -> None:
     received = BoundedArraySpec._received((2,), "float32", 5, 1, "a")
     assert (received.minimum, received.maximum, received.with_name("b").name) == (5, 1, "b")
     assert BoundedArraySpec((None, 2), "float32", np.zeros((3, 1)), [1, 1]).shape == (None, 2)
-
-
-@pytest.mark.parametrize(
-    ("dtype", "minimum", "maximum"),
-    [("float32", [0, 1], 1), ("float64", 0.1 + 0.2, np.inf), ("int32", [[1, 2]], [3, 4]), ("float32", -np.inf, [0.1, 1e-9])],
-)
-def test_a_bounded_spec_is_shown_as_an_expression(dtype: str, minimum: Any, maximum: Any) -> None:
-    spec = BoundedArraySpec((3, 2), dtype, minimum, maximum, "a")
-    assert eval(repr(spec), {"BoundedArraySpec": BoundedArraySpec, **vars(np)}) == spec
