@@ -12,7 +12,7 @@ from relive._frameworks import is_tensor
 from relive.specs import ArraySpec
 
 # The types of values that need no conversion.
-_PLAIN = frozenset({np.ndarray, bool, int, float, str, bytes})
+_PLAIN = frozenset({np.ndarray, bool, int, float, str, bytes, *np.sctypeDict.values()})
 
 
 def readable(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
 def _read(path: nest.Path, value: Any) -> Any:
     if value is None:
         raise TypeError(f"column {nest.path_text(path)!r} is None, but it must be a number, a string or an array; omit the column")
-    if type(value) in _PLAIN or isinstance(value, np.generic):
+    if type(value) in _PLAIN:
         return value
     try:
         array = _native.as_array(value)

@@ -150,7 +150,7 @@ async fn settings_are_checked_before_a_checkpoint_is_loaded() {
     let error = twice.checkpoints(no_place()).bind(":0").await.unwrap_err();
     assert!(error.to_string().contains("twice"), "{error}");
     let error = builder().max_bytes(0).checkpoints(no_place()).bind(":0").await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Tables, "{error}");
+    assert_eq!(error.kind(), ErrorKind::Memory, "{error}");
 }
 
 #[tokio::test]

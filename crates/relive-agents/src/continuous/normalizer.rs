@@ -103,7 +103,7 @@ mod tests {
             rows.iter().zip([-1.0, -1.0, 1.0, 1.0]).all(|(got, want)| (got - want).abs() < 1e-5),
             "{rows:?}"
         );
-        let weights = normalizer.published(&Weights::new(3, []), 5).unwrap();
+        let weights = normalizer.published(&Weights::new(2, []), 3).unwrap();
         let mut other = Normalizer::new(2);
         other.load(&weights).unwrap();
         assert_eq!(
