@@ -39,6 +39,9 @@ _Specs = tuple[tuple["np.dtype[Any]", tuple[int, ...]], ...]
 # How errors for a leaf of a step begin if the leaves are in a list.
 _NUMBERED = re.compile(r"at \((\d+),\): ")
 
+# What a list of numbers begins with.
+_JOINED = (bool, int, float, list)
+
 _Refused = TypeVar("_Refused", TypeError, ValueError, Exception)
 
 # The type of all text.
@@ -244,9 +247,9 @@ class Writer:
     def _leaves(self, data: Any) -> tuple[Any, list[Any]]:
         """Returns a structure with the leaves of a step in their places, and the leaves."""
         self._check_open()
-        lists: list[list[Any]] = []
+        lists: list[list[Any]] | None = [] if self._joins_lists else None
         structure, leaves = data, nest.flatten(data, lists)
-        if lists and self._joins_lists:
+        if lists and any(not part or type(part[0]) in _JOINED for part in lists):
             structure, leaves = self._with_lists_joined(data)
         if any(leaf is None for leaf in leaves):
             raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() supports partial steps")
@@ -286,7 +289,7 @@ class Writer:
         append = self._writer.append_sequence if is_sequence else self._writer.append
         try:
             append(leaves)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise with_path(error, nest.outlined_paths(nest.outline(structure))) from error.__cause__
 
     def _change_tensors(self, structure: Any, leaves: list[Any], is_sequence: bool) -> None:

@@ -33,7 +33,7 @@ def test_a_class_that_reads_the_writer_in_its_finalizer(connect: Connect) -> Non
     assert len(writer.history) == 2
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, SystemExit, MemoryError])
 def test_an_exception_of_a_value_is_propagated(connect: Connect, error: type[BaseException]) -> None:
     class Lazy:
         def __array__(self, *_: Any, **__: Any) -> np.ndarray:

@@ -112,14 +112,14 @@ def test_bfloat16_tensors_without_ml_dtypes_are_refused(
 def test_the_exception_of_a_value_is_the_cause_of_the_refusal(client: relive.Client, write: Callable[..., None]) -> None:
     class Lazy:
         def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-            raise RuntimeError("its own")
+            raise ValueError("its own")
 
         def __getitem__(self, key: Any) -> Lazy:
             return self
 
-    with pytest.raises(TypeError, match=rf"({WHERE}).*Lazy cannot be turned into a numpy array: RuntimeError: its own") as refused:
+    with pytest.raises(TypeError, match=rf"({WHERE}).*Lazy cannot be turned into a numpy array: ValueError: its own") as refused:
         write(client, {"obs": {"a": 1.0, "b": Lazy()}})
-    assert isinstance(refused.value.__cause__, RuntimeError)
+    assert isinstance(refused.value.__cause__, ValueError)
 
 
 def test_masked_elements_are_refused(client: relive.Client, write: Callable[..., None]) -> None:

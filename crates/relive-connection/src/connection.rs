@@ -33,7 +33,7 @@ pub struct Connection {
 
 pub(crate) struct Shared {
     options: ClientOptions,
-    /// Runs the connection, and the tasks of its writers and samplers.
+    /// The runtime in which the connection was created.
     runtime: Handle,
     remote: Remote,
     transports: Transports,
@@ -53,9 +53,10 @@ impl Connection {
         Ok(Connection { shared: Arc::new(Shared { options, runtime, remote, transports, remembered }) })
     }
 
-    /// Returns the runtime in which the connection was created.
-    pub fn runtime(&self) -> &Handle {
-        &self.shared.runtime
+    /// Returns the runtime for the tasks of writers and samplers: the caller's or, for a thread outside any runtime, the
+    /// one in which the connection was created.
+    pub fn runtime(&self) -> Handle {
+        Handle::try_current().unwrap_or_else(|_| self.shared.runtime.clone())
     }
 
     /// Returns the address as a URI.

@@ -166,8 +166,9 @@ impl ServerBuilder {
     /// [`Endpoint`] with TLS and tokens.
     ///
     /// # Errors
-    /// `Tables`, `Bind` and `Security` for unusable settings, before anything is loaded; `Restore`, `Location`,
-    /// `Damaged`, `InUse` and `Storage` for errors that concern the checkpoint or the disk tier.
+    /// `Tables`, `Memory`, `Bind` and `Security` for unusable settings, before anything is loaded; `Restore`, `Location`,
+    /// `Damaged`, `InUse` and `Storage` for errors that concern the checkpoint or the disk tier; `Ended` if the system
+    /// cannot start a thread.
     pub async fn bind(self, endpoint: impl Into<Endpoint>) -> Result<Server> {
         let checked = endpoint.into().check().await?;
         let mut server = self.in_process().await?;

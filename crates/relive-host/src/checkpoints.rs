@@ -193,13 +193,10 @@ impl Checkpoints {
     /// # Errors
     /// The interval is too short, or checkpoints are requested without a place for them.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
-        if self.location.is_none() && self.save.is_none() {
-            let requested = [("every", self.every.is_some()), ("keep", self.keep.is_some())];
-            if let Some((option, _)) = requested.into_iter().find(|(_, is_given)| *is_given) {
-                return Err(BuildError::NoCheckpointer { option });
-            }
-        }
         match self.every {
+            Some(_) if self.location.is_none() && self.save.is_none() => {
+                Err(BuildError::NoCheckpointer { option: "every" })
+            }
             Some(got) if got < MIN_CHECKPOINT_INTERVAL => Err(BuildError::CheckpointInterval { got }),
             _ => Ok(()),
         }

@@ -137,10 +137,9 @@ async fn other_tables_may_have_rules_under_which_nothing_is_sampled() {
 
 #[tokio::test]
 async fn checkpoints_without_a_place_are_refused() {
-    for requested in [Checkpoints::default().every(Duration::from_secs(60)), Checkpoints::default().keep(2)] {
-        let error = builder().checkpoints(requested).bind(":0").await.unwrap_err();
-        assert!(error.to_string().contains("requires a checkpointer"), "{error}");
-    }
+    let requested = Checkpoints::default().every(Duration::from_secs(60));
+    let error = builder().checkpoints(requested).bind(":0").await.unwrap_err();
+    assert!(error.to_string().contains("every requires a checkpointer"), "{error}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +18,17 @@ class WithArrays:
         if not isinstance(other, type(self)):
             return NotImplemented
         mine, theirs = vars(self), vars(other)
-        return all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        return all(_are_equal(mine[name], theirs[name]) for name in mine)
 
     def __hash__(self) -> int:
         return hash(len(self.returns))
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Returns whether values are equal, where NaN equals itself."""
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return bool(one == other or (one != one and other != other))
 
 
 @dataclasses.dataclass(frozen=True, repr=False, eq=False)

@@ -170,11 +170,12 @@ impl ActorCriticLearner {
             }
             for part in cells.chunks(size) {
                 let (found, of_values) = self.differentiate(part, left)?;
-                sums.add(found, of_values, part.len());
-                if self.settings.target_kl.is_some_and(|bound| found.divergence > 1.5 * bound) {
+                let is_beyond = |bound| found.divergence > 1.5 * bound && found.divergence.is_finite();
+                if self.settings.target_kl.is_some_and(is_beyond) {
                     break 'epochs;
                 }
                 self.step(left, found.loss + of_values)?;
+                sums.add(found, of_values, part.len());
             }
         }
         Ok(sums)

@@ -1,7 +1,7 @@
 //! Conversion of values to numpy's arrays.
 
 use numpy::PyUntypedArray;
-use pyo3::exceptions::{PyException, PyMemoryError, PyTypeError};
+use pyo3::exceptions::{PyException, PyImportError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -12,8 +12,8 @@ use super::dtypes::numpy;
 /// Returns a value as an array, the value itself if it is one. PyTorch tensors can have a gradient or be on a device.
 ///
 /// # Errors
-/// `TypeError` if the value cannot be converted, with the value's own exception as its cause, or if it is an array with
-/// masked elements. Ctrl-C and a lack of memory keep their exceptions.
+/// `TypeError` if numpy refuses the value, with numpy's exception as its cause, or if it is an array with masked elements.
+/// Other exceptions, such as the value's own, stay unchanged.
 pub(crate) fn as_array<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
     if let Ok(array) = value.cast::<PyUntypedArray>() {
         expect_unmasked(array)?;
@@ -53,7 +53,10 @@ fn detached<'py>(value: &Bound<'py, PyAny>, error: PyErr) -> PyResult<Bound<'py,
 
 fn refusal(value: &Bound<'_, PyAny>, error: PyErr) -> PyErr {
     let py = value.py();
-    if !error.is_instance_of::<PyException>(py) || error.is_instance_of::<PyMemoryError>(py) {
+    let is_refusal = error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyValueError>(py)
+        || error.is_instance_of::<PyImportError>(py);
+    if !is_refusal {
         return error;
     }
     let class = value.get_type().name().map_or_else(|_| "value".to_owned(), |name| name.to_string());

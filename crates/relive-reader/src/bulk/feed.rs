@@ -41,7 +41,7 @@ impl BulkFeed {
         patience: Duration,
     ) -> BulkFeed {
         let shared = Arc::new(Shared::new(table, ahead, max_batches, patience));
-        let runtime = connection.runtime().clone();
+        let runtime = connection.runtime();
         let task = runtime.spawn(task::run(Arc::clone(&shared), connection, batch_size));
         BulkFeed { shared, task, timer: Timer::default() }
     }

@@ -54,9 +54,10 @@ impl RemoteFeed {
         watched: Option<&Connection>,
     ) -> RemoteFeed {
         let shared = Arc::new(Shared::new(table, options, credits, unavailable_timeout));
+        let runtime = connection.runtime();
         let spawn = |index| {
             let worker = worker::run(Arc::clone(&shared), index, connection.channel(), watched.cloned());
-            connection.runtime().spawn(worker)
+            runtime.spawn(worker)
         };
         let workers = (0..options.useful_workers()).map(spawn).collect();
         RemoteFeed { shared, workers, timer: Timer::default() }

@@ -172,7 +172,9 @@ impl Shared {
 
     /// Records that the caller stopped waiting.
     pub(super) fn caller_left(&self) {
-        self.state.lock().caller = None;
+        // A waker may run code of its executor when it is dropped.
+        let caller = self.state.lock().caller.take();
+        drop(caller);
     }
 
     /// Returns the error for a server that remains unreachable.

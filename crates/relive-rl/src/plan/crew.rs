@@ -328,7 +328,8 @@ impl Crew {
             ));
         }
         let rows = share(index(number), workers, total);
-        let first = rows.start % total;
+        // An excess worker explores like one of the others.
+        let first = (rows.start % total).min(total - rows.len());
         let rows: Vec<_> = rows.map(EnvironmentUser::Actor).collect();
         self.rollout_worker(number, Purpose::Training, &rows, (first, total))
     }

@@ -315,7 +315,7 @@ impl WorkSession {
     }
 
     fn role(&self) -> Role {
-        let of = usize::try_from(self.job.now.workers).unwrap_or(usize::MAX);
+        let of = usize::try_from(self.job.now.workers).unwrap_or(usize::MAX).max(1);
         Role::Worker { number: self.number, of, output: Arc::clone(&self.output) }
     }
 

@@ -46,6 +46,8 @@ pub(crate) struct Driver {
     /// The rounds so far, including the rounds of the run's previous drivers.
     round: AtomicU64,
     is_over: AtomicBool,
+    /// Whether publishing has failed.
+    has_failed: AtomicBool,
     /// Set when the run should end early.
     stop: Stop,
     /// The nodes of the run.
@@ -54,7 +56,7 @@ pub(crate) struct Driver {
     pub(super) members: Mutex<BTreeMap<u32, u32>>,
     /// Statistics of the workers, for observers.
     stats: WorkerStats,
-    /// The reason that the driver no longer publishes.
+    /// The reason of the failure, until the run has taken it.
     failed: Mutex<Option<RlError>>,
 }
 
@@ -115,6 +117,7 @@ impl Driver {
             now: Mutex::new(now),
             round: AtomicU64::new(epoch),
             is_over: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             stop: stop.clone(),
             nodes: Registry::new(started.without_nodes, started.workers, follows),
             members: Mutex::default(),
@@ -291,6 +294,10 @@ impl Driver {
             let mut pause = PUBLISH_EVERY;
             while !driver.is_over.load(Ordering::Relaxed) {
                 std::thread::park_timeout(pause);
+                if driver.has_failed.load(Ordering::Relaxed) {
+                    // Another learner may own the tables by now.
+                    break;
+                }
                 match work(&driver, &mut state) {
                     Ok(next) => pause = next,
                     Err(error) => driver.fail(error),
@@ -303,6 +310,7 @@ impl Driver {
     /// Ends publishing; the run ends with this error, unless there is an earlier one.
     fn fail(&self, error: RlError) {
         self.failed.lock().get_or_insert(error);
+        self.has_failed.store(true, Ordering::Relaxed);
         self.is_over.store(true, Ordering::Relaxed);
     }
 }

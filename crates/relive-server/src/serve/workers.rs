@@ -18,8 +18,9 @@ use tokio::task::JoinSet;
 use super::connection::{self, IncomingConnection};
 use crate::services::Services;
 
-/// How long the end of a thread waits for work that blocks, such as a read from a disk, which may hang.
-const BLOCKING_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the end of a thread waits for work that blocks: scans and resets of tables, which take about a second for
+/// the largest tables, and reads from a disk, which may hang.
+const BLOCKING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The threads, and their connections.
 #[derive(Debug)]

@@ -69,9 +69,7 @@ impl Link {
     pub(crate) fn new(backend: &Backend, limits: Limits, codec: Option<Codec>) -> Link {
         let (runtime, destination) = match backend.target() {
             Target::Process(local) => return Link::Local(Box::new(LocalLink::new(local, limits))),
-            Target::Server(connection) => {
-                (connection.runtime().clone(), Destination::one(backend, connection))
-            }
+            Target::Server(connection) => (connection.runtime(), Destination::one(backend, connection)),
             Target::Fleet(fleet) => (fleet.runtime(), Destination::many(Arc::clone(fleet))),
         };
         let (link, address) = (Arc::new(RemoteLink::new(limits)), Arc::from(backend.address()));
