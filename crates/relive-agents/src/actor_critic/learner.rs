@@ -170,12 +170,12 @@ impl ActorCriticLearner {
             }
             for part in cells.chunks(size) {
                 let (found, of_values) = self.differentiate(part, left)?;
+                sums.add(found, of_values, part.len());
                 let is_beyond = |bound| found.divergence > 1.5 * bound && found.divergence.is_finite();
                 if self.settings.target_kl.is_some_and(is_beyond) {
                     break 'epochs;
                 }
                 self.step(left, found.loss + of_values)?;
-                sums.add(found, of_values, part.len());
             }
         }
         Ok(sums)
@@ -243,10 +243,12 @@ impl Learner for ActorCriticLearner {
         let Self { experience, network, params, .. } = self;
         experience.fill(network, params, (&rollout, &rewards), discounts)?;
         let cells = experience.learnable.len() as u64;
+        let steps_before = self.optimizer.steps();
         let sums = self.epochs(left)?;
         self.observe(&rollout);
         self.env_steps += cells;
-        let (steps, samples) = (sums.minibatches, sums.cells);
+        // A rollout may end with a minibatch whose divergence prevents its step.
+        let (steps, samples) = (self.optimizer.steps() - steps_before, sums.cells);
         Ok(Learnt { steps, samples, metrics: sums.metrics(), ..Learnt::default() })
     }
 

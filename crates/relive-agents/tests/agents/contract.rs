@@ -56,10 +56,13 @@ fn one_thread_never_waits_for_itself() {
 #[test]
 fn samples_that_an_early_stop_leaves_out_are_not_counted() {
     let ppo = PpoConfig { epochs: 10, target_kl: Some(1e-9), minibatch_size: 1_000, ..small_ppo() };
+    let cells = (ppo.num_envs * ppo.num_steps) as u64;
     let agent: Arc<dyn Agent> = Arc::new(ppo);
     let summary = run(&agent, &options("CartPole-v1", STEPS, 1)).unwrap().0.summary;
     // The first step of a rollout does not change the policy that it is compared with.
     assert!((1.5..2.1).contains(&summary.samples_per_insert), "{summary:?}");
+    // The second minibatch ends the rollout before its own step.
+    assert!(summary.learner_steps * cells < 3 * summary.env_steps / 2, "{summary:?}");
 }
 
 #[test]
