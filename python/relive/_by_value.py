@@ -6,6 +6,7 @@ What these define is sent by value, with the package cloudpickle, which Gymnasiu
 
 from __future__ import annotations
 
+import importlib
 import io
 import pickle
 import sys
@@ -42,7 +43,7 @@ def sendable(value: Any) -> Any:
             f"{finder.found.__qualname__} is defined in a notebook or an interactive session, from which other processes cannot import "
             "it; move it to a module, install the package cloudpickle, or use on='threads'"
         ) from None
-    by_value = _ByValue(value)
+    by_value = ByValue(value, "cloudpickle")
     pickle.dumps(by_value)
     return by_value
 
@@ -65,13 +66,12 @@ class _Finder(pickle.Pickler):
             self.found = value
 
 
-class _ByValue:
-    """A value that is pickled by value, and unpickled as the original."""
+class ByValue:
+    """A value that is pickled by value and unpickled as the original, with the module ``cloudpickle`` or Ray's form of it,
+    which support more types than Python's pickle."""
 
-    def __init__(self, value: Any) -> None:
-        self._value = value
+    def __init__(self, value: Any, module: str) -> None:
+        self._value, self._module = value, module
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        import cloudpickle
-
-        return pickle.loads, (cloudpickle.dumps(self._value),)
+        return pickle.loads, (importlib.import_module(self._module).dumps(self._value),)

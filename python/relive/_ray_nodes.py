@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 from typing import Any
 
 from relive import _native
+from relive._by_value import ByValue
 from relive._ray_cluster import Placed
 from relive._remote import RemoteError, describe_error
 from relive.rl._local_workers import Processes
@@ -48,7 +48,7 @@ class _NodeWorkers:
     """The workers of a node, with the methods that :func:`relive._native.host_for_run` calls."""
 
     def __init__(self, agent_and_environment: tuple[Any, Any], address: str, token: str | None) -> None:
-        agent, environment = (None if value is None else _ByCloudpickle(value) for value in agent_and_environment)
+        agent, environment = (None if value is None else ByValue(value, "ray.cloudpickle") for value in agent_and_environment)
         self._launcher = Processes(agent, environment, token)
         self.supervisor = Supervisor(self._launcher)
         self._address = address
@@ -62,16 +62,3 @@ class _NodeWorkers:
         """Restarts workers that have ended, and returns the number of running workers and the number of restarts."""
         self.supervisor.check()
         return self.supervisor.running, self.supervisor.restarts
-
-
-class _ByCloudpickle:
-    """A value that is pickled with Ray's pickle, which supports more types than Python's, and is unpickled as the
-    original."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
-        from ray import cloudpickle
-
-        return pickle.loads, (cloudpickle.dumps(self._value),)

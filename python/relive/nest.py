@@ -61,15 +61,23 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         ) from error
 
 
-def flatten(structure: Any, lists: list[list[Any]] | None = None) -> list[Any]:
-    """Returns the leaves of a structure in order, and adds the lists of the structure to ``lists``.
+def flatten(structure: Any) -> list[Any]:
+    """Returns the leaves of a structure in order.
 
     Raises ``ValueError`` if the structure is nested more than 64 levels deep, as do the other functions that go through
     whole structures.
     """
     leaves: list[Any] = []
-    _collect(structure, leaves, 0, lists)
+    _collect(structure, leaves, 0, None)
     return leaves
+
+
+def flatten_with_lists(structure: Any) -> tuple[list[Any], list[list[Any]]]:
+    """Returns the leaves of a structure in order, and the lists in it."""
+    leaves: list[Any] = []
+    lists: list[list[Any]] = []
+    _collect(structure, leaves, 0, lists)
+    return leaves, lists
 
 
 def outline(structure: Any) -> Any:

@@ -247,10 +247,13 @@ class Writer:
     def _leaves(self, data: Any) -> tuple[Any, list[Any]]:
         """Returns a structure with the leaves of a step in their places, and the leaves."""
         self._check_open()
-        lists: list[list[Any]] | None = [] if self._joins_lists else None
-        structure, leaves = data, nest.flatten(data, lists)
-        if lists and any(not part or type(part[0]) in _JOINED for part in lists):
-            structure, leaves = self._with_lists_joined(data)
+        structure = data
+        if self._joins_lists:
+            leaves, lists = nest.flatten_with_lists(data)
+            if any(not part or type(part[0]) in _JOINED for part in lists):
+                structure, leaves = self._with_lists_joined(data)
+        else:
+            leaves = nest.flatten(data)
         if any(leaf is None for leaf in leaves):
             raise TypeError("a step has None in the place of a tensor; client.trajectory_writer() supports partial steps")
         return structure, leaves

@@ -87,10 +87,11 @@ impl<I: Improve> Learner for TransitionLearner<I> {
 
     fn weights(&self) -> Result<Weights> {
         let weights = weights::published(self.improve.acting())?;
-        // The statistics change with each batch, even if the weights do not.
-        let version = self.improve.learned().version();
-        let normalizer = self.normalizer.as_ref();
-        normalizer.map_or(Ok(weights.clone()), |normalizer| normalizer.published(&weights, version))
+        match &self.normalizer {
+            // The statistics change with each batch, even if the weights do not.
+            Some(normalizer) => normalizer.published(&weights, self.improve.learned().version()),
+            None => Ok(weights),
+        }
     }
 
     fn share(&mut self, peers: Peers) -> Result<()> {
