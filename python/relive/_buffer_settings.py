@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 from relive._numbers import number, whole
-from relive.errors import DataLossError
+from relive.errors import DataLossError, FailedPreconditionError
 from relive.tables import _MAX_TABLE_SIZE
 
 _FILE = "replay_buffer.json"
@@ -67,12 +67,17 @@ class BufferSettings:
         os.replace(f"{path}.new", path)
 
 
+# The names of all saved settings and numbers.
+_SAVED = {*(field.name for field in dataclasses.fields(BufferSettings)), "beta", "highest_priority"}
+
+
 def load(folder: str) -> dict[str, Any]:
     """Loads the settings and numbers that :meth:`BufferSettings.save` has written.
 
     Raises:
       OSError: the folder has no saved settings.
       DataLossError: the settings are damaged.
+      FailedPreconditionError: a later version of Relive, which has more settings, has saved them.
     """
     path = os.path.join(folder, _FILE)
     with open(path, "rb") as file:
@@ -86,4 +91,8 @@ def load(folder: str) -> dict[str, Any]:
     if not is_intact:
         raise DataLossError(f"{path} is damaged: its checksum does not match")
     settings: dict[str, Any] = json.loads(text)
+    if unknown := sorted(settings.keys() - _SAVED):
+        raise FailedPreconditionError(
+            f"{path} has the settings {unknown}, which this version of Relive does not have; load the buffer with the version that saved it"
+        )
     return settings

@@ -96,6 +96,7 @@ class SampleDataset:
         self._table = table
         pairs = nest.map_structure_up_to(lambda dtype, shape: ArraySpec(shape, dtype), dtypes, dtypes, shapes)
         self._data_spec = lists_to_tuples(pairs)
+        _, self._fill = nest.filler(self._data_spec)
 
     @classmethod
     def from_table_signature(
@@ -200,7 +201,8 @@ class SampleDataset:
         raise NotImplementedError
 
     def _pack(self, columns: Sequence[Any]) -> Any:
-        return nest.unflatten_as(self._data_spec, columns)
+        """Returns columns that were checked in the structure of the specs."""
+        return self._fill(columns)
 
     def _check(self, client: Client) -> Check:
         requested = nest.flatten(self._data_spec)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from relive import nest
 from relive._buffer_checks import expect_columns
 
 # The fields with which a step reports the end of its episode.
-_DONE, _TERMINATED, _TRUNCATED = "done", "terminated", "truncated"
+_ENDS = _TERMINATED, _TRUNCATED, _DONE = "terminated", "truncated", "done"
 
 # The column of this name, and columns with the prefix "next_", contain the values after the last step of a window; other
 # columns contain the values before the first step.
@@ -21,6 +22,52 @@ _NEXT = "next"
 
 # The column of the rewards of a window's steps.
 _REWARDS = "rewards"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Layout:
+    """The columns of the steps, and the places of their leaves."""
+
+    outline: Any
+    fill: Callable[[Sequence[Any]], dict[str, Any]]
+    # The data type and the shape of each leaf.
+    types: list[tuple[np.dtype[Any], tuple[int, ...]]]
+    # Whether a window has the value of its last step, for each leaf.
+    is_of_last: list[bool]
+    # The leaf of each column that has only one.
+    places: dict[str, int]
+
+    @classmethod
+    def of(cls, step: Mapping[str, Any], leaves: list[npt.NDArray[Any]]) -> _Layout:
+        paths = nest.outlined_paths(outline := nest.outline(step))
+        _, fill = nest.filler(dict(step))
+        return cls(
+            outline,
+            fill,
+            [(leaf.dtype, leaf.shape) for leaf in leaves],
+            [_is_next(path[0]) or path[0] in _ENDS for path in paths],
+            {path[0]: place for place, path in enumerate(paths) if len(path) == 1},
+        )
+
+    def copied(self, step: Mapping[str, Any]) -> list[npt.NDArray[Any]] | None:
+        """Returns copies of the leaves of a step, or ``None`` if it has another layout."""
+        leaves = nest.flatten_outlined(self.outline, step)
+        if leaves is None:
+            return None
+        copies = [np.array(leaf) for leaf in leaves]
+        return copies if [(leaf.dtype, leaf.shape) for leaf in copies] == self.types else None
+
+    def flag(self, leaves: list[npt.NDArray[Any]], name: str) -> npt.NDArray[np.bool_]:
+        place = self.places.get(name)
+        if place is None:
+            return np.zeros(leaves[self.places["reward"]].shape, np.bool_)
+        return leaves[place].astype(np.bool_, copy=False)
+
+    def has_terminated(self, leaves: list[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+        if _TERMINATED in self.places:
+            return self.flag(leaves, _TERMINATED)
+        # If a step has both "done" and "truncated", "done" usually means either terminated or truncated.
+        return self.flag(leaves, _DONE) & ~self.flag(leaves, _TRUNCATED)
 
 
 class NStep:
@@ -40,16 +87,19 @@ class NStep:
         self._n_step = n_step
         self._discount = discount
         self._keeps_rewards = keeps_rewards
-        self._steps: collections.deque[dict[str, Any]] = collections.deque(maxlen=n_step)
+        # The leaves of the newest steps.
+        self._steps: collections.deque[list[npt.NDArray[Any]]] = collections.deque(maxlen=n_step)
+        # The layout of the newest step.
+        self._layout: _Layout | None = None
         # The number of these steps that belong to each environment's current episode.
         self._ages: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
-    def restore(self, state: tuple[collections.deque[dict[str, Any]], npt.NDArray[np.int64]]) -> None:
+    def restore(self, state: tuple[collections.deque[list[npt.NDArray[Any]]], npt.NDArray[np.int64]]) -> None:
         """Restores a :attr:`state`."""
         self._steps, self._ages = state
 
     @property
-    def state(self) -> tuple[collections.deque[dict[str, Any]], npt.NDArray[np.int64]]:
+    def state(self) -> tuple[collections.deque[list[npt.NDArray[Any]]], npt.NDArray[np.int64]]:
         """The steps of the current windows."""
         return self._steps.copy(), self._ages.copy()
 
@@ -64,6 +114,32 @@ class NStep:
             case.
           TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
+        # Usually, a step is like the step before, and only its values need to be checked.
+        leaves = self._layout.copied(step) if self._steps and self._layout is not None else None
+        if leaves is None:
+            leaves = self._checked(step)
+            self._layout = _Layout.of(step, leaves)
+        else:
+            _expect_ends(step)
+        layout = self._known()
+        if not self._steps or self._n_step == 1:
+            self._ages = np.zeros(len(leaves[layout.places["reward"]]), np.int64)
+        self._steps.append(leaves)
+        self._ages = np.minimum(self._ages + 1, self._n_step)
+        has_ended = layout.flag(leaves, _TERMINATED) | layout.flag(leaves, _DONE) | layout.flag(leaves, _TRUNCATED)
+        parts = []
+        for length in range(len(self._steps), 0, -1):
+            is_complete = has_ended & (self._ages >= length)
+            if length == self._n_step:
+                is_complete |= self._ages == length
+            environments = np.flatnonzero(is_complete)
+            if len(environments):
+                parts.append(self._window(length, environments))
+        self._ages[has_ended] = 0
+        return _joined(parts)
+
+    def _checked(self, step: Mapping[str, Any]) -> list[npt.NDArray[Any]]:
+        """Returns copies of the leaves of a step after checking it completely."""
         _check(step)
         if self._n_step > 1 and not any(map(_is_next, step)):
             raise ValueError(
@@ -73,15 +149,14 @@ class NStep:
         rewards = np.asarray(step["reward"])
         if not rewards.ndim:
             raise ValueError("reward must have one number for each environment, but it is a single number; add() is for a single environment")
-        if not self._steps or self._n_step == 1:
-            # Windows of one step are complete at once, so callers may leave out environments.
-            self._ages = np.zeros(len(rewards), np.int64)
-        if rewards.shape != self._ages.shape:
+        # Windows of one step are complete at once, so callers may leave out environments.
+        expected = self._ages.shape if self._steps and self._n_step > 1 else rewards.shape[:1]
+        if rewards.shape != expected:
             raise ValueError(
-                f"reward must have one number for each environment, shape {self._ages.shape}, but its shape is {rewards.shape}; "
+                f"reward must have one number for each environment, shape {expected}, but its shape is {rewards.shape}; "
                 "a buffer with n_step must always get steps of the same environments, and add() is for a single one"
             )
-        for name in (_TERMINATED, _DONE, _TRUNCATED):
+        for name in _ENDS:
             if name in step and np.shape(step[name]) != rewards.shape:
                 raise ValueError(f"{name} must have one value for each environment, shape {rewards.shape}, but its shape is "
                                  f"{np.shape(step[name])}")
@@ -95,27 +170,19 @@ class NStep:
             if counts - {rewards.shape}:
                 raise ValueError(f"column {name!r} has the leading dimensions {sorted(counts)}, but reward has {rewards.shape}: one row for each "
                                  "environment")
-        if self._steps:
-            expect_columns(self._steps[-1].keys(), step)
-            _expect_types(self._steps[-1], copied)
-        self._steps.append(copied)
-        self._ages = np.minimum(self._ages + 1, self._n_step)
-        has_ended = _flag(step, _TERMINATED) | _flag(step, _DONE) | _flag(step, _TRUNCATED)
-        parts = []
-        for length in range(len(self._steps), 0, -1):
-            is_complete = has_ended & (self._ages >= length)
-            if length == self._n_step:
-                is_complete |= self._ages == length
-            environments = np.flatnonzero(is_complete)
-            if len(environments):
-                parts.append(self._window(length, environments))
-        self._ages[has_ended] = 0
-        return _joined(parts)
+        if (newest := self.newest) is not None:
+            expect_columns(newest.keys(), step)
+            _expect_types(newest, copied)
+        return nest.flatten(copied)
+
+    def _known(self) -> _Layout:
+        assert self._layout is not None
+        return self._layout
 
     @property
     def newest(self) -> Mapping[str, Any] | None:
         """The newest step of all environments, if there is one."""
-        return self._steps[-1] if self._steps else None
+        return self._known().fill(self._steps[-1]) if self._steps else None
 
     @property
     def has_open(self) -> bool:
@@ -151,21 +218,21 @@ class NStep:
 
     def _window(self, length: int, environments: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Returns the transitions over the last ``length`` steps of these environments."""
-        steps = [self._steps[number] for number in range(-length, 0)]
-        reward = np.zeros(len(environments), np.float64)
+        layout, steps = self._known(), [self._steps[number] for number in range(-length, 0)]
+        first, last, reward = steps[0], steps[-1], layout.places["reward"]
+        total = np.zeros(len(environments), np.float64)
         for step in reversed(steps):
-            reward = step["reward"][environments] + self._discount * reward
-        window = {}
-        for name, column in steps[0].items():
-            is_of_last = _is_next(name) or name in (_DONE, _TERMINATED, _TRUNCATED)
-            source = steps[-1][name] if is_of_last else column
-            window[name] = nest.map_structure(lambda leaf: leaf[environments], source)
-        window["reward"] = reward.astype(np.float32)
+            total = step[reward][environments] + self._discount * total
+        sources = [last[place] if is_of_last else first[place] for place, is_of_last in enumerate(layout.is_of_last)]
+        if len(environments) < len(self._ages):
+            sources = [leaf[environments] for leaf in sources]
+        window = layout.fill(sources)
+        window["reward"] = total.astype(np.float32)
         if self._keeps_rewards:
             kept = np.zeros((len(environments), self._n_step), np.float32)
-            kept[:, :length] = np.stack([step["reward"][environments] for step in steps], axis=1)
+            kept[:, :length] = np.stack([step[reward][environments] for step in steps], axis=1)
             window[_REWARDS] = kept
-        has_terminated = _terminated(steps[-1])[environments]
+        has_terminated = layout.has_terminated(last)[environments]
         window["discount"] = np.where(has_terminated, 0.0, self._discount**length).astype(np.float32)
         return window
 
@@ -183,13 +250,17 @@ def _is_next(name: str) -> bool:
 
 
 def _expect_types(previous: Mapping[str, Any], step: Mapping[str, Any]) -> None:
-    """Raises ``ValueError`` if a column's data type or shape differs from the previous step's. Both steps must have the
-    same columns."""
+    """Raises ``ValueError`` if a column's data type, shape or structure differs from the previous step's. Both steps must
+    have the same columns."""
     for name, column in step.items():
         # Rewards may be whole numbers in some steps.
         types, before = ([(leaf.dtype, leaf.shape[1:]) for leaf in nest.flatten(of)] for of in (column, previous[name]))
         if types != before and name != "reward":
             raise ValueError(f"column {name!r} has rows of {_described(types)}, but those of the previous step were {_described(before)}")
+        outlines = nest.outline(column), nest.outline(previous[name])
+        if outlines[0] != outlines[1]:
+            raise ValueError(f"column {name!r} is {nest.shown(outlines[0])}, but it was {nest.shown(outlines[1])} in the previous step; "
+                             "use the same names")
 
 
 def _described(types: list[tuple[np.dtype[Any], tuple[int, ...]]]) -> str:
@@ -206,29 +277,17 @@ def _check(step: Mapping[str, Any]) -> None:
         )
     if "discount" in step:
         raise ValueError("the buffer creates the column discount; omit it from the steps, or from the buffer's arguments")
-    for name in ("reward", _TERMINATED, _TRUNCATED, _DONE):
-        if name not in step:
-            continue
-        values = np.asarray(step[name])
-        if values.dtype.kind not in "biuf":
+    for name in ("reward", *_ENDS):
+        values = np.asarray(step[name]) if name in step else None
+        if values is not None and values.dtype.kind not in "biuf":
             raise TypeError(f"column {name!r} must contain numbers, but its data type is {values.dtype}")
-        if name != "reward" and values.dtype.kind != "b":
-            _expect_flags(name, values)
+    _expect_ends(step)
 
 
-def _expect_flags(name: str, values: npt.NDArray[Any]) -> None:
-    """Raises ``ValueError`` for numbers other than 0 and 1, which numpy would convert to ``True``."""
-    if not (is_flag := (values == 0) | (values == 1)).all():
-        raise ValueError(f"column {name!r} must contain bools, or the numbers 0 and 1, but it contains {values[~is_flag][0].item()}")
-
-
-def _terminated(step: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-    if _TERMINATED in step:
-        return _flag(step, _TERMINATED)
-    # If a step has both "done" and "truncated", "done" usually means either terminated or truncated.
-    return _flag(step, _DONE) & ~_flag(step, _TRUNCATED)
-
-
-def _flag(step: Mapping[str, Any], name: str) -> npt.NDArray[np.bool_]:
-    value = step.get(name)
-    return np.zeros(np.shape(step["reward"]), np.bool_) if value is None else np.asarray(value, np.bool_)
+def _expect_ends(step: Mapping[str, Any]) -> None:
+    """Raises ``ValueError`` for ends of episodes that are numbers other than 0 and 1, which numpy would convert to
+    ``True``."""
+    for name in _ENDS:
+        values = np.asarray(step[name]) if name in step else None
+        if values is not None and values.dtype.kind != "b" and not (is_flag := (values == 0) | (values == 1)).all():
+            raise ValueError(f"column {name!r} must contain bools, or the numbers 0 and 1, but it contains {values[~is_flag][0].item()}")

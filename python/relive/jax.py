@@ -6,6 +6,7 @@ requires, and is not reused as long as a JAX array refers to it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,8 +70,12 @@ def to_jax(batch: Any, *, device: jax.Device | jax.sharding.Sharding | None = No
     return converted
 
 
+# Older versions of JAX do not share the memory of arrays, and lack this argument.
+_SHARED = {"may_alias": True} if "may_alias" in inspect.signature(jax.device_put).parameters else {}
+
+
 def _array(leaf: Any, device: Any) -> Any:
     if not isinstance(leaf, np.ndarray) or leaf.dtype == object:
         return leaf
     # Shares the array's memory where possible, and then holds a reference to it.
-    return jax.device_put(leaf, device, may_alias=True)
+    return jax.device_put(leaf, device, **_SHARED)

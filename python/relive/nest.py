@@ -12,6 +12,7 @@ ordered as in dm-tree and dm-reverb: by position, and in mappings by sorted key.
 from __future__ import annotations
 
 import collections
+import functools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,14 +28,31 @@ _MAX_DEPTH = 64
 _FIRST_AND_OTHER = ("the first", "another")
 
 
-def is_namedtuple(value: object) -> bool:
+# The kinds of values.
+_LEAF, _MAPPING, _ATTRS, _NAMEDTUPLE, _SEQUENCE = range(5)
+
+
+@functools.lru_cache(maxsize=1024)
+def _kind(cls: type) -> int:
+    """Returns the kind of the values of a class. Checking it without a cache would take most of the time of the functions
+    below. Callers pass ``value.__class__``, which a proxy takes from the value behind it."""
+    if issubclass(cls, Mapping):
+        return _MAPPING
+    if hasattr(cls, "__attrs_attrs__"):
+        return _ATTRS
+    if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return _NAMEDTUPLE
+    return _SEQUENCE if issubclass(cls, (list, tuple, collections.deque)) else _LEAF
+
+
+def is_namedtuple(value: Any) -> bool:
     """Returns whether ``value`` is an instance of a named tuple class."""
-    return isinstance(value, tuple) and hasattr(type(value), "_fields")
+    return _kind(value.__class__) == _NAMEDTUPLE
 
 
-def is_nested(value: object) -> bool:
+def is_nested(value: Any) -> bool:
     """Returns whether ``value`` is a container rather than a leaf."""
-    return isinstance(value, (list, tuple, Mapping, collections.deque)) or _is_attrs(value)
+    return _kind(value.__class__) != _LEAF
 
 
 def children(container: Any) -> list[tuple[Any, Any]]:
@@ -42,11 +60,12 @@ def children(container: Any) -> list[tuple[Any, Any]]:
 
     Raises ``TypeError`` if the keys of a mapping cannot be sorted.
     """
-    if isinstance(container, Mapping):
+    kind = _kind(container.__class__)
+    if kind == _MAPPING:
         return [(key, container[key]) for key in sorted_keys(container)]
-    if _is_attrs(container):
+    if kind == _ATTRS:
         return [(name, getattr(container, name)) for name in _attrs_names(container)]
-    if is_namedtuple(container):
+    if kind == _NAMEDTUPLE:
         return list(zip(container._fields, container, strict=True))
     return list(enumerate(container))
 
@@ -206,13 +225,14 @@ def path_text(path: Path) -> str:
 
 def rebuild(container: Any, parts: list[Any]) -> Any:
     """Builds a container like ``container`` from other direct parts, given in flattening order."""
-    if isinstance(container, Mapping):
+    kind = _kind(container.__class__)
+    if kind == _MAPPING:
         by_key = dict(zip(sorted_keys(container), parts, strict=True))
         return mapping_like(container, {key: by_key[key] for key in container})
-    if _is_attrs(container):
+    if kind == _ATTRS:
         # By name, because the parameters may be keyword-only.
-        return type(container)(**dict(zip(_attrs_parameters(container), parts, strict=True)))
-    if is_namedtuple(container):
+        return container.__class__(**dict(zip(_attrs_parameters(container), parts, strict=True)))
+    if kind == _NAMEDTUPLE:
         return type(container)(*parts)
     return type(container)(parts)
 
@@ -323,7 +343,8 @@ def _map(
 def _matching(
     path: Path, first: Any, parts: list[tuple[Any, Any]], other: Any, names: tuple[str, str]
 ) -> list[Any]:
-    if not is_nested(other) or isinstance(first, Mapping) != isinstance(other, Mapping):
+    kinds = _kind(first.__class__), _kind(other.__class__)
+    if kinds[1] == _LEAF or (kinds[0] == _MAPPING) != (kinds[1] == _MAPPING):
         types = type(first).__name__, type(other).__name__
         raise ValueError(f"{_differ(path)}: {names[0]} has a value of type {types[0]}, but {names[1]} has one of type {types[1]}")
     found = children(other)
@@ -337,14 +358,10 @@ def _differ(path: Path) -> str:
     return f"the structures differ at {path_text(path)!r}" if path else "the structures differ"
 
 
-def _is_attrs(value: object) -> bool:
-    return hasattr(type(value), "__attrs_attrs__")
-
-
 def _attrs_names(value: Any) -> list[str]:
-    return [attribute.name for attribute in type(value).__attrs_attrs__]
+    return [attribute.name for attribute in value.__class__.__attrs_attrs__]
 
 
 def _attrs_parameters(value: Any) -> list[str]:
     """Returns the names of the constructor's parameters, which lack the underscores of private attributes."""
-    return [getattr(attribute, "alias", None) or attribute.name.lstrip("_") for attribute in type(value).__attrs_attrs__]
+    return [getattr(attribute, "alias", None) or attribute.name.lstrip("_") for attribute in value.__class__.__attrs_attrs__]

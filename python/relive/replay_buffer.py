@@ -330,6 +330,7 @@ class ReplayBuffer:
         Raises:
           OSError: no buffer was saved there.
           DataLossError: the saved buffer is damaged.
+          FailedPreconditionError: a later version of Relive has saved the buffer.
         """
         path = os.path.abspath(path)
         settings = load(path)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from relive import _protos, item_selectors, specs
+from relive import _native, _protos, item_selectors, specs
 from relive.item_selectors import ItemSelector
 
 SpecNest = Any
@@ -121,8 +121,7 @@ class TableInfo:
         """Builds the info from the values of ``relive._native``; ``__getattr__`` creates the attributes that ``vars``
         lacks."""
         info = cls.__new__(cls)
-        fields = {field.name for field in dataclasses.fields(cls)} - _LAZY.keys()
-        vars(info).update({name: native[name] for name in fields if name in native})
+        vars(info).update({name: native[name] for name in _EAGER if name in native})
         vars(info)["_native"] = native
         return info
 
@@ -148,7 +147,7 @@ class TableInfo:
     def structure(self) -> SpecNest | None:
         """The signature as a nest of ``relive.ArraySpec``, or ``None``."""
         raw = self._raw()
-        return raw["signature"] if "signature" in raw else specs.as_signature(self.signature)
+        return _specs(raw) if "signature" in raw else specs.as_signature(self.signature)
 
     @property
     def num_inserts(self) -> int:
@@ -230,10 +229,19 @@ def _worker_time(native: dict[str, Any]) -> Any:
     return _protos.message(_protos.SCHEMA, "TableWorkerTime")(**times)
 
 
+def _specs(native: dict[str, Any]) -> SpecNest | None:
+    """Returns the signature as a nest of ``relive.ArraySpec``, or ``None``."""
+    signature = native["signature"]
+    return signature.specs() if isinstance(signature, _native.TableSignature) else signature
+
+
 _LAZY: dict[str, Callable[[dict[str, Any]], Any]] = {
     "sampler_options": lambda native: options_of(native["sampler"]),
     "remover_options": lambda native: options_of(native["remover"]),
     "rate_limiter_info": _limiter_info,
-    "signature": lambda native: specs.in_callers_terms(native["signature"]),
+    "signature": lambda native: specs.in_callers_terms(_specs(native)),
     "table_worker_time": _worker_time,
 }
+
+# The fields that are set when an info is created.
+_EAGER = tuple(field.name for field in dataclasses.fields(TableInfo) if field.name not in _LAZY)

@@ -50,7 +50,8 @@ class ReplayBuffer(buffers.ReplayBuffer):
       gamma: the discount of these steps, equal to the algorithm's.
 
     Raises:
-      ValueError: ``optimize_memory_usage`` is true, or a number is out of range.
+      ValueError: ``optimize_memory_usage`` is true, a number is out of range, or ``n_steps`` is above 1 with a version of
+        Stable-Baselines3 before 2.7, whose batches have no discounts.
     """
 
     def __init__(
@@ -70,6 +71,8 @@ class ReplayBuffer(buffers.ReplayBuffer):
             raise ValueError(
                 "optimize_memory_usage=True is not supported by relive.sb3.ReplayBuffer, whose tables have no neighboring rows; omit it"
             )
+        if n_steps != 1 and "discounts" not in ReplayBufferSamples._fields:
+            raise ValueError(f"n_steps={n_steps} needs Stable-Baselines3 2.7 or later, because batches of earlier versions have no discounts")
         # Skips the superclass's constructor, which allocates arrays for all transitions.
         buffers.BaseBuffer.__init__(self, buffer_size, observation_space, action_space, device, n_envs)
         self.buffer_size = max(buffer_size // n_envs, 1)

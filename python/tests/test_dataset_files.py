@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,46 @@ def test_safetensors(tmp_path: pathlib.Path) -> None:
     expect_all(rl.arrays_of(path))
     with gpu.Store.of_dataset(path) as store:
         assert [store.status(index).length for index in range(3)] == [3, 3, 3]
+
+
+def test_hdf5_files_never_lead_to_other_files(tmp_path: pathlib.Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    private, path = tmp_path / "private", tmp_path / "data.h5"
+    private.write_bytes(bytes(8 * ROWS))
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["observations"] = data()["observations"]
+    layout = h5py.VirtualLayout((ROWS,), "f8")
+    layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "observations", (ROWS,))
+    arrays = {name: array for name, array in data().items() if name != "observations"}
+
+    def write(change: Callable[[Any], Any]) -> None:
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
+            file["infos/secret"] = h5py.ExternalLink("other.h5", "observations")
+            change(file)
+
+    def share(file: Any) -> None:
+        file["observations"] = data()["observations"]
+        file["next_observations"] = file["observations"]
+
+    cases: list[tuple[Callable[[Any], Any], str]] = [
+        (lambda file: file.create_dataset("observations", (ROWS,), "f8", external=[(private, 0, 8 * ROWS)]), "observations has its values in"),
+        (lambda file: file.create_virtual_dataset("observations", layout), "observations has its values in other files"),
+        (lambda file: file.update({"observations": h5py.ExternalLink("other.h5", "observations")}), "observations is a soft or external"),
+        (lambda file: file.update({"observations/a": h5py.ExternalLink("other.h5", "observations")}), "observations/a is a soft or external"),
+        (lambda file: file.update({"observations": h5py.SoftLink("/infos/secret")}), "observations is a soft or external link"),
+        (lambda file: file.update({"observations/a": file.create_group("observations")}), "observations/a is a link to a group"),
+        (lambda file: file.create_group("observations").update({"a": file["/"]}), "observations/a is a link to a group"),
+    ]
+    for change, text in cases:
+        write(change)
+        for read in (rl.arrays_of, gpu.Store.of_dataset):
+            with pytest.raises(ValueError, match=f"data.h5: the array {text}"):
+                read(path)
+    # Unwanted arrays are not followed, and a second name of an array is no other file.
+    write(share)
+    expect_all(rl.arrays_of(path))
 
 
 def test_safetensors_of_others(tmp_path: pathlib.Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import json
 import pathlib
 import pickle
 import subprocess
 import sys
 import tarfile
+import zlib
 from typing import Any
 
 import numpy as np
@@ -121,6 +123,16 @@ def test_damaged_settings_of_a_buffer_are_reported(tmp_path: pathlib.Path, monke
         file.write_text(damaged)
         with pytest.raises(relive.errors.DataLossError, match="replay_buffer.json is damaged"):
             ReplayBuffer.load("")
+
+
+def test_settings_of_a_later_version_are_refused(tmp_path: pathlib.Path) -> None:
+    with filled() as buffer:
+        buffer.save(tmp_path)
+    file = tmp_path / "replay_buffer.json"
+    text = json.dumps({**json.loads(json.loads(file.read_text())["settings"]), "compression": "zstd"})
+    file.write_text(json.dumps({"settings": text, "crc32": zlib.crc32(text.encode())}))
+    with pytest.raises(relive.errors.FailedPreconditionError, match=r"has the settings \['compression'\], which this version"):
+        ReplayBuffer.load(tmp_path)
 
 
 def test_a_loaded_buffer_can_be_saved_to_the_same_folder(tmp_path: pathlib.Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import pathlib
 import pickle
@@ -238,6 +239,14 @@ def test_unsupported_buffer_options_are_refused() -> None:
         ReplayBuffer(20, BOX, spaces.Discrete(4)).sample(3)
     with pytest.raises(NotImplementedError, match=r"use sample\(\)"):
         ReplayBuffer(20, BOX, spaces.Discrete(4))._get_samples(np.arange(3))
+
+
+def test_windows_need_batches_with_discounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    earlier = collections.namedtuple("ReplayBufferSamples", ["observations", "actions", "next_observations", "dones", "rewards"])
+    monkeypatch.setattr("relive.sb3.ReplayBufferSamples", earlier)
+    ReplayBuffer(20, BOX, spaces.Discrete(4))
+    with pytest.raises(ValueError, match="n_steps=3 needs Stable-Baselines3 2.7 or later"):
+        ReplayBuffer(20, BOX, spaces.Discrete(4), n_steps=3)
 
 
 def small() -> Any:

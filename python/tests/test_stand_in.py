@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+import relive
+
 STAND_IN = pathlib.Path(__file__).resolve().parents[1] / "relive-as-reverb"
 
 # Every importable module, and its listed names.
@@ -33,6 +35,12 @@ walk(reverb)
 assert reverb.structured_writer.Config().table == ""
 assert "tensorflow" not in sys.modules
 """
+
+
+def test_the_module_requires_the_version_whose_private_parts_it_uses() -> None:
+    project = (STAND_IN / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{relive.__version__}"\n' in project
+    assert f'\ndependencies = ["relive=={relive.__version__}"]\n' in project
 
 
 def test_names_without_tensorflow() -> None:

@@ -2,7 +2,7 @@
 
 use relive_env::{Buffer, State};
 use relive_nn::losses;
-use relive_rl::{PolicyContext, Purpose, Result, Saveable};
+use relive_rl::{PolicyContext, Purpose, Result, RlError, Saveable};
 
 use crate::actions::Discrete;
 use crate::saved::{self, Saved, Visited};
@@ -29,10 +29,11 @@ struct Decay {
 }
 
 impl EpsilonGreedy {
-    /// Explores with the same ε in all rows of a worker.
+    /// Explores with the same ε, a probability, in all rows of a worker.
     ///
     /// # Errors
     /// [`Unsuited`](relive_rl::RlError::Unsuited): the environment does not take one discrete action.
+    /// [`Setting`](relive_rl::RlError::Setting): ε is not a probability, or α is negative or not finite.
     pub fn new(epsilon: f64, context: &PolicyContext<'_>) -> Result<EpsilonGreedy> {
         EpsilonGreedy::spread(epsilon, 0.0, context)
     }
@@ -44,6 +45,12 @@ impl EpsilonGreedy {
     /// Same as [`new`](Self::new).
     #[expect(clippy::cast_precision_loss, reason = "rows are few")]
     pub fn spread(epsilon: f64, alpha: f64, context: &PolicyContext<'_>) -> Result<EpsilonGreedy> {
+        if !(0.0..=1.0).contains(&epsilon) {
+            return Err(RlError::setting("epsilon", epsilon, "a probability, from 0 to 1"));
+        }
+        if !(alpha >= 0.0 && alpha.is_finite()) {
+            return Err(RlError::setting("alpha", alpha, "finite and at least 0"));
+        }
         let (actions, streams) = (Discrete::expect(context.spec)?, Streams::new(context.keys));
         let others = context.of.saturating_sub(1).max(1) as f64;
         let of_row = |row: usize| epsilon.powf(1.0 + alpha * (context.first + row) as f64 / others);
@@ -79,8 +86,13 @@ impl EpsilonGreedy {
     ///
     /// # Errors
     /// `actions` is not a buffer for one discrete action.
+    ///
+    /// # Panics
+    /// The number of values is not the number of rows times the number of actions.
     pub fn act(&mut self, values: &[f32], actions: &mut Buffer) -> Result<()> {
         let Self { actions: discrete, epsilons, decay, explores, streams } = self;
+        let expected = epsilons.len() * discrete.count;
+        assert_eq!(values.len(), expected, "one value for each action of each of {} rows", epsilons.len());
         let random_share = decay.next();
         let rows = values.chunks_exact(discrete.count).zip(streams.each()).zip(epsilons);
         for (row, ((values, stream), epsilon)) in rows.enumerate() {
@@ -201,5 +213,19 @@ mod tests {
         };
         assert_eq!((rows(0), rows(1)), (vec![0.5, 0.25], vec![0.25, 0.125]), "by the rows of all workers");
         assert!(taken(Purpose::Evaluation).iter().all(|action| *action == 1));
+    }
+
+    #[test]
+    fn epsilon_is_a_probability() {
+        let spec = EnvironmentSpec::new(
+            Nest::Leaf(ArraySpec::new("", DType::Float32, [1])),
+            Nest::Leaf(ArraySpec::discrete("", 3)),
+        );
+        let context = PolicyContext::alone(&spec, Purpose::Training, &[]);
+        let refused =
+            |epsilon, alpha| EpsilonGreedy::spread(epsilon, alpha, &context).unwrap_err().to_string();
+        assert_eq!(refused(5.0, 0.0), "epsilon is 5, but it must be a probability, from 0 to 1");
+        assert_eq!(refused(f64::NAN, 0.0), "epsilon is NaN, but it must be a probability, from 0 to 1");
+        assert_eq!(refused(0.5, -1.0), "alpha is -1, but it must be finite and at least 0");
     }
 }

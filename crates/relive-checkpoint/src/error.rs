@@ -28,6 +28,8 @@ pub enum ErrorKind {
     Io,
     /// A file is missing or damaged, or has contents that no server writes.
     Damaged,
+    /// A later version of Relive wrote the checkpoint.
+    Newer,
     /// Another process is writing there.
     InUse,
     /// The location is invalid, or does not exist.

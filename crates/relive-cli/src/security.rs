@@ -44,15 +44,16 @@ pub(crate) struct ServerSecurity {
     /// A second address, without TLS and tokens, for dm-reverb's clients, which support neither
     #[arg(long, value_name = "ADDR:PORT")]
     plaintext: Option<SocketAddr>,
-    /// What clients may do at --plaintext: read, write or admin [default: write]
+    /// What clients may do at --plaintext: read, write or admin [default: the configuration's, else write]
     #[arg(long, value_name = "ROLE", value_parser = role)]
     #[serde(default, deserialize_with = "role_of_text")]
     plaintext_role: Option<Role>,
-    /// Maximum number of open connections; further ones are closed at once [default: 20000]
+    /// Maximum number of open connections; further ones are closed at once [default: the configuration's, else 20000]
     #[arg(long, value_name = "N")]
     max_connections: Option<NonZeroUsize>,
     /// Maximum number of bytes in flight between clients and tables, over all connections. Beyond this limit, further
-    /// inserts and samples wait, and clients that do not make progress are disconnected [default: 4GiB]
+    /// inserts and samples wait, and clients that do not make progress are disconnected [default: the
+    /// configuration's, else 4GiB]
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     #[serde(default, deserialize_with = "bytes_of_entry")]
     max_bytes_in_flight: Option<u64>,

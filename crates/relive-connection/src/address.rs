@@ -1,5 +1,7 @@
 //! Parses the address of a server.
 
+use std::net::IpAddr;
+
 use crate::{Error, Result};
 
 /// The address of a server, and whether to use TLS.
@@ -38,6 +40,13 @@ impl Address {
 
     pub(crate) fn has_tls(&self) -> bool {
         self.has_tls
+    }
+
+    /// Returns whether only processes of this machine can receive what is sent to the address.
+    pub(crate) fn is_loopback(&self) -> bool {
+        let host = self.authority().rsplit_once(':').map_or("", |(host, _)| host);
+        let ip = host.trim_matches(['[', ']']).parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+        ip || host.eq_ignore_ascii_case("localhost")
     }
 }
 

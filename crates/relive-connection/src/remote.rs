@@ -39,6 +39,13 @@ impl Remote {
             tls: tls_target(&parsed, options)?,
             authorization: options.token.as_deref().map(authorization).transpose()?,
         };
+        if options.token.is_some() && !parsed.has_tls() && !parsed.is_loopback() {
+            tracing::warn!(
+                address = parsed.uri(),
+                "without TLS, others on the network can read the token; use an https:// address, or give the \
+                 authority of the server's certificate: tls= in Python, --tls-ca on the command line"
+            );
+        }
         let channel = channels.make();
         Ok(Remote { address: parsed, channels, channel, token: options.token.clone() })
     }
@@ -124,4 +131,31 @@ fn authorization(token: &str) -> Result<HeaderValue> {
     })?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_testkit::logs::warnings;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_token_that_others_can_read_is_warned_about_once() {
+        let logged = |address: &str, token: Option<&str>| {
+            let options = ClientOptions::default();
+            let options = token.map_or(options.clone(), |token| options.token(token));
+            warnings(|| {
+                let remote = Remote::new(address, &options).unwrap();
+                drop((remote.dedicated_stub(), remote.dedicated_stub()));
+            })
+        };
+        for address in ["10.0.0.7:8000", "http://replay:8000", "[fe80::1]:8000"] {
+            let texts = logged(address, Some("a secret"));
+            assert!(texts.len() == 1 && texts[0].contains("can read the token"), "{address}: {texts:?}");
+            assert_eq!(logged(address, None), [""; 0]);
+        }
+        for address in ["localhost:8000", "127.0.0.2:8000", "http://[::1]:8000", "https://replay:8000"] {
+            assert_eq!(logged(address, Some("a secret")), [""; 0], "{address}");
+        }
+    }
 }

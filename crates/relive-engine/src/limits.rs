@@ -14,8 +14,9 @@ pub const MAX_WAITING_SAMPLES: usize = 100_000;
 /// The number of samples that one request may take under one lock.
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 
-/// The number of bytes of samples that are copied under the lock of their table: a few tens of microseconds of work.
-pub const MAX_COPIED_BYTES: usize = 256 << 10;
+/// The number of bytes of samples that are copied under the lock of their table: well under 100 µs of work. Larger batches
+/// are gathered by several threads, without the lock.
+pub const MAX_COPIED_BYTES: usize = 512 << 10;
 
 /// The number of waiters that the description of a table lists; further ones are only counted.
 pub const MAX_LISTED_WAITERS: usize = 100;

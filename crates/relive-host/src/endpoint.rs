@@ -1,5 +1,6 @@
 //! Endpoints: addresses with TLS and tokens.
 
+use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -40,11 +41,24 @@ enum Tls {
     Files { cert: PathBuf, key: PathBuf, client_ca: Option<PathBuf> },
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum AccessSource {
     Ready(Access),
     File(PathBuf),
     Token { name: String, role: Role, token: String },
+}
+
+/// Keeps tokens out of logs.
+impl fmt::Debug for AccessSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready(access) => access.fmt(f),
+            Self::File(path) => path.fmt(f),
+            Self::Token { name, role, .. } => {
+                f.debug_struct("Token").field("name", name).field("role", role).finish_non_exhaustive()
+            }
+        }
+    }
 }
 
 impl Endpoint {
@@ -229,5 +243,16 @@ impl Bound {
         let mut entrances = self.entrances.into_iter();
         let first = Entrances::from(entrances.next().expect("an endpoint has one"));
         relive_server::serve(entrances.fold(first, Entrances::and), engine, options, shutdown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_never_printed() {
+        let shown = format!("{:?}", Endpoint::new("*:0").token("a name", Role::Write, "a secret"));
+        assert!(shown.contains("a name") && !shown.contains("a secret"), "{shown}");
     }
 }

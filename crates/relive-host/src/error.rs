@@ -38,6 +38,8 @@ pub enum ErrorKind {
     Location,
     /// The checkpoint is damaged.
     Damaged,
+    /// A later version of Relive wrote the checkpoint.
+    Newer,
     /// Another server has locked the folder of the checkpoints or of the disk tier.
     InUse,
     /// The storage of checkpoints or of the disk tier failed.
@@ -110,6 +112,7 @@ impl From<relive_checkpoint::Error> for Error {
         let kind = match error.kind() {
             CheckpointKind::Location => ErrorKind::Location,
             CheckpointKind::Damaged => ErrorKind::Damaged,
+            CheckpointKind::Newer => ErrorKind::Newer,
             CheckpointKind::InUse => ErrorKind::InUse,
             _ => ErrorKind::Storage,
         };
@@ -128,7 +131,7 @@ impl From<Error> for relive_client::Error {
             | ErrorKind::Bind
             | ErrorKind::Security
             | ErrorKind::Location => Kind::InvalidArgument,
-            ErrorKind::Restore | ErrorKind::InUse => Kind::FailedPrecondition,
+            ErrorKind::Restore | ErrorKind::InUse | ErrorKind::Newer => Kind::FailedPrecondition,
             ErrorKind::Damaged => Kind::DataLoss,
             ErrorKind::Storage | ErrorKind::LastCheckpoint | ErrorKind::Ended => Kind::Internal,
         };

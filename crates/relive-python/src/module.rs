@@ -12,6 +12,8 @@ pub(crate) mod _native {
     #[pymodule_export]
     use crate::nests::column::{CellRef, TrajectoryColumn};
     #[pymodule_export]
+    use crate::nests::signature::TableSignature;
+    #[pymodule_export]
     use crate::read::BatchIterator;
 
     #[pymodule_export]

@@ -89,12 +89,14 @@ impl Identity {
     /// # Errors
     /// The bytes have a different version.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Identity> {
-        let identity: Identity =
-            serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))?;
-        match identity.version {
-            VERSION => Ok(identity),
-            version => Err(RlError::state(WHAT, format_args!("it has version {version}, not {VERSION}"))),
+        let version = version_of(bytes).map_err(|error| RlError::state(WHAT, error))?;
+        if version != VERSION {
+            let reason = format_args!(
+                "it has version {version}, not {VERSION}: another version of Relive saved the run; resume it with that version"
+            );
+            return Err(RlError::state(WHAT, reason));
         }
+        serde_json::from_slice(bytes).map_err(|error| RlError::state(WHAT, error))
     }
 
     /// Checks that a run with the identity `asked` may resume this run.
@@ -189,6 +191,16 @@ fn data_fields(
 
 const WHAT: &str = "the identity of a run";
 
+/// Returns the version of a saved document in JSON. It is read before the rest, because other versions may have other
+/// fields.
+pub(crate) fn version_of(json: &[u8]) -> serde_json::Result<u32> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
+    serde_json::from_slice(json).map(|Versioned { version }| version)
+}
+
 fn describe(nest: &Nest<ArraySpec>) -> String {
     let leaves = nest
         .flatten_with_paths()
@@ -219,6 +231,16 @@ mod tests {
     fn error(saved: Option<DataDigest>, asked: Option<DataDigest>) -> String {
         let [saved, asked] = [saved, asked].map(|data| identity(1).with_data(data));
         saved.expect(&asked, COMPARISON).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_version_is_checked_before_the_rest() {
+        let later = format!(r#"{{"version": {}, "new": 1}}"#, VERSION + 1);
+        let error = Identity::from_bytes(later.as_bytes()).unwrap_err().to_string();
+        assert!(
+            error.contains("it has version 6, not 5: another version of Relive saved the run"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -38,6 +38,10 @@ pub const MAX_STRUCTURE_BYTES: usize = 256 << 10;
 /// The largest request on a sample stream: a table's name and two numbers.
 pub const MAX_SAMPLE_REQUEST_BYTES: usize = 64 << 10;
 
+/// The largest response of a call that does not count toward the bytes in flight: no more than the headers of the
+/// request.
+pub const UNCOUNTED_REPLY_BYTES: usize = 16 << 10;
+
 /// The memory of the requests on a sample stream that the server has not begun to serve. It is enough for a few
 /// thousand requests, although readers need only one or a few.
 pub const MAX_SAMPLE_REQUESTS_AHEAD_BYTES: usize = 1 << 20;
@@ -115,6 +119,10 @@ pub const MAX_HEADER_BYTES: u32 = 16 << 10;
 /// The time that a new connection has to send the HTTP/2 preface.
 pub const PREFACE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The time that a new connection has for its first call with a valid token, if the server requires tokens. Otherwise,
+/// clients without a token could occupy all connections.
+pub const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The time after which the server pings a silent connection.
 pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
@@ -171,7 +179,9 @@ pub const MAX_PEEKED_ITEMS: usize = 4_096;
 pub const REQUESTS_PER_CONFIRMATION: usize = 32;
 
 /// The number of bytes of requests on the bulk path after which a connection yields to others on its thread. If
-/// requests were counted instead, a client that sends small requests would have a tenth of the others' throughput.
+/// requests were counted instead, a client that sends small requests would have a tenth of the others' throughput. On
+/// any path, a connection also yields after validation has decoded this many bytes of compressed chunks, even within a
+/// request.
 pub const BYTES_PER_TURN: usize = 256 << 10;
 
 /// The cost of a request in addition to its bytes.

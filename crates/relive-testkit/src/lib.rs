@@ -3,5 +3,6 @@
 
 pub mod data;
 pub mod hosts;
+pub mod logs;
 pub mod selector;
 pub mod table;

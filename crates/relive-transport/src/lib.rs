@@ -4,6 +4,11 @@
 //! A [`Socket`] is TCP, TCP with [TLS](tls), or a Unix socket, which can also carry descriptors of [shared
 //! memory](shared). [`Frames`] reads and writes frames on it.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Relive runs on Linux only: it shares memory between processes by Linux's sealed memory files"
+);
+
 mod frame;
 mod limits;
 mod local;

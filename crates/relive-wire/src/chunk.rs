@@ -28,7 +28,7 @@ use crate::reader::{Field, Fields, MalformedMessage, int32, int64};
 /// The bytes are not a `ChunkData`, they contain data types that chunks do not support, or shapes and payloads
 /// contradict each other. The error names the chunk, the column and the reason.
 pub fn decode(message: &[u8]) -> Result<Chunk, WireError> {
-    Ok(Chunk::new(Description::read(message)?.into_parts(message)?)?)
+    Description::read(message)?.into_chunk(message)
 }
 
 /// Returns the key of an encoded `ChunkData`.
@@ -39,8 +39,9 @@ pub fn key(message: &[u8]) -> Result<u64, WireError> {
     Ok(Description::read(message)?.key)
 }
 
-/// The result of one pass over a message.
-struct Description {
+/// The result of one pass over an encoded `ChunkData`, whose payloads are not validated yet.
+#[derive(Debug)]
+pub struct Description {
     key: u64,
     range: SequenceRange,
     delta_encoded: bool,
@@ -50,6 +51,7 @@ struct Description {
     is_plain: bool,
 }
 
+#[derive(Debug)]
 struct TensorDescription {
     dtype: DType,
     codec: Codec,
@@ -60,7 +62,11 @@ struct TensorDescription {
 }
 
 impl Description {
-    fn read(message: &[u8]) -> Result<Self, WireError> {
+    /// Parses the description of the tensors in an encoded `ChunkData`.
+    ///
+    /// # Errors
+    /// The message cannot be parsed.
+    pub fn read(message: &[u8]) -> Result<Self, WireError> {
         let mut this = Self {
             key: 0,
             range: SequenceRange { episode_id: 0, start: 0, end: 0, sparse: false },
@@ -75,6 +81,20 @@ impl Description {
         }
         this.check_count()?;
         Ok(this)
+    }
+
+    /// Returns the key of the chunk.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        self.key
+    }
+
+    /// Validates the payloads in `message`, which has this description, and returns the chunk.
+    ///
+    /// # Errors
+    /// The errors of [`decode`].
+    pub fn into_chunk(self, message: &[u8]) -> Result<Chunk, WireError> {
+        Ok(Chunk::new(self.into_parts(message)?)?)
     }
 
     fn take(&mut self, message: &[u8], field: &Field) -> Result<(), WireError> {

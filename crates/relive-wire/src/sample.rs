@@ -8,5 +8,5 @@ mod writer;
 
 pub use assemble::Assembler;
 pub use layout::{ReceivedColumn, ReceivedSlice, TrajectoryLayout};
-pub use pack::{EncodedMessage, Packer};
+pub use pack::{EncodedMessage, Packer, packed_bytes};
 pub use received::{ReceivedInfo, ReceivedSample};

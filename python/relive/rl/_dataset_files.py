@@ -118,13 +118,26 @@ def _hdf5(path: pathlib.Path, is_wanted: IsWanted, opened: contextlib.ExitStack)
     except ImportError as error:
         raise ImportError(f"{path}: HDF5 files require h5py, which is not installed: pip install h5py") from error
     file = opened.enter_context(h5py.File(path, "r"))
-    return {name: _part_of_hdf5(file[name]) for name in file if is_wanted(name)}
+    root = file["/"]
+    seen = {root.id}
+    return {name: _part_of_hdf5(path, root, name, seen) for name in root if is_wanted(name)}
 
 
-def _part_of_hdf5(part: Any) -> Any:
-    """Returns an HDF5 data set, whose rows are read on request, and converts a group to a mapping."""
+def _part_of_hdf5(path: pathlib.Path, group: Any, name: str, seen: set[Any]) -> Any:
+    """Returns an HDF5 data set, whose rows are read on request, and converts a group to a mapping. A file could have
+    parts in any file that this user can read; such parts are refused."""
+    full_name, remedy = f"{group.name}/{name}".lstrip("/"), "copy its values into this file"
+    where = f"{path}: the array {full_name}"
+    if type(group.get(name, getlink=True)).__name__ != "HardLink":
+        raise ValueError(f"{where} is a soft or external link, which may lead to another file; {remedy}")
+    part = group[name]
     if hasattr(part, "keys"):
-        return {name: _part_of_hdf5(part[name]) for name in part}
+        if part.id in seen:
+            raise ValueError(f"{where} is a link to a group that is also elsewhere in the file, such as around itself; {remedy}")
+        seen.add(part.id)
+        return {inner: _part_of_hdf5(path, part, inner, seen) for inner in part}
+    if part.external or part.is_virtual:
+        raise ValueError(f"{where} has its values in other files, as external storage or a virtual data set; {remedy}")
     return part if part.shape else np.atleast_1d(part[()])
 
 

@@ -94,6 +94,8 @@ class GymEnvironment:
         self.environment.close()
 
     def _acted(self, action: Any) -> Any:
+        if self._first_actions == 0 and not nest.is_nested(action):
+            return action
         return nest.map_structure(lambda value, first: value + first if first else value, action, self._first_actions)
 
 

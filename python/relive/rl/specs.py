@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -125,8 +126,12 @@ def as_arrays(specs: Any, value: Any) -> Any:
       TypeError: whole numbers are expected, but the conversion would change the given numbers.
     """
     if isinstance(specs, ArraySpec):
-        # A fast path: most environments have no nests, and this runs for every step.
+        # Fast paths: this runs for every step, and most environments have no nests, or only mappings.
         return converted(np.asarray(value), specs.dtype)
+    if type(specs) is dict and isinstance(value, dict) and specs.keys() == value.keys():
+        # The general case below names the whole path in its errors.
+        with contextlib.suppress(ValueError):
+            return {name: as_arrays(spec, value[name]) for name, spec in specs.items()}
     return nest.map_structure_up_to(as_arrays, specs, specs, value, names=("the specification", "the value"))
 
 

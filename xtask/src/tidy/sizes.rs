@@ -31,6 +31,10 @@ const LARGER: &[(&str, &str)] = &[
         "relive-rl",
         "its layers share one error and are saved and resumed together; what lies between them would have to be public",
     ),
+    (
+        "relive-server",
+        "both protocols share one account of memory, one list of limits and one check of tokens",
+    ),
 ];
 
 /// A file with fewer lines should be merged with another file; root files of folders are exempt.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relive_agents::{DqnConfig, DqnLoss};
-use relive_rl::run::{Report, RunOptions, Summary};
+use relive_rl::run::{Evaluation, Report, RunOptions, Summary};
 use relive_rl::{Agent, Result, RlError};
 
 use crate::common::{options, run, small_dqn};
@@ -100,6 +100,19 @@ fn invalid_dqn_settings_are_reported() {
     assert_eq!(refused("catch/0", far, 0), "n_step is 1099511627776, but it must be from 1 to 65536");
     let huge = DqnConfig { hidden: vec![1 << 40], ..DqnConfig::default() };
     assert!(refused("catch/0", huge, 0).contains("the number of parameters"));
+}
+
+#[test]
+fn runs_and_evaluations_have_a_length() {
+    let agent: Arc<dyn Agent> = Arc::new(small_dqn());
+    let refused = |options| run(&agent, &options).unwrap_err().to_string();
+    let endless = refused(options("catch/0", 0, 1));
+    let expected = "env_steps is 0, but it must be at least 1, unless learner_steps is set, because one of them \
+                    determines when the run ends";
+    assert_eq!(endless, expected);
+    let evaluation = Some(Evaluation { every: 50, episodes: 0 });
+    let unevaluated = refused(RunOptions { evaluation, ..options("catch/0", 100, 1) });
+    assert_eq!(unevaluated, "evaluation.episodes is 0, but it must be at least 1");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::layout::Malformed;
 use crate::losses::Losses;
 use crate::segment::Place;
 use crate::storage::{Source, Storage};
-use crate::{Error, names};
+use crate::{Error, ErrorKind, names};
 
 /// The contents of a checkpoint file.
 pub(crate) struct Manifest {
@@ -113,7 +113,9 @@ fn check_header(source: &dyn Source, file: &str, losses: &mut Losses) -> Result<
         return losses.unreadable(file, 0, error).map(drop);
     }
     match walk::check_header(&bytes) {
-        Err(fault @ walk::FrameFault::Version(_)) => Err(Error::lost(&Loss::of(file, 0, fault))),
+        Err(fault @ walk::FrameFault::Version(_)) => {
+            Err(Error::plain(ErrorKind::Newer, format!("{file}: {fault}")))
+        }
         Err(fault) => losses.damage(file, 0, fault).map(drop),
         Ok(()) => Ok(()),
     }

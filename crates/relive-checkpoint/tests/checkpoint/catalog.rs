@@ -312,6 +312,26 @@ fn a_fallback_is_ignored_only_if_it_has_no_checkpoint() {
 }
 
 #[test]
+fn a_checkpoint_of_a_later_version_is_not_reported_as_damaged() {
+    let root = Folder::new();
+    let path = save(&Store::open(text(&root)).unwrap(), &small());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8..12].copy_from_slice(&2_u32.to_le_bytes());
+    let checksum = crc32c::crc32c(&bytes[..12]);
+    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    for options in [LoadOptions::new(), LoadOptions::new().salvage(true)] {
+        let error = relive_checkpoint::load(&path, &options).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Newer);
+        let expected = format!(
+            "{path}: a later version of Relive wrote it: its format has version 2, but this Relive reads version 1; load \
+             it with the version that wrote it, or a later one"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
 fn a_conversion_reports_what_the_format_of_dm_reverb_lacks() {
     let mut source = small();
     source.tables[0].counters.samples = -300;

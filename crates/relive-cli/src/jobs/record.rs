@@ -1,5 +1,6 @@
 //! The records of the running jobs on this machine: one small file for each job.
 
+use std::fmt;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -26,7 +27,7 @@ const MAX_JOBS: usize = 1_000;
 const EXTENSION: &str = "json";
 
 /// The data of a job to register.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) name: String,
     pub(crate) agent: String,
@@ -37,6 +38,14 @@ pub(crate) struct Job {
     pub(crate) http: Option<String>,
     /// The token for the tables. Only the user who started the job can read the file.
     pub(crate) token: Option<String>,
+}
+
+/// Keeps the token out of logs.
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Job");
+        shown.field("name", &self.name).field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 /// A job that was registered.
@@ -237,6 +246,12 @@ mod tests {
         let text = |text: &str| text.to_owned();
         let (agent, environment, address) = (text("dqn"), text("catch/0"), text("127.0.0.1:1"));
         Job { name: text(name), agent, environment, address, http: None, token: None }
+    }
+
+    #[test]
+    fn a_token_is_never_printed() {
+        let shown = format!("{:?}", Job { token: Some("secret".into()), ..job("dqn-1") });
+        assert!(shown.contains("dqn-1") && !shown.contains("secret"), "{shown}");
     }
 
     #[test]

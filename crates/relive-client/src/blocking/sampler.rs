@@ -19,6 +19,11 @@ impl BatchSampler {
         BatchSampler { inner, runtime }
     }
 
+    /// Returns the name of the table.
+    pub fn table(&self) -> &str {
+        self.inner.table()
+    }
+
     /// Returns the next batch, with a timeout for this call. If it is `None`, waits indefinitely.
     ///
     /// # Errors
@@ -49,6 +54,11 @@ impl Sampler {
         Sampler { inner, runtime }
     }
 
+    /// Returns the name of the table.
+    pub fn table(&self) -> &str {
+        self.inner.table()
+    }
+
     /// Returns the next sample after waiting at most `timeout` for any reason, or `None` after `max_samples`.
     ///
     /// # Errors
@@ -63,6 +73,14 @@ impl Sampler {
     /// The errors of [`crate::Sampler::next_batch`].
     pub fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
         self.runtime.block_on(self.inner.next_batch(num_samples))
+    }
+
+    /// Like [`next_batch`](Self::next_batch), but returns the samples that have arrived within `timeout`.
+    ///
+    /// # Errors
+    /// The errors of [`crate::Sampler::next_batch_with_timeout`].
+    pub fn next_batch_with_timeout(&mut self, num_samples: usize, timeout: Duration) -> Result<Vec<Sample>> {
+        self.runtime.block_on(self.inner.next_batch_with_timeout(num_samples, timeout))
     }
 }
 

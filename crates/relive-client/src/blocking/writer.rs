@@ -207,6 +207,16 @@ impl StructuredWriter {
         self.runtime.block_on(self.inner.append_partial(step))
     }
 
+    /// Returns the number of completed steps of this episode.
+    pub fn episode_steps(&self) -> u64 {
+        self.inner.episode_steps()
+    }
+
+    /// Returns the number of unconfirmed items.
+    pub fn pending_items(&self) -> usize {
+        self.inner.pending_items()
+    }
+
     /// Waits until all items are confirmed.
     ///
     /// # Errors
@@ -237,6 +247,14 @@ impl StructuredWriter {
     /// The errors of [`crate::TrajectoryWriter::close`].
     pub fn close(&mut self) -> Result<()> {
         self.runtime.block_on(self.inner.close())
+    }
+
+    /// Like [`close`](Self::close), but with a timeout for this call.
+    ///
+    /// # Errors
+    /// The errors of [`crate::TrajectoryWriter::close`].
+    pub fn close_with_timeout(&mut self, timeout: Duration) -> Result<()> {
+        self.runtime.block_on(self.inner.close_with_timeout(timeout))
     }
 
     /// Closes the writer without waiting and without a warning; see [`crate::TrajectoryWriter::discard`].

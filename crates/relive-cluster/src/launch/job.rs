@@ -1,5 +1,6 @@
 //! The description of a job.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::error::{LaunchError, Result};
@@ -15,7 +16,7 @@ pub(super) const MAX_MEMBERS: u32 = 65_536;
 const MAX_NAME: usize = 24;
 
 /// A group of tasks. The job ends when its first task ends.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Job {
     /// The name: at most 24 lowercase letters, digits and `-`.
     pub name: String,
@@ -28,6 +29,18 @@ pub struct Job {
     pub token: Option<String>,
     /// When to restart processes.
     pub restart: Restart,
+}
+
+/// Keeps the token and the values of variables, which may be secrets, too, out of logs.
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Job");
+        shown.field("name", &self.name).field("tasks", &self.tasks);
+        shown
+            .field("has_token", &self.token.is_some())
+            .field("restart", &self.restart)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A program that runs in a number of processes.
@@ -219,4 +232,17 @@ fn expect_variable(name: &str) -> Result<()> {
     }
     let expected = "letters, digits and _, not starting with a digit";
     Err(LaunchError::job("the name of a variable", format_args!("{name:?}"), expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_never_printed() {
+        let environment = vec![("KEY".to_owned(), "secret of the user".to_owned())];
+        let job = Job { token: Some("secret".into()), environment, ..Job::new("a", [Task::one("b", ["c"])]) };
+        let shown = format!("{job:?}");
+        assert!(shown.contains("has_token: true") && !shown.contains("secret"), "{shown}");
+    }
 }

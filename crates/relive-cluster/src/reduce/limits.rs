@@ -12,16 +12,16 @@ pub(super) const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// The maximum size of a text in a message.
 pub(super) const MAX_TEXT_BYTES: usize = 4096;
 
-/// The timeout for a greeting, which is how long a silent connection can delay the meeting.
+/// The timeout for a greeting, after which a silent connection makes room for another one.
 pub(super) const GREETING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The timeout for one attempt to connect to one address; attempts are repeated until the meeting's deadline. It allows
 /// the system to send a lost first packet again, after one second.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The maximum number of concurrent connections to a complete meeting; further connections wait until one of these is
-/// answered.
-pub(super) const MAX_LATE_CONNECTIONS: usize = 16;
+/// The maximum number of connections to a listener that have not sent their greeting; further connections wait. Enough
+/// for those of a port scan, but few among the 1,024 files that a process may usually open.
+pub(super) const MAX_ARRIVALS: usize = 64;
 
 /// The time between two checks for a new connection, and between two attempts to connect.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(5);

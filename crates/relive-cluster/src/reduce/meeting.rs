@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt;
 
+use super::arrivals::Arrivals;
 use super::greeting::{Greeting, MemberAddress, answer, refused, welcome};
 use super::late_connections::LateConnections;
 use super::limits::{CONNECT_TIMEOUT, GREETING_TIMEOUT, LOOK_EVERY, SOCKET_BUFFER_BYTES};
@@ -38,6 +39,10 @@ impl Meeting {
         });
         let (listener, at) =
             opened.map_err(|error| RingError::meeting(&address, format!("cannot listen there: {error}")))?;
+        if options.token.is_empty() && !at.ip().is_loopback() {
+            tracing::warn!(address = %at, "listening without a token: everyone who can connect has access; give all \
+                                           members the same token");
+        }
         Ok(Meeting { listener, address: at, options })
     }
 
@@ -57,6 +62,7 @@ impl Meeting {
         let (ranks, until) = (self.options.ranks, Instant::now() + self.options.meeting);
         let data = listen_beside(self.address.ip()).map_err(|error| meeting_error(error.to_string()))?;
         let mut members: Vec<Option<(TcpStream, MemberAddress)>> = (1..ranks).map(|_| None).collect();
+        let mut arrivals = Arrivals::default();
         while members.iter().any(Option::is_none) {
             check().map_err(meeting_error)?;
             if Instant::now() >= until {
@@ -67,9 +73,12 @@ impl Meeting {
                     "these of the {ranks} members did not join within {seconds} s: {who}"
                 )));
             }
-            match self.listener.accept() {
-                Ok((socket, _)) => self.admit(socket, &mut members),
-                Err(_) => std::thread::sleep(LOOK_EVERY),
+            let greeted = arrivals.greeted(&self.listener);
+            if greeted.is_empty() {
+                std::thread::sleep(LOOK_EVERY);
+            }
+            for (socket, message) in greeted {
+                self.admit(socket, message, &mut members);
             }
         }
         let own = MemberAddress { address: data.address.clone(), process: std::process::id().into() };
@@ -84,18 +93,19 @@ impl Meeting {
                 .send(socket)
                 .map_err(|error| meeting_error(format!("member {rank} is gone: {error}")))?;
         }
-        let late_connections = LateConnections::of(self.listener, &self.options);
+        let late_connections = LateConnections::of(self.listener, arrivals, &self.options);
         linked(0, &self.options, (places, peers), &data, Some(late_connections))
             .map_err(|(rank, error)| meeting_error(format!("member {rank}: {error}")))
     }
 
-    /// Admits or rejects a new connection.
-    fn admit(&self, mut socket: TcpStream, members: &mut [Option<(TcpStream, MemberAddress)>]) {
-        let greeted = socket
-            .set_nonblocking(false)
-            .and_then(|()| Reader::receive(&mut socket, Instant::now() + GREETING_TIMEOUT))
-            .and_then(Greeting::read);
-        let greeting = match greeted {
+    /// Admits or rejects a new connection with this greeting.
+    fn admit(
+        &self,
+        mut socket: TcpStream,
+        message: Reader,
+        members: &mut [Option<(TcpStream, MemberAddress)>],
+    ) {
+        let greeting = match socket.set_nonblocking(false).and_then(|()| Greeting::read(message)) {
             Ok(greeting) => greeting,
             Err(error) => {
                 return tracing::debug!("a connection to the meeting is not from a member: {error}");
@@ -232,21 +242,17 @@ fn linked(
 
 /// Accepts the connection of the preceding member, and closes others.
 fn accepted(data: &Data, before: u32, options: &RingOptions, until: Instant) -> io::Result<TcpStream> {
+    let mut arrivals = Arrivals::default();
     loop {
-        match data.listener.accept() {
-            Ok((mut socket, _)) => {
-                socket.set_nonblocking(false)?;
-                let greeted =
-                    Reader::receive(&mut socket, Instant::now() + GREETING_TIMEOUT).and_then(Greeting::read);
-                if greeted.is_ok_and(|greeting| greeting.is_of(before, options)) {
-                    return Ok(socket);
-                }
+        for (socket, message) in arrivals.greeted(&data.listener) {
+            if Greeting::read(message).is_ok_and(|greeting| greeting.is_of(before, options)) {
+                return Ok(socket);
             }
-            Err(_) if Instant::now() >= until => {
-                return Err(io::Error::new(ErrorKind::TimedOut, "it has not connected"));
-            }
-            Err(_) => std::thread::sleep(LOOK_EVERY),
         }
+        if Instant::now() >= until {
+            return Err(io::Error::new(ErrorKind::TimedOut, "it has not connected"));
+        }
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 
@@ -290,5 +296,30 @@ mod tests {
         let socket = connected(addresses.into_iter(), Duration::from_millis(50), until).unwrap();
         assert_eq!(socket.peer_addr().unwrap(), addresses[1]);
         assert!(Instant::now() < until - Duration::from_mins(1));
+    }
+
+    #[test]
+    fn a_meeting_without_a_token_warns_unless_it_is_local() {
+        for (token, ip, expected) in [("", "0.0.0.0", 1), ("", "127.0.0.1", 0), ("secret", "0.0.0.0", 0)] {
+            let options = RingOptions { ranks: 2, token: token.into(), ..RingOptions::default() };
+            let warnings = relive_testkit::logs::warnings(|| {
+                Meeting::open(&format!("{ip}:0"), options).unwrap();
+            });
+            assert_eq!(warnings.len(), expected, "{token} {ip}");
+            assert!(
+                warnings.iter().all(|text| text.starts_with("listening without a token")),
+                "{warnings:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn connections_of_others_do_not_delay_the_deadline_of_a_neighbor() {
+        let data = listen_beside([127, 0, 0, 1].into()).unwrap();
+        let _silent = [(); 8].map(|()| TcpStream::connect(&data.address).unwrap());
+        let since = Instant::now();
+        let error = accepted(&data, 1, &RingOptions::default(), since).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert!(since.elapsed() < GREETING_TIMEOUT);
     }
 }

@@ -107,7 +107,7 @@ fn read_exact(from: &mut TcpStream, mut bytes: &mut [u8], until: Instant) -> io:
         }
         from.set_read_timeout(Some(left))?;
         match from.read(bytes) {
-            Ok(0) => return Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")),
+            Ok(0) => return Err(ended()),
             Ok(count) => bytes = &mut bytes[count..],
             Err(error)
                 if matches!(
@@ -139,6 +139,24 @@ impl Inbox {
         }
     }
 
+    /// Reads from a nonblocking socket up to the end of the next message: what follows may belong to another reader.
+    /// Returns the message once it is complete.
+    pub(super) fn receive(&mut self, from: &mut TcpStream) -> io::Result<Option<Reader>> {
+        loop {
+            if let Some(message) = self.next()? {
+                return Ok(Some(message));
+            }
+            let length = self.0.first_chunk().map_or(Ok(0), |length| checked(*length))?;
+            let missing = (4 + length).saturating_sub(self.0.len());
+            match Read::take(&mut *from, missing as u64).read_to_end(&mut self.0) {
+                Ok(0) => return Err(ended()),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// Returns the next message, if it is complete.
     pub(super) fn next(&mut self) -> io::Result<Option<Reader>> {
         let Some((length, rest)) = self.0.split_first_chunk::<4>() else { return Ok(None) };
@@ -147,6 +165,10 @@ impl Inbox {
         self.0.drain(..4 + length);
         Ok(Some(Reader::new(message)))
     }
+}
+
+fn ended() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection")
 }
 
 pub(super) fn invalid(reason: &str) -> io::Error {
@@ -182,5 +204,23 @@ mod tests {
         }
         assert!(inbox.next().unwrap().is_none() && inbox.0.is_empty());
         assert!(Inbox(b"GET / HTTP/1.1".to_vec()).next().is_err());
+    }
+
+    #[test]
+    fn an_inbox_leaves_the_bytes_after_a_message_in_the_connection() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sending = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut receiving = listener.accept().unwrap().0;
+        let (message, mut inbox) = (Writer::default().text(&"long ".repeat(800)).framed(), Inbox::default());
+        receiving.set_nonblocking(true).unwrap();
+        assert!(inbox.receive(&mut receiving).unwrap().is_none());
+        sending.write_all(&[&message[..], b"what follows"].concat()).unwrap();
+        drop(sending);
+        receiving.set_nonblocking(false).unwrap();
+        assert_eq!(inbox.receive(&mut receiving).unwrap().unwrap().text().unwrap().len(), 4000);
+        let mut left = String::new();
+        receiving.read_to_string(&mut left).unwrap();
+        assert_eq!(left, "what follows");
+        assert_eq!(inbox.receive(&mut receiving).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 }

@@ -33,6 +33,7 @@
 //! when a live member does not join it. Arrays of different lengths, and members that belong to another job, are
 //! rejected.
 
+mod arrivals;
 mod error;
 mod greeting;
 mod late_connections;

@@ -1,12 +1,13 @@
 //! The common options of a ring's members.
 
+use std::fmt;
 use std::time::Duration;
 
 use super::RingError;
 use super::limits::{MAX_RANKS, MAX_TEXT_BYTES, MAX_TIMEOUT, MIN_SILENCE};
 
 /// The common options of a ring's members. `ranks`, `job` and `token` must be the same for all members.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct RingOptions {
     /// The number of members.
     pub ranks: u32,
@@ -22,6 +23,16 @@ pub struct RingOptions {
     /// The time after which a member that sends nothing counts as lost, at least 8 ms. If its process ends, this is
     /// detected immediately.
     pub silence: Duration,
+}
+
+/// Keeps the token out of logs.
+impl fmt::Debug for RingOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("RingOptions");
+        shown.field("ranks", &self.ranks).field("job", &self.job).field("has_token", &!self.token.is_empty());
+        shown.field("meeting", &self.meeting).field("timeout", &self.timeout);
+        shown.field("silence", &self.silence).finish()
+    }
 }
 
 impl Default for RingOptions {
@@ -74,5 +85,16 @@ impl RingOptions {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_never_printed() {
+        let shown = format!("{:?}", RingOptions { token: "secret".into(), ..RingOptions::default() });
+        assert!(shown.contains("has_token: true") && !shown.contains("secret"), "{shown}");
     }
 }

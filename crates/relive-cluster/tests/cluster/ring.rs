@@ -212,6 +212,18 @@ fn strangers_are_refused_with_the_reason_and_the_meeting_continues() {
     }
 }
 
+/// Reading the silent connections one after the other would take longer than the meeting.
+#[test]
+fn silent_connections_do_not_delay_a_meeting() {
+    let brief = RingOptions { meeting: Duration::from_secs(10), ..options(2) };
+    let meeting = Meeting::open("127.0.0.1:0", brief.clone()).unwrap();
+    let address = meeting.address().to_string();
+    let _silent: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(&address).unwrap()).collect();
+    let joining = std::thread::spawn(move || Ring::join(&address, 1, brief).map(|ring| ring.leave()));
+    meeting.ring(|| Ok(())).unwrap().leave();
+    joining.join().unwrap().unwrap();
+}
+
 #[test]
 fn times_that_no_member_could_keep_are_refused() {
     let refused = |options: RingOptions| Meeting::open("127.0.0.1:0", options).unwrap_err().to_string();

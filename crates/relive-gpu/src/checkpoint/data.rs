@@ -3,8 +3,10 @@
 use std::fs::{self, File};
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::manifest::{Extent, Group, GroupRow};
 use crate::bytes::{narrow, wide};
@@ -54,8 +56,7 @@ pub(super) fn place(schema: &Schema, number: u64, groups: &[Vec<GroupRow>]) -> R
 /// Creates the file with the given number. A partial file of an earlier attempt may exist.
 pub(super) fn create(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path);
-    let file = file.map_err(|error| failed("make", &path, error))?;
+    let file = files::create_again(&path).map_err(|error| failed("make", &path, error))?;
     let first = [MAGIC, number.to_le_bytes()].concat();
     files::write_at(&file, &first, 0, &path.display().to_string())?;
     Ok(file)
@@ -121,12 +122,18 @@ pub(super) fn is_whole(folder: &Path, number: u64, bytes: u64) -> bool {
 /// Opens the file with the given number for reading.
 pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     let path = path(folder, number);
-    let file = File::open(&path).map_err(|error| match error.kind() {
+    // Opening a pipe would otherwise wait for its writer.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = File::options().read(true).custom_flags(flags).open(&path);
+    let file = opened.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             Error::corrupt(format!("the checkpoint's file {} is missing", path.display()))
         }
         _ => failed("open", &path, error),
     })?;
+    if !file.metadata().map_err(|error| failed("look at", &path, error))?.is_file() {
+        return Err(Error::corrupt(format!("{} is not a regular file", path.display())));
+    }
     let mut first = [0; 16];
     file.read_exact_at(&mut first, 0).map_err(|error| unreadable(&path, 0, 16, error))?;
     if first[..8] != MAGIC || first[8..] != number.to_le_bytes() {
@@ -135,8 +142,13 @@ pub(super) fn open(folder: &Path, number: u64) -> Result<File> {
     Ok(file)
 }
 
-/// Reads an extent into a buffer, and verifies its checksum.
+/// Reads an extent into a buffer, and verifies its checksum. A damaged extent must not allocate more memory than the
+/// file has bytes.
 pub(super) fn read(file: &File, path: &Path, extent: &Extent, buffer: &mut Vec<u8>) -> Result<()> {
+    let found = file.metadata().map_err(|error| failed("look at", path, error))?.len();
+    if extent.offset.checked_add(extent.bytes).is_none_or(|end| end > found) {
+        return Err(ends_early(path, extent.offset, extent.bytes));
+    }
     buffer.resize(narrow(extent.bytes), 0);
     file.read_exact_at(buffer, extent.offset)
         .map_err(|error| unreadable(path, extent.offset, extent.bytes, error))?;
@@ -155,9 +167,13 @@ pub(super) fn read(file: &File, path: &Path, extent: &Extent, buffer: &mut Vec<u
 
 fn unreadable(path: &Path, offset: u64, bytes: u64, error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        return Error::corrupt(format!("{} ends before byte {}", path.display(), offset + bytes));
+        return ends_early(path, offset, bytes);
     }
     failed(&format!("read bytes {offset} to {} of", offset + bytes), path, error)
+}
+
+fn ends_early(path: &Path, offset: u64, bytes: u64) -> Error {
+    Error::corrupt(format!("{} ends before byte {}", path.display(), u128::from(offset) + u128::from(bytes)))
 }
 
 /// Removes all data files of rows except those with a number in `kept`. Returns the number of removed files.
@@ -178,6 +194,39 @@ pub(super) fn remove_others(folder: &Path, kept: &[u64]) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn an_extent_beyond_the_file_is_refused_before_memory_is_allocated() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = create(folder.path(), 1).unwrap();
+        let mut buffer = Vec::new();
+        for (offset, bytes, end) in
+            [(16, 1 << 60, (1_u128 << 60) + 16), (u64::MAX, 2, (1 << 64) + 1), (9, 8, 17)]
+        {
+            let extent = Extent { offset, bytes, crc: 0 };
+            let error = read(&file, Path::new("it"), &extent, &mut buffer).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt);
+            assert_eq!(error.to_string(), format!("it ends before byte {end}"));
+        }
+        assert_eq!(buffer.capacity(), 0);
+    }
+
+    #[test]
+    fn links_pipes_and_folders_are_not_row_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, place) = (folder.path().join("target"), path(folder.path(), 1));
+        fs::write(&target, "precious").unwrap();
+        std::os::unix::fs::symlink(&target, &place).unwrap();
+        create(folder.path(), 1).unwrap();
+        open(folder.path(), 1).unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        fs::remove_file(&place).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &place, rustix::fs::Mode::RUSR).unwrap();
+        let error = open(folder.path(), 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().ends_with("is not a regular file"), "{error}");
+    }
 
     #[test]
     fn only_own_file_names_are_row_files() {

@@ -240,7 +240,7 @@ fn of_another_user(path: &Path) -> Error {
 }
 
 /// Opens a file that another process has created. Links are not followed.
-pub(crate) fn open(path: &Path) -> Result<File> {
+fn open(path: &Path) -> Result<File> {
     let flags = OFlags::NOFOLLOW.bits().cast_signed();
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path);
     file.map_err(|error| match error.kind() {
@@ -305,12 +305,20 @@ pub(crate) fn write_at(file: &File, bytes: &[u8], at: u64, what: &str) -> Result
     written.map_err(|error| Error::system(format_args!("write {what}"), error))
 }
 
+/// Creates a file in place of one that an earlier attempt left. A link with its name is replaced, not followed.
+pub(crate) fn create_again(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::options().read(true).write(true).create_new(true).open(path),
+    }
+}
+
 /// Writes a whole file durably, by writing it under a temporary name and renaming it.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    let written = File::create(&temporary).and_then(|mut file| {
+    let written = create_again(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
@@ -423,6 +431,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn an_earlier_attempt_is_replaced_and_a_link_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, temporary, target] = ["file", "file.tmp", "target"].map(|name| folder.path().join(name));
+        fs::write(&target, "precious").unwrap();
+        fs::write(&temporary, "a long rest of an earlier attempt").unwrap();
+        write_whole(&path, b"first").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        std::os::unix::fs::symlink(&target, &temporary).unwrap();
+        write_whole(&path, b"second").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"second");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(fs::read(&target).unwrap(), b"precious");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 2);
     }
 
     #[test]

@@ -379,7 +379,7 @@ fn make_columns(header: &Header, names: &mut Vec<Name>) -> Result<Vec<Option<Map
 
 fn open_columns(header: &Header) -> Result<Vec<Option<Mapping>>> {
     each_file(header, |path, bytes| {
-        let file = files::open(path)?;
+        let file = files::open_own(path)?;
         let what = path.display().to_string();
         let first = files::beginning(&file, FIXED_BYTES as u64, &what)?;
         let stored =

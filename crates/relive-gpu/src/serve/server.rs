@@ -50,6 +50,9 @@ impl RowServer {
         let _context = network.handle().enter();
         let listener = TcpListener::from_std(listener).map_err(refused)?;
         let options = network.options().clone();
+        if options.token.is_none() && options.server_tls.is_none() && !address.ip().is_loopback() {
+            tracing::warn!(%address, "listening without TLS and tokens: everyone who can connect has access");
+        }
         let accepting = network.handle().spawn(accept(listener, options, reader.alone())).abort_handle();
         Ok(Self { address, accepting, _network: network.clone() })
     }

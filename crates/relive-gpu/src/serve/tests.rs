@@ -212,6 +212,23 @@ fn only_clients_with_the_token_are_served() {
 }
 
 #[test]
+fn a_server_that_is_open_to_other_machines_warns() {
+    let store = store(0);
+    let options =
+        |token: Option<&str>| NetworkOptions { token: token.map(str::to_owned), ..NetworkOptions::new() };
+    for (token, ip, expected) in
+        [(None, "0.0.0.0", 1), (None, "127.0.0.1", 0), (Some("a secret"), "0.0.0.0", 0)]
+    {
+        let network = network(options(token));
+        let warnings = relive_testkit::logs::warnings(|| {
+            RowServer::start(&network, store.reader(), (ip, 0)).unwrap();
+        });
+        assert_eq!(warnings.len(), expected, "{token:?} {ip}");
+        assert!(warnings.iter().all(|text| text.contains("without TLS and tokens")), "{warnings:?}");
+    }
+}
+
+#[test]
 fn rows_are_served_over_tls() {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let pem = certified.cert.pem();

@@ -1,6 +1,9 @@
 //! Signatures: nests of array specs in Python, nests of tensor specs in Rust.
 
+use std::sync::Arc;
+
 use numpy::PyArrayDescr;
+use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -15,6 +18,34 @@ use crate::arrays::dtypes::{self, dtype_of};
 pub(crate) fn to_signature(object: &Bound<'_, PyAny>) -> PyResult<Option<Signature>> {
     let signature = nest::to_nest(object, &mut |leaf| to_spec(leaf))?;
     Ok((!signature.is_empty()).then_some(signature))
+}
+
+/// A signature that is converted to Python's classes when it is used. Programs often read the state of a table for its
+/// size only, and the conversion takes some microseconds for each column.
+#[pyclass(frozen, module = "relive._native")]
+pub(crate) struct TableSignature(Arc<Signature>);
+
+impl TableSignature {
+    pub(crate) fn of(signature: &Arc<Signature>) -> TableSignature {
+        TableSignature(Arc::clone(signature))
+    }
+}
+
+#[pymethods]
+impl TableSignature {
+    #[new]
+    fn new(specs: &Bound<'_, PyAny>) -> PyResult<TableSignature> {
+        Ok(TableSignature(Arc::new(to_signature(specs)?.unwrap_or_else(|| Signature::Tuple(Vec::new())))))
+    }
+
+    /// Returns the signature as a nest of `relive.specs.ArraySpec`.
+    fn specs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        from_signature(py, &self.0)
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Bound<'py, PyAny>,))> {
+        Ok((TableSignature::type_object(py).into_any(), (self.specs(py)?,)))
+    }
 }
 
 fn to_spec(spec: &Bound<'_, PyAny>) -> PyResult<TensorSpec> {

@@ -7,7 +7,7 @@ use relive_client::{ChunkTotals, TableStatus, Waiter, WaiterOperation};
 use relive_table::TableInfo;
 
 use super::selectors::selector_tuple;
-use crate::nests::signature;
+use crate::nests::signature::TableSignature;
 
 /// Returns the fields of `relive.reverb_types.TableInfo`.
 pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Bound<'py, PyDict>> {
@@ -25,9 +25,7 @@ pub(crate) fn info_dict<'py>(py: Python<'py>, info: &TableInfo) -> PyResult<Boun
     dict.set_item("max_diff", limiter.max_diff)?;
     dict.set_item("insert_completed", info.inserts)?;
     dict.set_item("sample_completed", info.samples)?;
-    let signature =
-        config.signature.as_ref().map(|signature| signature::from_signature(py, signature)).transpose()?;
-    dict.set_item("signature", signature)?;
+    dict.set_item("signature", config.signature.as_ref().map(TableSignature::of))?;
     dict.set_item("current_size", info.current_size)?;
     dict.set_item("num_episodes", info.num_episodes)?;
     dict.set_item("num_deleted_episodes", info.num_deleted_episodes)?;

@@ -113,6 +113,11 @@ impl Table {
         status_dict(py, &TableStatus::from(py.detach(|| handle.status())))
     }
 
+    /// Returns the number of items.
+    fn current_size(&self, py: Python<'_>) -> u64 {
+        self.handle.get().map_or(0, |handle| py.detach(|| handle.info().current_size))
+    }
+
     fn can_sample(&self, py: Python<'_>, count: i64) -> PyResult<bool> {
         match self.handle.get() {
             Some(handle) => py.detach(|| handle.can_sample(count)).map_err(invalid),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::identity::Comparison;
+use crate::identity::{Comparison, version_of};
 use crate::{Agent, Result, RlError};
 
 /// The version of the file format.
@@ -173,6 +173,11 @@ impl Costs {
     /// # Errors
     /// The file contains no costs in this version's format.
     pub fn from_json(text: &str) -> Result<Costs> {
+        let version = version_of(text.as_bytes()).map_err(|error| RlError::state(WHAT, error))?;
+        if version != VERSION {
+            let reason = format_args!("they have version {version}, not {VERSION}; measure them again");
+            return Err(RlError::state(WHAT, reason));
+        }
         let costs: Costs = serde_json::from_str(text).map_err(|error| RlError::state(WHAT, error))?;
         costs.check()?;
         Ok(costs)
@@ -180,11 +185,6 @@ impl Costs {
 
     /// Checks that all numbers are plausible and that table names are unique.
     fn check(&self) -> Result<()> {
-        if self.version != VERSION {
-            let reason =
-                format_args!("they have version {}, not {VERSION}; measure them again", self.version);
-            return Err(RlError::state(WHAT, reason));
-        }
         let sorted = self.acting.windows(2).all(|pair| pair[0].rows < pair[1].rows);
         if self.acting.is_empty() || !sorted || self.acting[0].rows == 0 || self.rows == 0 {
             let reason =

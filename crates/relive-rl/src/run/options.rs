@@ -20,7 +20,8 @@ pub struct RunOptions {
     /// The environment's name, for error messages and saved runs; a run can only be resumed in an environment with the
     /// same name.
     pub environment: String,
-    /// The number of environment steps of all actors. The run ends with the rollout that reaches this number.
+    /// The number of environment steps of all actors. The run ends with the rollout that reaches this number. It may
+    /// be 0 only if `learner_steps` is set.
     pub env_steps: u64,
     /// The number of learner steps after which the run ends, even before `env_steps`; unlimited by default. A run
     /// without environment steps learns from its tables until it has taken these steps; learner steps then also
@@ -136,8 +137,8 @@ impl fmt::Debug for Watch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evaluation {
     /// The number of environment steps between two evaluations, or of learner steps if the run learns from recorded
-    /// data. Another evaluation follows at the end of the run.
+    /// data. Another evaluation follows at the end of the run; with 0, it is the only one.
     pub every: u64,
-    /// The number of episodes per evaluation.
+    /// The number of episodes per evaluation, at least 1.
     pub episodes: u64,
 }

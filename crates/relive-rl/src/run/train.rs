@@ -1,5 +1,6 @@
 //! A run from its beginning to its end.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::checkpoints::Folder;
@@ -79,8 +80,23 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
             "none if the workers are processes, because their steps do not pass through this process";
         return Err(RlError::setting("on_step", "a function", expected));
     }
+    if options.evaluation.is_some_and(|evaluation| evaluation.episodes == 0) {
+        return Err(RlError::setting("evaluation.episodes", 0, "at least 1"));
+    }
     validate_learners(options)?;
-    let Some(data) = &options.data else { return Ok(()) };
+    match &options.data {
+        Some(data) => validate_data(data, agent, options),
+        None if options.env_steps == 0 && options.learner_steps.is_none() => Err(RlError::setting(
+            "env_steps",
+            0,
+            "at least 1, unless learner_steps is set, because one of them determines when the run ends",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a run can learn from recorded data with the given agent and options.
+fn validate_data(data: &Path, agent: &dyn Agent, options: &RunOptions) -> Result<()> {
     if options.actors > 0 {
         return Err(RlError::setting(
             "actors",

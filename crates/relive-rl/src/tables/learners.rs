@@ -1,5 +1,6 @@
 //! The table that describes how other learners join a run.
 
+use std::fmt;
 use std::time::Duration;
 
 use relive_client::blocking::Client;
@@ -18,7 +19,7 @@ const WHAT: &str = "the item of the table `learners`";
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The data with which learners join a run.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Joining {
     /// The number of learners, including learner 0.
     pub(crate) count: u32,
@@ -30,6 +31,16 @@ pub(crate) struct Joining {
     pub(crate) workers: u64,
     /// The run's total of environment steps.
     pub(crate) env_steps: u64,
+}
+
+/// Keeps the token out of logs.
+impl fmt::Debug for Joining {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Joining")
+            .field("count", &self.count)
+            .field("meeting", &self.meeting)
+            .finish_non_exhaustive()
+    }
 }
 
 pub(crate) fn table() -> TableConfig {
@@ -61,5 +72,16 @@ impl Joining {
         }
         state.field(&mut self.workers);
         state.field(&mut self.env_steps);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_never_printed() {
+        let shown = format!("{:?}", Joining { token: "secret".into(), ..Joining::default() });
+        assert!(!shown.contains("secret"), "{shown}");
     }
 }

@@ -2,7 +2,7 @@
 
 use ring::digest::{SHA256, digest};
 
-use super::role::{Role, UnknownRole};
+use super::role::Role;
 use crate::limits::{MAX_TOKEN_BYTES, MIN_TOKEN_BYTES};
 
 /// The hash by which a token is looked up.
@@ -18,9 +18,11 @@ pub enum TokenLineError {
         /// The number of words.
         got: usize,
     },
-    /// The role is unknown.
-    #[error(transparent)]
-    Role(#[from] UnknownRole),
+    /// The role is unknown. The error does not contain the word, which may be a misplaced token.
+    #[error(
+        "its second word is not a role; the roles are read, write and admin, and a line must be NAME ROLE TOKEN"
+    )]
+    Role,
     /// The token is too short to be safe, or too long to send.
     #[error("the token must have {MIN_TOKEN_BYTES} to {MAX_TOKEN_BYTES} characters, got {got}")]
     Length {
@@ -44,7 +46,12 @@ pub(super) struct TokenLine<'a> {
     pub(super) name: &'a str,
     pub(super) role: Role,
     pub(super) fingerprint: Fingerprint,
+    /// Whether the line has the token itself, not its hash.
+    pub(super) is_clear: bool,
 }
+
+/// The beginning of a token's hash in a line.
+const HASHED: &str = "sha256:";
 
 impl<'a> TokenLine<'a> {
     /// Parses a line. Returns `None` if it is empty or a comment.
@@ -57,11 +64,12 @@ impl<'a> TokenLine<'a> {
         let [name, role, token] = words.as_slice() else {
             return Err(TokenLineError::Words { got: words.len() });
         };
-        let fingerprint = match token.strip_prefix("sha256:") {
+        let role = role.parse().map_err(|_| TokenLineError::Role)?;
+        let fingerprint = match token.strip_prefix(HASHED) {
             Some(digits) => from_hex(digits).ok_or(TokenLineError::Fingerprint)?,
             None => fingerprint_of_new(token)?,
         };
-        Ok(Some(Self { name, role: role.parse()?, fingerprint }))
+        Ok(Some(Self { name, role, fingerprint, is_clear: !token.starts_with(HASHED) }))
     }
 }
 
@@ -79,7 +87,7 @@ pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineEr
 /// The name or the token cannot appear in a token file.
 pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLineError> {
     let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let line = format!("{name} {role} sha256:{digits}");
+    let line = format!("{name} {role} {HASHED}{digits}");
     match TokenLine::parse(&line)? {
         Some(_) => Ok(line),
         None => Err(TokenLineError::Words { got: 0 }),
@@ -114,9 +122,13 @@ mod tests {
     fn tokens_are_identified_by_their_fingerprint() {
         let token = "0123456789abcdef";
         let line = TokenLine::parse(" learner  write\t0123456789abcdef ").unwrap().unwrap();
-        assert_eq!(line, TokenLine { name: "learner", role: Role::Write, fingerprint: fingerprint(token) });
+        assert_eq!(
+            line,
+            TokenLine { name: "learner", role: Role::Write, fingerprint: fingerprint(token), is_clear: true }
+        );
         let line = format!("a read sha256:{ABC}");
-        assert_eq!(TokenLine::parse(&line).unwrap().unwrap().fingerprint, fingerprint("abc"));
+        let hashed = TokenLine::parse(&line).unwrap().unwrap();
+        assert_eq!((hashed.fingerprint, hashed.is_clear), (fingerprint("abc"), false));
         assert_eq!(TokenLine::parse("  # a comment"), Ok(None));
         assert_eq!(TokenLine::parse(""), Ok(None));
     }
@@ -139,7 +151,7 @@ mod tests {
         for (line, error) in [
             ("a read", TokenLineError::Words { got: 2 }),
             ("a b c d", TokenLineError::Words { got: 4 }),
-            ("a root 0123456789abcdef", TokenLineError::Role(UnknownRole("root".to_owned()))),
+            ("a root 0123456789abcdef", TokenLineError::Role),
             (short.as_str(), TokenLineError::Length { got: MIN_TOKEN_BYTES - 1 }),
             ("a read sha256:abc", TokenLineError::Fingerprint),
             (bad_digits.as_str(), TokenLineError::Fingerprint),

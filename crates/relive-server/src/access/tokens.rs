@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{self, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Instant, SystemTime};
@@ -63,6 +64,8 @@ pub struct Tokens {
 struct KnownTokens {
     holders: HashMap<Fingerprint, Holder>,
     version: Option<FileVersion>,
+    /// Whether every user of the machine can read a token in the file.
+    is_exposed: bool,
 }
 
 /// The holder of a token.
@@ -81,6 +84,9 @@ struct FileVersion {
     is_file: bool,
 }
 
+/// The permission bit with which every user of the machine can read a file.
+const READABLE_BY_ALL: u32 = 0o004;
+
 impl Tokens {
     /// Reads the tokens in the file at `path`. The file has a line `NAME ROLE TOKEN` for each token. Empty lines and
     /// lines that begin with `#` are ignored. The role is `read`, `write` or `admin`. Instead of the token, a line may
@@ -90,7 +96,9 @@ impl Tokens {
     /// The file cannot be read, a line is malformed, or the file contains no token.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, TokensError> {
         let path = path.into();
-        let known = RwLock::new(Arc::new(read(&path)?));
+        let known = read(&path)?;
+        known.warn_if_exposed(&path);
+        let known = RwLock::new(Arc::new(known));
         // The process may change its working directory before the file is read again.
         let path = std::path::absolute(&path).unwrap_or(path);
         Ok(Self { path: Some(path), known })
@@ -102,7 +110,10 @@ impl Tokens {
     /// The token is too short or too long.
     pub fn one(name: &str, role: Role, token: &str) -> Result<Self, TokenLineError> {
         let holders = HashMap::from([(fingerprint_of_new(token)?, Holder { name: name.into(), role })]);
-        Ok(Self { path: None, known: RwLock::new(Arc::new(KnownTokens { holders, version: None })) })
+        Ok(Self {
+            path: None,
+            known: RwLock::new(Arc::new(KnownTokens { holders, version: None, is_exposed: false })),
+        })
     }
 
     /// Returns the holder of a token.
@@ -145,6 +156,7 @@ impl Tokens {
 
     fn reload(&self, path: &Path) -> Result<(), TokensError> {
         let known = read(path)?;
+        known.warn_if_exposed(path);
         tracing::info!(path = %path.display(), tokens = known.holders.len(), "tokens reloaded");
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known);
         Ok(())
@@ -152,6 +164,18 @@ impl Tokens {
 
     fn known(&self) -> Arc<KnownTokens> {
         Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl KnownTokens {
+    fn warn_if_exposed(&self, path: &Path) {
+        if self.is_exposed {
+            tracing::warn!(
+                path = %path.display(),
+                "every user of this machine can read the tokens in the token file: run chmod o-r on it, or replace \
+                 each token by its SHA-256, as printed by relive token"
+            );
+        }
     }
 }
 
@@ -182,16 +206,17 @@ fn read(path: &Path) -> Result<KnownTokens, TokensError> {
     let mut text = String::new();
     // The file may have grown in the meantime.
     let file = fs::File::open(path).map_err(unreadable)?;
+    let mode = file.metadata().map_err(unreadable)?.permissions().mode();
     file.take(MAX_TOKEN_FILE_BYTES + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > MAX_TOKEN_FILE_BYTES {
         return Err(TokensError::Size { path: path.to_owned(), got: text.len() as u64 });
     }
-    let (mut holders, mut names) = (HashMap::new(), HashSet::new());
+    let (mut holders, mut names, mut has_clear) = (HashMap::new(), HashSet::new(), false);
     for (index, line) in text.lines().enumerate() {
         let wrong = |source| TokensError::TokenLine { path: path.to_owned(), line: index + 1, source };
-        let Some(TokenLine { name, role, fingerprint }) = TokenLine::parse(line).map_err(wrong)? else {
-            continue;
-        };
+        let Some(line) = TokenLine::parse(line).map_err(wrong)? else { continue };
+        let TokenLine { name, role, fingerprint, is_clear } = line;
+        has_clear |= is_clear;
         if !names.insert(name.to_owned()) {
             return Err(wrong(TokenLineError::Twice { what: "name" }));
         }
@@ -202,7 +227,8 @@ fn read(path: &Path) -> Result<KnownTokens, TokensError> {
     if holders.is_empty() {
         return Err(TokensError::Empty { path: path.to_owned() });
     }
-    Ok(KnownTokens { holders, version })
+    let is_exposed = has_clear && mode & READABLE_BY_ALL != 0;
+    Ok(KnownTokens { holders, version, is_exposed })
 }
 
 #[cfg(test)]
@@ -250,6 +276,32 @@ mod tests {
         assert!(error.contains("cannot read the token file /nowhere/tokens"), "{error}");
         let error = Tokens::open("/dev/zero").unwrap_err().to_string();
         assert!(error.ends_with("/dev/zero: it is not a regular file"), "{error}");
+    }
+
+    #[test]
+    fn an_error_about_a_line_never_contains_the_token() {
+        let hash = "0".repeat(64);
+        let file = file(&format!("a supersecrettoken-123 sha256:{hash}"));
+        let error = Tokens::open(file.path()).unwrap_err();
+        assert!(error.to_string().ends_with(
+            "its second word is not a role; the roles are read, write and admin, and a line must be NAME ROLE TOKEN"
+        ));
+        assert!(!format!("{error:?}").contains("supersecret"), "{error:?}");
+    }
+
+    #[test]
+    fn a_token_that_every_user_can_read_is_noticed() {
+        let hashed = super::super::line::token_line("a", Role::Read, "0123456789abcdef").unwrap();
+        for (text, mode, is_exposed) in [
+            ("a read 0123456789abcdef", 0o644, true),
+            ("a read 0123456789abcdef", 0o640, false),
+            (&hashed, 0o644, false),
+        ] {
+            let file = file(text);
+            fs::set_permissions(file.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let tokens = Tokens::open(file.path()).unwrap();
+            assert_eq!(tokens.known().is_exposed, is_exposed, "{text} {mode:o}");
+        }
     }
 
     #[test]

@@ -45,7 +45,7 @@ struct Writer {
     stop: Stop,
     /// The number of requests since the last confirmation.
     unconfirmed: usize,
-    /// The number of bytes received in this turn.
+    /// The number of bytes received, or decoded to validate chunks, in this turn.
     turn_bytes: usize,
 }
 
@@ -128,11 +128,27 @@ impl Writer {
         let request = InsertItems::decode(Bytes::from(body));
         let request = request
             .map_err(|error| Status::invalid_argument(format!("cannot read an insert request: {error}")))?;
-        let handled = self.inserter.handle_runs(&request);
+        let handled = match self.hold(&request.chunks).await {
+            Ok(()) => self.inserter.handle_runs(&request),
+            Err(status) => Err(status),
+        };
         self.inserter.unreserve();
         self.unconfirmed += 1;
         self.turn_bytes += len + REQUEST_COST_BYTES;
         Ok(handled?)
+    }
+
+    /// Stores the chunks of a request, and yields to other connections while much has to be decoded.
+    async fn hold(&mut self, mut chunks: &[Bytes]) -> Result<(), Status> {
+        loop {
+            let handled = self.inserter.hold(chunks, &mut self.turn_bytes)?;
+            chunks = chunks.get(handled..).unwrap_or_default();
+            if chunks.is_empty() {
+                return Ok(());
+            }
+            yield_now().await;
+            self.turn_bytes = 0;
+        }
     }
 
     /// Reads a request into memory that is used and counted only as the bytes arrive.

@@ -2,11 +2,13 @@
 //!
 //! A session is one state machine, polled by its connection's task; it has neither its own task nor its own channel.
 
+use std::future::Future as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use relive_wire::reverb::{InsertStreamRequest, InsertStreamResponse};
+use tokio::task::yield_now;
 use tokio_stream::Stream;
 use tonic::Status;
 
@@ -22,6 +24,8 @@ pub(super) struct InsertSession {
     requests: Messages<InsertStreamRequest>,
     inserter: Inserter,
     reading: Reading,
+    /// The request whose chunks are being stored, and the number of those that have been.
+    begun: Option<(InsertStreamRequest, usize)>,
     stop: Stop,
     _count: StreamCount,
 }
@@ -45,6 +49,7 @@ impl InsertSession {
             requests,
             inserter: Inserter::new(services, peer, connection_budget),
             reading: Reading::Open,
+            begun: None,
             stop: services.stop(),
             _count: services.count_insert_stream(),
         }
@@ -52,24 +57,50 @@ impl InsertSession {
 
     /// Handles requests that are ready, up to a maximum, so that their confirmations are sent together.
     fn read(&mut self, cx: &mut Context<'_>) {
+        let mut turn_bytes = 0;
         for _ in 0..REQUESTS_PER_CONFIRMATION {
             if self.inserter.arrivals().is_paused() || !matches!(self.reading, Reading::Open) {
                 return;
             }
-            match self.poll_request(cx) {
-                Poll::Pending => return,
-                Poll::Ready(None) => self.reading = Reading::Ended(None),
-                Poll::Ready(Some(Err(status))) => self.reading = Reading::Ended(Some(status)),
-                Poll::Ready(Some(Ok(request))) => {
-                    if let Err(status) = self.inserter.handle(&request) {
-                        self.reading = Reading::Ended(Some(status));
+            let begun = match self.begun.take() {
+                Some(begun) => Some(Ok(begun)),
+                None => match self.poll_request(cx) {
+                    Poll::Pending => return,
+                    Poll::Ready(next) => next.map(|next| next.map(|request| (request, 0))),
+                },
+            };
+            match begun {
+                None => self.reading = Reading::Ended(None),
+                Some(Err(status)) => self.reading = Reading::Ended(Some(status)),
+                Some(Ok((request, held))) => match self.handle(&request, held, &mut turn_bytes) {
+                    Ok(held) if held < request.chunks.len() => {
+                        self.begun = Some((request, held));
+                        return yield_turn(cx);
                     }
-                }
+                    Ok(_) => {}
+                    Err(status) => self.reading = Reading::Ended(Some(status)),
+                },
             }
             self.inserter.unreserve();
         }
         // More requests may be ready, so this stream must be polled again.
         cx.waker().wake_by_ref();
+    }
+
+    /// Stores the chunks of a request after the first `held`. Once all are stored, handles the request. Returns the
+    /// number of stored chunks.
+    fn handle(
+        &mut self,
+        request: &InsertStreamRequest,
+        held: usize,
+        turn_bytes: &mut usize,
+    ) -> Result<usize, Status> {
+        let rest = request.chunks.get(held..).unwrap_or_default();
+        let held = held + self.inserter.hold(rest, turn_bytes)?;
+        if held == request.chunks.len() {
+            self.inserter.handle(request)?;
+        }
+        Ok(held)
     }
 
     /// Returns the next request once memory is available for it; the request is not decoded before that. An idle stream
@@ -99,6 +130,12 @@ impl InsertSession {
     }
 }
 
+/// Wakes the stream again after the sockets and other streams of its thread have had their turn.
+fn yield_turn(cx: &mut Context<'_>) {
+    // Its first poll is always pending.
+    let _ = std::pin::pin!(yield_now()).poll(cx);
+}
+
 impl Stream for InsertSession {
     type Item = Result<InsertStreamResponse, Status>;
 
@@ -121,6 +158,9 @@ impl Stream for InsertSession {
             }
             if matches!(this.reading, Reading::Over) {
                 return Poll::Ready(None);
+            }
+            if this.begun.is_some() {
+                return Poll::Pending;
             }
             if settled.is_pending() {
                 break;

@@ -9,31 +9,47 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::Frame;
+use relive_engine::limits::MAX_LISTED_ITEMS;
 use relive_engine::{EngineError, ItemPage, ListedItem, TableHandle};
 use relive_table::Sampled;
 use relive_tensor::CodecSet;
 use relive_wire::codec;
+use relive_wire::framing::framed;
 use relive_wire::limits::SAMPLE_BATCH_BYTES;
 use relive_wire::sample::Packer;
 use relive_wire::v1::{GetItemsRequest, ListItemsRequest, ListItemsResponse, ListedItem as WireItem};
 use tonic::Status;
 
+use super::packing::Packing;
 use super::replies;
-use super::sample::size_bytes;
 use crate::services::{Services, run_blocking, status};
 use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
 /// The maximum number of items that are looked up and packed together.
 const ITEMS_AT_ONCE: usize = 64;
 
+/// The memory for one listed item while its response is built and sent: the item, its message, and the encoded message.
+const LISTED_ITEM_BYTES: u64 = 256;
+
 /// The number of batches without any item after which other connections have their turn.
 const MAX_EMPTY_BATCHES: usize = 64;
 
-pub(super) async fn list(services: Services, request: ListItemsRequest) -> Result<ListItemsResponse, Status> {
+/// Returns the encoded response. The memory for it is taken before the items are looked up, because the response is
+/// built as a whole and the client may never read it.
+pub(super) async fn list(
+    services: Services,
+    connection_budget: &ConnectionBudget,
+    request: ListItemsRequest,
+) -> Result<(Bytes, Load), Status> {
+    let table = services.engine().table(&request.table).map_err(|error| status::of_engine(&error))?;
+    let most = (request.limit as usize).clamp(1, MAX_LISTED_ITEMS);
+    let count = table.info().current_size.min(most as u64);
+    let load = connection_budget.stream_budget().take(count * LISTED_ITEM_BYTES).await;
+    // If the call is abandoned, the memory counts until the thread is done.
     run_blocking(move || {
-        let table = services.engine().table(&request.table)?;
-        let ItemPage { items, next } = table.items(request.from, request.limit as usize);
-        Ok(ListItemsResponse { items: items.iter().map(item).collect(), next: next.unwrap_or(0) })
+        let ItemPage { items, next } = table.items(request.from, most);
+        let items = items.iter().map(item).collect();
+        Ok((framed(&ListItemsResponse { items, next: next.unwrap_or(0) }), load))
     })
     .await
 }
@@ -61,8 +77,8 @@ pub(super) struct ItemsBody {
     last_batch: usize,
     /// The lookup in progress.
     lookup: Option<Lookup>,
-    /// A batch that is waiting for room among the bytes in flight.
-    batch: Option<Vec<Sampled>>,
+    /// A batch whose next part is waiting for room among the bytes in flight.
+    packing: Option<Packing>,
     out: VecDeque<Bytes>,
     budget: StreamBudget,
     /// The accounted bytes, which are those in `out` and those that the connection has already taken from `out`.
@@ -86,7 +102,7 @@ pub(super) fn get(
         done: 0,
         last_batch: 1,
         lookup: None,
-        batch: None,
+        packing: None,
         out: VecDeque::new(),
         budget: connection_budget.stream_budget(),
         load: None,
@@ -101,21 +117,26 @@ impl ItemsBody {
         if let Some(load) = self.load.take() {
             load.arrived();
         }
-        let batch = match self.batch.take() {
-            Some(batch) => batch,
+        let mut packing = match self.packing.take() {
+            Some(packing) => packing,
             None => {
                 let Some(lookup) = self.lookup() else { return Poll::Ready(Ok(false)) };
                 let found = ready!(lookup.as_mut().poll(cx));
                 self.lookup = None;
-                self.cut(found.map_err(|error| status::of_engine(&error))?)
+                let batch = self.cut(found.map_err(|error| status::of_engine(&error))?);
+                Packing::new(batch, self.codecs)
             }
         };
-        let Poll::Ready(load) = self.budget.poll_take(size_bytes(&batch), cx) else {
-            self.batch = Some(batch);
+        let Poll::Ready(load) = self.budget.poll_take(packing.part_bytes(), cx) else {
+            self.packing = Some(packing);
             return Poll::Pending;
         };
         self.load = Some(load);
-        Poll::Ready(self.pack(&batch).map(|()| true))
+        let mut packer = Packer::for_readers_of(self.codecs);
+        packing.pack(&mut packer, self.table.name())?;
+        self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
+        self.packing = (!packing.is_over()).then_some(packing);
+        Poll::Ready(Ok(true))
     }
 
     /// Looks up the next items. Returns `None` at the end.
@@ -139,15 +160,6 @@ impl ItemsBody {
         self.last_batch = count_to_fill(found.iter().map(bytes), SAMPLE_BATCH_BYTES as u64);
         self.done += self.last_batch;
         found.into_iter().take(self.last_batch).flatten().collect()
-    }
-
-    fn pack(&mut self, batch: &[Sampled]) -> Result<(), Status> {
-        let mut packer = Packer::for_readers_of(self.codecs);
-        for sampled in batch {
-            packer.push(self.table.name(), sampled).map_err(|error| status::of_unreadable(&error))?;
-        }
-        self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
-        Ok(())
     }
 
     fn end(&mut self, status: &Status) -> Frame<Bytes> {

@@ -9,6 +9,7 @@ mod insert;
 mod items;
 mod messages;
 mod operate;
+mod packing;
 mod replies;
 mod router;
 mod rpc;

@@ -4,14 +4,15 @@ use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use relive_wire::Message;
 use relive_wire::limits::MAX_MESSAGE_BYTES;
 use relive_wire::request::{check_insert, check_keys};
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 
 use super::arrival::Arrival;
 use super::insert::InsertSession;
@@ -30,6 +31,8 @@ pub(crate) struct PeerService {
     services: Services,
     peer: Arc<str>,
     access: Access,
+    /// Whether the peer has made a call with a valid token, or needs none.
+    is_known: Arc<AtomicBool>,
     connection_budget: ConnectionBudget,
 }
 
@@ -40,9 +43,10 @@ impl PeerService {
         services: Services,
         peer: Arc<str>,
         access: Access,
+        is_known: Arc<AtomicBool>,
         connection_budget: ConnectionBudget,
     ) -> Self {
-        Self { services, peer, access, connection_budget }
+        Self { services, peer, access, is_known, connection_budget }
     }
 }
 
@@ -52,7 +56,7 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
     type Future = Reply;
 
     fn call(&self, request: Request<Incoming>) -> Reply {
-        let Self { services, peer, access, connection_budget } = self.clone();
+        let Self { services, peer, access, is_known, connection_budget } = self.clone();
         let (head, body) = request.into_parts();
         let body = Arrival::new(body, &connection_budget);
         Box::pin(async move {
@@ -60,7 +64,11 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
             let rpc = Rpc::from_path(path);
             let name = path.rsplit('/').next().unwrap_or(path);
             let role = rpc.map_or(Role::Admin, Rpc::role);
-            let reply = match (access.check_headers(&head.headers, name, role), rpc) {
+            let checked = access.check_headers(&head.headers, name, role);
+            if !checked.as_ref().is_err_and(|status| status.code() == Code::Unauthenticated) {
+                is_known.store(true, Ordering::Relaxed);
+            }
+            let reply = match (checked, rpc) {
                 (Ok(()), Some(rpc)) => route(rpc, services, peer, &connection_budget, body).await,
                 (Ok(()), None) => unknown(path),
                 (Err(status), _) => status.into_http(),
@@ -123,7 +131,11 @@ async fn route(
             unary(body, connection_budget, |message| Ok(describe::negotiate(&services, message))).await
         }
         Rpc::ListItems => {
-            unary_async(body, connection_budget, |message| items::list(services, message)).await
+            let listed = match message(body, connection_budget).await {
+                Ok(message) => items::list(services, connection_budget, message).await,
+                Err(status) => Err(status),
+            };
+            replies::of_counted(listed.map(|(message, load)| (message, Some(load))))
         }
         Rpc::GetItems => {
             let messages = Messages::new(body, MAX_CALL_BYTES).checked(check_keys);
@@ -135,7 +147,8 @@ async fn route(
         }
         Rpc::NameColumns => {
             let message = only_message(Messages::new(body, MAX_STRUCTURE_BYTES), connection_budget).await;
-            replies::of_result(message.and_then(|message| tables::name_columns(&services, &message)))
+            let named = message.and_then(|message| tables::name_columns(&services, &message));
+            replies::of_result(named, connection_budget)
         }
     }
 }
@@ -148,9 +161,9 @@ async fn unary<Q, R>(
 ) -> Response<Body>
 where
     Q: Message + Default,
-    R: Message + Unpin + 'static,
+    R: Message,
 {
-    replies::of_result(message(body, connection_budget).await.and_then(act))
+    replies::of_result(message(body, connection_budget).await.and_then(act), connection_budget)
 }
 
 /// Handles a call with one request and one response, with an asynchronous handler.
@@ -161,13 +174,14 @@ async fn unary_async<Q, R, F>(
 ) -> Response<Body>
 where
     Q: Message + Default,
-    R: Message + Unpin + 'static,
+    R: Message,
     F: Future<Output = Result<R, Status>>,
 {
-    replies::of_result(match message(body, connection_budget).await {
+    let result = match message(body, connection_budget).await {
         Ok(message) => act(message).await,
         Err(status) => Err(status),
-    })
+    };
+    replies::of_result(result, connection_budget)
 }
 
 /// Returns the only message in a call.

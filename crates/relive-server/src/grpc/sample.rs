@@ -24,6 +24,7 @@ use relive_wire::{Message, codec};
 use tonic::Status;
 
 use super::messages::Messages;
+use super::packing::Packing;
 use super::replies;
 use crate::limits::MAX_SAMPLE_REQUESTS_AHEAD_BYTES;
 use crate::services::{Services, Stop, StreamCount, StructureTracker, status};
@@ -62,8 +63,8 @@ enum Work {
     Unserved(Order),
     /// A batch is being taken.
     Taking(Order, SampleFuture),
-    /// A batch is waiting for room among the bytes in flight.
-    Taken(Order, Vec<Sampled>, Undelivered),
+    /// The next part of a batch is waiting for room among the bytes in flight.
+    Taken(Order, Packing, Undelivered),
     /// The stream ends with this status once all data has been sent.
     Ending(Status),
     Over,
@@ -175,10 +176,10 @@ impl SampleSession {
                     Poll::Ready(Err(error)) => Work::Ending(status::of_engine(&error)),
                     Poll::Pending => return self.wait(Work::Taking(order, future), cx),
                 },
-                Work::Taken(order, batch, undelivered) => {
-                    match self.budget.poll_take(size_bytes(&batch), cx) {
-                        Poll::Ready(load) => self.deliver(order, &batch, undelivered, load),
-                        Poll::Pending => return self.wait(Work::Taken(order, batch, undelivered), cx),
+                Work::Taken(order, packing, undelivered) => {
+                    match self.budget.poll_take(packing.part_bytes(), cx) {
+                        Poll::Ready(load) => self.deliver(order, packing, undelivered, load),
+                        Poll::Pending => return self.wait(Work::Taken(order, packing, undelivered), cx),
                     }
                 }
                 ending @ (Work::Ending(_) | Work::Over) => {
@@ -239,19 +240,29 @@ impl SampleSession {
         Work::Taking(order, future)
     }
 
-    fn deliver(&mut self, mut order: Order, batch: &[Sampled], undelivered: Undelivered, load: Load) -> Work {
+    /// Packs the next part of a batch.
+    fn deliver(
+        &mut self,
+        mut order: Order,
+        mut packing: Packing,
+        undelivered: Undelivered,
+        load: Load,
+    ) -> Work {
         let mut packer = Packer::for_readers_of(order.codecs);
         if let Some(structure) = self.structure_tracker.take_update(&order.table) {
             packer.put_structure(structure.as_deref());
         }
-        let packed = batch.iter().try_for_each(|sampled| packer.push(order.table.name(), sampled));
-        if let Err(error) = packed {
-            return Work::Ending(status::of_unreadable(&error));
+        if let Err(status) = packing.pack(&mut packer, order.table.name()) {
+            return Work::Ending(status);
         }
         self.out.extend(packer.finish().into_iter().flat_map(|message| message.parts));
-        (self.load, self.undelivered) = (Some(load), Some(undelivered));
-        self.last_batch = batch.len();
-        order.remaining -= batch.len();
+        self.load = Some(load);
+        if !packing.is_over() {
+            return Work::Taken(order, packing, undelivered);
+        }
+        self.undelivered = Some(undelivered);
+        self.last_batch = packing.len();
+        order.remaining -= packing.len();
         if order.remaining == 0 { Work::Idle } else { Work::Unserved(order) }
     }
 }
@@ -259,18 +270,14 @@ impl SampleSession {
 impl Work {
     fn taken(order: Order, batch: Vec<Sampled>) -> Self {
         let undelivered = order.table.undelivered(batch.len());
-        Self::Taken(order, batch, undelivered)
+        let packing = Packing::new(batch, order.codecs);
+        Self::Taken(order, packing, undelivered)
     }
 }
 
 /// Returns the memory used by a request that is waiting for its turn.
 fn taken_bytes(request: &SampleStreamRequest) -> usize {
     size_of::<SampleStreamRequest>() + request.encoded_len()
-}
-
-/// Returns the number of bytes in the chunks that the samples share.
-pub(super) fn size_bytes(batch: &[Sampled]) -> u64 {
-    batch.iter().map(|sampled| sampled.item.trajectory.encoded_size_bytes()).sum()
 }
 
 /// The number of samples in one batch. Except for the smallest items, the byte limit ends batches earlier.

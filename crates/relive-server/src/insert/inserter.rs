@@ -8,14 +8,17 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use relive_engine::MemoryGate;
-use relive_tensor::{Chunk, Ledger, SharedHeaders, TrajectoryBuilder};
+use relive_tensor::{Chunk, Codec, Ledger, SharedHeaders, TrajectoryBuilder};
+use relive_wire::chunk::Description;
 use relive_wire::reverb::InsertStreamRequest;
 use relive_wire::v1::InsertItems;
-use relive_wire::{chunk, item, item_run};
+use relive_wire::{item, item_run};
 use tonic::Status;
 
 use super::items::ItemsInFlight;
-use crate::limits::{ANNOUNCED_BYTES, MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS};
+use crate::limits::{
+    ANNOUNCED_BYTES, BYTES_PER_TURN, MAX_HELD_CHUNKS_PER_STREAM, MAX_UNHELD_BYTES, MAX_UNHELD_CHUNKS,
+};
 use crate::services::{Services, status};
 use crate::traffic::{ConnectionBudget, Load, StreamBudget};
 
@@ -92,9 +95,8 @@ impl Inserter {
         }
     }
 
-    /// Handles a complete request.
+    /// Handles a complete request, whose chunks are [held](Self::hold).
     pub(crate) fn handle(&mut self, request: &InsertStreamRequest) -> Result<(), Status> {
-        self.hold(&request.chunks)?;
         if request.items.is_empty() {
             return expect_chunks(&request.chunks);
         }
@@ -106,9 +108,8 @@ impl Inserter {
         self.keep(&request.keep_chunk_keys)
     }
 
-    /// Handles a complete request with items in columns.
+    /// Handles a complete request with items in columns, whose chunks are [held](Self::hold).
     pub(crate) fn handle_runs(&mut self, request: &InsertItems) -> Result<(), Status> {
-        self.hold(&request.chunks)?;
         if request.runs.is_empty() {
             return expect_chunks(&request.chunks);
         }
@@ -120,11 +121,20 @@ impl Inserter {
         self.keep(&request.keep_chunk_keys)
     }
 
-    /// Stores the chunks that are not held yet. If a key is sent repeatedly, its first content is kept.
-    fn hold(&mut self, chunks: &[Bytes]) -> Result<(), Status> {
-        for message in chunks {
-            let chunk = chunk::decode(message).map_err(|error| status::of_wire(&error))?;
-            if let Entry::Vacant(vacant) = self.held.entry(chunk.key()) {
+    /// Stores the chunks that are not held yet. If a key is sent repeatedly, its first content is kept, and the others
+    /// are not validated.
+    ///
+    /// Adds the bytes that the validation decodes to `turn_bytes`, and stops once these are [`BYTES_PER_TURN`]. Returns
+    /// the number of chunks that were handled. The caller lets other connections have their turn before the rest.
+    pub(crate) fn hold(&mut self, chunks: &[Bytes], turn_bytes: &mut usize) -> Result<usize, Status> {
+        for (handled, message) in chunks.iter().enumerate() {
+            if *turn_bytes >= BYTES_PER_TURN {
+                return Ok(handled);
+            }
+            let described = Description::read(message).map_err(|error| status::of_wire(&error))?;
+            if let Entry::Vacant(vacant) = self.held.entry(described.key()) {
+                let chunk = described.into_chunk(message).map_err(|error| status::of_wire(&error))?;
+                *turn_bytes += decoded_bytes(&chunk);
                 let chunk = self.headers.share(chunk).with_ledger(Arc::clone(&self.ledger));
                 vacant.insert(Arc::new(chunk));
             }
@@ -136,7 +146,7 @@ impl Inserter {
                 self.held.len()
             )));
         }
-        Ok(())
+        Ok(chunks.len())
     }
 
     /// Drops every held chunk that `keys` does not list.
@@ -154,6 +164,13 @@ impl Inserter {
     }
 }
 
+/// Returns the number of bytes that validating a chunk has decoded. Other codecs than Zstandard are validated without
+/// decoding, in a time proportional to their encoded size.
+fn decoded_bytes(chunk: &Chunk) -> usize {
+    let is_decoded = !chunk.is_plain() && chunk.columns().iter().any(|column| column.codec == Codec::Zstd);
+    if is_decoded { usize::try_from(chunk.uncompressed_size_bytes()).unwrap_or(usize::MAX) } else { 0 }
+}
+
 /// A request without items must contain chunks; they are kept for later items.
 fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
     if chunks.is_empty() {
@@ -167,4 +184,64 @@ fn expect_chunks(chunks: &[Bytes]) -> Result<(), Status> {
 fn unheld_bytes(held: &HeldChunks) -> u64 {
     let unheld = held.values().take(MAX_UNHELD_CHUNKS).filter(|chunk| !chunk.is_held());
     unheld.map(|chunk| chunk.size_bytes()).sum::<u64>().min(MAX_UNHELD_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_engine::Engine;
+    use relive_table::TableConfig;
+    use relive_tensor::{SequenceRange, Tensor, encode_chunk};
+    use relive_wire::chunk;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::services::LocalSocket;
+
+    fn inserter() -> Inserter {
+        let engine = Engine::builder().table(TableConfig::new("t")).build().unwrap();
+        let (_stop, stopping) = watch::channel(false);
+        let services = Services::new(engine, LocalSocket::default(), stopping, 1_000);
+        let peer = Arc::from("10.0.0.1:1");
+        Inserter::new(&services, &peer, &services.traffic().enter(&peer))
+    }
+
+    fn chunk_of(key: u64, size: usize, codec: Codec) -> Bytes {
+        let column = Tensor::from_slice(&vec![0_u8; size], [1, u32::try_from(size).unwrap()]).unwrap();
+        let range = SequenceRange { episode_id: 1, start: 0, end: 0, sparse: false };
+        chunk::encode(&Chunk::new(encode_chunk(key, range, &[column], false, codec).unwrap()).unwrap())
+    }
+
+    #[test]
+    fn a_turn_ends_with_the_chunk_whose_decoded_bytes_fill_it() {
+        let mut inserter = inserter();
+        let half = BYTES_PER_TURN / 2;
+        let chunks: Vec<Bytes> = (1..=3).map(|key| chunk_of(key, half, Codec::Zstd)).collect();
+        let mut turn_bytes = 0;
+        assert_eq!(inserter.hold(&chunks, &mut turn_bytes).unwrap(), 2);
+        assert_eq!(inserter.hold(&chunks[2..], &mut turn_bytes).unwrap(), 0);
+        turn_bytes = 0;
+        assert_eq!(inserter.hold(&chunks[2..], &mut turn_bytes).unwrap(), 1);
+        assert_eq!((turn_bytes, inserter.held.len()), (half, 3));
+    }
+
+    #[test]
+    fn chunks_that_are_not_decoded_do_not_end_a_turn() {
+        let mut inserter = inserter();
+        let codecs = [Codec::Raw, Codec::Snappy, Codec::Lz4];
+        let chunks: Vec<Bytes> =
+            (1..).zip(codecs).map(|(key, codec)| chunk_of(key, BYTES_PER_TURN, codec)).collect();
+        let mut turn_bytes = 0;
+        assert_eq!(inserter.hold(&chunks, &mut turn_bytes).unwrap(), 3);
+        assert_eq!(turn_bytes, 0);
+    }
+
+    #[test]
+    fn a_repeated_key_keeps_its_first_content_and_is_not_validated() {
+        let mut inserter = inserter();
+        let first = chunk_of(1, 1_000, Codec::Zstd);
+        let second = chunk_of(1, 2_000, Codec::Zstd);
+        let mut turn_bytes = 0;
+        assert_eq!(inserter.hold(&[first, second.clone(), second], &mut turn_bytes).unwrap(), 3);
+        assert_eq!((turn_bytes, inserter.held[&1].uncompressed_size_bytes()), (1_000, 1_000));
+    }
 }

@@ -8,6 +8,7 @@ mod events;
 mod facts;
 mod histogram;
 mod history;
+mod host;
 mod metrics;
 mod overview;
 mod plan;

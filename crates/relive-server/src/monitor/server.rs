@@ -22,13 +22,17 @@ use tower::ServiceExt as _;
 use super::Monitor;
 use super::connection_slots::{ConnectionSlot, ConnectionSlots, InUse};
 use super::history::History;
-use super::router;
+use super::{host, router};
 use crate::limits::{HTTP_HEAD_TIMEOUT, MAX_HTTP_CONNECTIONS, MAX_HTTP_HEAD_BYTES};
 
 /// Serves a server's metrics, health and dashboard on its own thread. Dropping this value ends the service.
 ///
-/// There is no access control: every client that reaches the address can read the names and numbers of the tables, but
-/// not their contents. No client can change anything.
+/// There is no access control. Every client that reaches the address can read the names and numbers of tables and
+/// peers, the paths of checkpoints, the texts of errors, and, if the tables belong to a run, the run's plan with hosts
+/// and process ids, but not the contents of other tables. No client can change anything.
+///
+/// On a loopback address, requests whose host is neither an IP address nor `localhost` are refused, so that web pages
+/// cannot read from it.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -79,6 +83,7 @@ async fn serve(
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
+    let is_loopback = listener.local_addr()?.ip().to_canonical().is_loopback();
     let history = Arc::new(History::default());
     let router = router::router(&monitor, &history);
     let slots = ConnectionSlots::new(MAX_HTTP_CONNECTIONS);
@@ -93,7 +98,7 @@ async fn serve(
                 let router = router.clone();
                 tokio::spawn(async move {
                     let ended = tokio::select! {
-                        ended = answer(socket, router, &slot) => ended.err().map(|error| error.to_string()),
+                        ended = answer(socket, router, is_loopback, &slot) => ended.err().map(|error| error.to_string()),
                         () = slot.must_close() => Some("it was idle, and other connections need its place".to_owned()),
                     };
                     if let Some(why) = ended {
@@ -116,12 +121,16 @@ async fn serve(
 async fn answer(
     socket: TcpStream,
     router: axum::Router,
+    is_loopback: bool,
     slot: &Arc<ConnectionSlot>,
 ) -> Result<(), hyper::Error> {
     let service = service_fn(|request: http::Request<Incoming>| {
         let (answering, router) = (slot.begin(), router.clone());
         async move {
-            let response = router.oneshot(request.map(Body::new)).await?;
+            let response = match host::refusal(&request).filter(|_| is_loopback) {
+                Some(refusal) => refusal,
+                None => router.oneshot(request.map(Body::new)).await?,
+            };
             let is_stream =
                 response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "text/event-stream");
             let answering = is_stream.then_some(answering);
@@ -157,5 +166,27 @@ impl http_body::Body for Answer {
 
     fn size_hint(&self) -> http_body::SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+    use crate::bind;
+
+    #[tokio::test]
+    async fn a_loopback_address_refuses_foreign_hosts() {
+        let listener = bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+        let server = HttpServer::start(listener, Monitor::new()).unwrap();
+        for (host, status) in [("localhost", "HTTP/1.1 200"), ("rebound.example", "HTTP/1.1 403")] {
+            let mut client = TcpStream::connect(server.address()).await.unwrap();
+            let request = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+            client.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            client.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.starts_with(status), "{host}: {answer}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http2;
@@ -10,14 +11,16 @@ use relive_transport::Socket;
 use relive_transport::tls::ServerTls;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use super::load::LoadShare;
 use crate::access::Access;
 use crate::bulk;
 use crate::grpc::PeerService;
 use crate::limits::{
     CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
     MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
-    TLS_HANDSHAKE_TIMEOUT,
+    TLS_HANDSHAKE_TIMEOUT, TOKEN_TIMEOUT,
 };
 use crate::services::Services;
 use crate::traffic::{ConnectionBudget, Metered};
@@ -29,6 +32,8 @@ pub(crate) enum ConnectionError {
     Silent(Duration),
     #[error("no TLS handshake within {0:?}")]
     NoTls(Duration),
+    #[error("no call with a valid token within {0:?}")]
+    NoToken(Duration),
     #[error("closed: other clients were waiting for the memory that this connection held")]
     Stalled,
     #[error(transparent)]
@@ -72,11 +77,12 @@ pub(crate) struct IncomingConnection {
 pub(crate) async fn serve(
     incoming: IncomingConnection,
     services: Services,
+    share: LoadShare,
     stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
     let connection_budget = services.traffic().enter(&incoming.peer);
     tokio::select! {
-        served = serve_until_cut(incoming, services, &connection_budget, stopping) => served,
+        served = serve_until_cut(incoming, services, share, &connection_budget, stopping) => served,
         () = connection_budget.cut() => Err(ConnectionError::Stalled),
     }
 }
@@ -84,28 +90,42 @@ pub(crate) async fn serve(
 async fn serve_until_cut(
     incoming: IncomingConnection,
     services: Services,
+    mut share: LoadShare,
     connection_budget: &ConnectionBudget,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError> {
     let _count = services.count_connection();
     let IncomingConnection { socket, peer, access } = incoming;
+    let token_due = Instant::now() + TOKEN_TIMEOUT;
     let opening = open(socket);
     let (socket, greeting) = tokio::select! {
         opened = opening => opened?,
         _ = stopping.wait_for(|stop| *stop) => return Ok(()),
     };
     if greeting == Greeting::Bulk {
+        share.set_bulk();
         return Ok(bulk::serve(socket, services, peer, access, connection_budget).await?);
     }
     let socket = TokioIo::new(Metered::new(socket, Arc::clone(connection_budget.window())));
-    let connection = builder()
-        .serve_connection(socket, PeerService::new(services, peer, access, connection_budget.clone()));
-    let mut connection = std::pin::pin!(connection);
+    let is_known = Arc::new(AtomicBool::new(matches!(access, Access::Everybody(_))));
+    let service = PeerService::new(services, peer, access, Arc::clone(&is_known), connection_budget.clone());
+    let mut connection = std::pin::pin!(builder().serve_connection(socket, service));
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),
+        () = stays_unknown(&is_known, token_due) => return Err(ConnectionError::NoToken(TOKEN_TIMEOUT)),
         _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
     Ok(connection.await?)
+}
+
+/// Resolves at `due` if the client is not known by then.
+async fn stays_unknown(is_known: &AtomicBool, due: Instant) {
+    if !is_known.load(Ordering::Relaxed) {
+        tokio::time::sleep_until(due).await;
+    }
+    if is_known.load(Ordering::Relaxed) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Opens a connection with a known protocol.
@@ -243,7 +263,12 @@ mod tests {
             theirs.set_nonblocking(true).unwrap();
             let (socket, access) = (Accepted::Local(theirs), Access::Everybody(Role::Read));
             let incoming = IncomingConnection { socket, peer: "a client".into(), access };
-            let task = tokio::spawn(serve(incoming, self.services.clone(), self.stopping.clone()));
+            let task = tokio::spawn(serve(
+                incoming,
+                self.services.clone(),
+                LoadShare::default(),
+                self.stopping.clone(),
+            ));
             let mut ours = UnixStream::from_std(ours).unwrap();
             let open = OpenSampler {
                 table: "t".to_owned(),

@@ -8,6 +8,7 @@ use relive_engine::Engine;
 use tokio::sync::watch;
 
 use super::connection::{self, Accepted, IncomingConnection};
+use super::load::LoadShare;
 use crate::access::Access;
 use crate::limits::MAX_BYTES_IN_FLIGHT;
 use crate::services::{LocalSocket, Services};
@@ -42,5 +43,5 @@ pub async fn serve_connection(socket: UnixStream, engine: Engine, access: Access
     let services = Services::new(engine, LocalSocket::default(), stopping.clone(), MAX_BYTES_IN_FLIGHT);
     let incoming =
         IncomingConnection { socket: Accepted::Local(socket), peer: Arc::from("this machine"), access };
-    connection::serve(incoming, services, stopping).await.map_err(io::Error::other)
+    connection::serve(incoming, services, LoadShare::default(), stopping).await.map_err(io::Error::other)
 }

@@ -7,7 +7,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::connection::{self, IncomingConnection};
+use super::load::Load;
 use crate::services::Services;
 
 /// How long the end of a thread waits for work that blocks: scans and resets of tables, which take about a second for
@@ -32,8 +32,8 @@ pub(crate) struct Workers {
 #[derive(Debug)]
 struct Worker {
     scheduler: Handle,
-    /// The number of connections on this thread.
-    load: Arc<AtomicUsize>,
+    /// The load by the connections on this thread.
+    load: Load,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,22 +44,18 @@ impl Workers {
         Ok(Self { workers, connections: JoinSet::new() })
     }
 
-    /// Assigns a connection to the thread with the fewest connections.
+    /// Assigns a connection to the thread with the smallest load.
     pub(crate) fn serve(
         &mut self,
         incoming: IncomingConnection,
         services: Services,
         stopping: watch::Receiver<bool>,
     ) {
-        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed))
-        else {
-            return;
-        };
-        let load = ConnectionCount::on(worker);
+        let Some(worker) = self.workers.iter().min_by_key(|worker| worker.load.total()) else { return };
+        let share = worker.load.add_connection();
         let serve = async move {
-            let _load = load;
             let peer = Arc::clone(&incoming.peer);
-            if let Err(error) = connection::serve(incoming, services, stopping).await {
+            if let Err(error) = connection::serve(incoming, services, share, stopping).await {
                 tracing::debug!(%peer, %error, "connection ended");
             }
         };
@@ -103,7 +99,7 @@ impl Worker {
             runtime.shutdown_timeout(BLOCKING_TIMEOUT);
         };
         let thread = std::thread::Builder::new().name(format!("relive-{number}")).spawn(run)?;
-        Ok(Self { scheduler, load: Arc::default(), end: Some(end), thread: Some(thread) })
+        Ok(Self { scheduler, load: Load::default(), end: Some(end), thread: Some(thread) })
     }
 }
 
@@ -115,21 +111,5 @@ impl Drop for Worker {
         {
             tracing::error!("a worker thread panicked");
         }
-    }
-}
-
-/// Counts a connection for as long as it is open.
-struct ConnectionCount(Arc<AtomicUsize>);
-
-impl ConnectionCount {
-    fn on(worker: &Worker) -> Self {
-        worker.load.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(&worker.load))
-    }
-}
-
-impl Drop for ConnectionCount {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -141,6 +141,11 @@ impl Traffic {
         self.take_if(bytes, |taken| self.fits(taken, bytes)) || self.take_beyond_limit(meter, bytes, |_| true)
     }
 
+    /// Takes room for `bytes`, whether or not there is any.
+    pub(super) fn take_now(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::SeqCst);
+    }
+
     fn fits(&self, taken: u64, bytes: u64) -> bool {
         taken.saturating_add(bytes) <= self.max_bytes
     }

@@ -70,6 +70,15 @@ impl StreamBudget {
         })
     }
 
+    /// Takes room for `bytes` at once, even beyond the bound. The bytes are already in memory, so waiting would not
+    /// save them. They make other streams wait, and the client must then transfer them in time.
+    pub(crate) fn take_now(&self, bytes: u64) -> Load {
+        let account = &self.account;
+        account.traffic.take_now(bytes);
+        account.meter.begin(bytes, account.traffic.now_ms());
+        Load::new(Arc::clone(account), bytes)
+    }
+
     /// Like [`poll_take`](Self::poll_take). Dropping the future ends the wait.
     pub(crate) async fn take(&mut self, bytes: u64) -> Load {
         let attempt = Attempt(self);

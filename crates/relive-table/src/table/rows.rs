@@ -16,7 +16,7 @@ use crate::storage::{KindId, State};
 use crate::table::Table;
 
 /// The largest number of samples that are copied in one call.
-pub const MAX_ROWS_AT_ONCE: usize = 4_096;
+pub const MAX_ROWS_AT_ONCE: usize = 8_192;
 
 /// The number of items that are copied together: enough to overlap memory requests, and few enough that small items stay
 /// in the cache.

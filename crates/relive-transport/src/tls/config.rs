@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{CipherSuite, ClientConfig, RootCertStore, ServerConfig};
 
+use super::care::{warn_if_readable, warn_of_dates};
 use super::certificate_requested::CertificateRequested;
 
 /// The protocol that gRPC clients request in the handshake.
@@ -93,7 +94,7 @@ impl Identity {
         let (chain, key) = (chain.as_ref(), key.as_ref());
         let (chain_pem, key_pem) = (file(chain)?, file(key)?);
         let path = if certificates(&chain_pem, "certificate").is_err() { chain } else { key };
-        Self::from_pem(&chain_pem, &key_pem).map_err(in_file(path))
+        Self::from_pem(&chain_pem, &key_pem).inspect(|_| warn_if_readable(key)).map_err(in_file(path))
     }
 }
 
@@ -128,6 +129,7 @@ impl ServerTls {
             }
         };
         let Identity { chain, key } = identity;
+        warn_of_dates(&chain);
         let mut config = builder.with_single_cert(chain, key.clone_key()).map_err(TlsError::unusable)?;
         config.alpn_protocols = vec![HTTP2.to_vec(), BULK.to_vec()];
         Ok(Self(Arc::new(config)))

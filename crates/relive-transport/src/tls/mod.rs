@@ -1,5 +1,6 @@
 //! TLS on a TCP socket: certificates, their verification, and the encrypted connection.
 
+mod care;
 mod certificate_requested;
 mod config;
 mod refusal;

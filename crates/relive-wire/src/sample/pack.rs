@@ -3,6 +3,7 @@
 //! Small parts are copied into one buffer; large chunks are shared, not copied.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -49,6 +50,20 @@ impl Default for Packer {
     }
 }
 
+/// Returns the memory that packing a chunk for readers of `codecs` takes: the chunk is shared if they can read it;
+/// otherwise, it is decoded and then encoded in a codec that they support.
+#[must_use]
+pub fn packed_bytes(codecs: CodecSet, chunk: &Chunk) -> u64 {
+    match is_readable(codecs.with(Codec::Snappy), chunk) {
+        true => chunk.size_bytes(),
+        false => chunk.size_bytes().max(chunk.uncompressed_size_bytes()),
+    }
+}
+
+fn is_readable(codecs: CodecSet, chunk: &Chunk) -> bool {
+    codecs.includes(chunk.codecs())
+}
+
 /// The message under construction: complete parts, then the buffer of small fields.
 #[derive(Debug)]
 struct Open {
@@ -80,26 +95,44 @@ impl Packer {
     /// # Errors
     /// A chunk is too large when it is encoded in a codec that the reader supports.
     pub fn push(&mut self, table: &str, sampled: &Sampled) -> Result<(), WireError> {
-        let chunks = sampled.item.trajectory.chunks();
-        if chunks.iter().all(|chunk| self.codecs.includes(chunk.codecs())) {
-            self.put(table, sampled, chunks);
+        self.push_chunks(table, sampled, 0..sampled.item.trajectory.chunks().len())
+    }
+
+    /// Adds some chunks of one sample taken from `table`. The chunks of a sample are added in order. Other samples may
+    /// follow only after its last chunk.
+    ///
+    /// # Errors
+    /// The errors of [`push`](Self::push).
+    pub fn push_chunks(
+        &mut self,
+        table: &str,
+        sampled: &Sampled,
+        range: Range<usize>,
+    ) -> Result<(), WireError> {
+        let all = sampled.item.trajectory.chunks();
+        let (is_first, is_last) = (range.start == 0, range.end >= all.len());
+        let chunks = all.get(range).unwrap_or_default();
+        let mut info = Writer::default();
+        if is_first {
+            info.message(1, |w| put_info(w, table, sampled));
+        }
+        if chunks.iter().all(|chunk| is_readable(self.codecs, chunk)) {
+            self.put(info, chunks, is_last);
             return Ok(());
         }
-        let readable = |chunk: &Arc<Chunk>| {
-            let is_readable = self.codecs.includes(chunk.codecs());
-            if is_readable { Ok(Arc::clone(chunk)) } else { chunk.recoded(Codec::Snappy).map(Arc::new) }
+        let readable = |chunk: &Arc<Chunk>| match is_readable(self.codecs, chunk) {
+            true => Ok(Arc::clone(chunk)),
+            false => chunk.recoded(Codec::Snappy).map(Arc::new),
         };
         let chunks = chunks.iter().map(readable).collect::<Result<Vec<_>, _>>()?;
-        self.put(table, sampled, &chunks);
+        self.put(info, &chunks, is_last);
         Ok(())
     }
 
-    fn put(&mut self, table: &str, sampled: &Sampled, mut rest: &[Arc<Chunk>]) {
-        let mut info = Writer::default();
-        info.message(1, |w| put_info(w, table, sampled));
+    fn put(&mut self, mut info: Writer, mut rest: &[Arc<Chunk>], is_last: bool) {
         loop {
             let (now, later) = rest.split_at(self.open.chunks_that_fit(rest));
-            self.open.entry(&info.out, now, later.is_empty());
+            self.open.entry(&info.out, now, later.is_empty() && is_last);
             if self.open.counted_bytes > SAMPLE_RESPONSE_BYTES {
                 self.close_message();
             }

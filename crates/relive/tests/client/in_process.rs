@@ -1,8 +1,8 @@
 //! Tests a client for tables in the same process.
 
 use relive::{
-    Client, ErrorKind, Nest, SelectorKind, SourceColumn, StructuredConfig, TableConfig, Tensor,
-    TrajectoryWriterOptions, Transport, Windows, blocking,
+    BatchOptions, Client, ErrorKind, Nest, SamplerOptions, SelectorKind, SourceColumn, StructuredConfig,
+    TableConfig, Tensor, TrajectoryWriterOptions, Transport, Windows, blocking,
 };
 use relive_engine::Engine;
 use relive_table::SavedCheckpoint;
@@ -77,7 +77,8 @@ fn the_blocking_client_works_in_process() {
     let mut writer = client.structured_writer(vec![config]).unwrap();
     writer.append(&Nest::Leaf(Tensor::scalar(1_i64))).unwrap();
     writer.flush_until(0, LONG).unwrap();
-    writer.close().unwrap();
+    assert_eq!((writer.episode_steps(), writer.pending_items()), (1, 0));
+    writer.close_with_timeout(LONG).unwrap();
     let sizes: Vec<u64> = engine.tables().iter().map(|table| table.info().current_size).collect();
     assert_eq!(sizes, [1, 3]);
 
@@ -92,4 +93,9 @@ fn the_blocking_client_works_in_process() {
     );
     assert!(found[1].is_none());
     assert_eq!(client.items("c", 0, 2).unwrap_err().kind(), ErrorKind::NotFound);
+
+    let mut sampler = client.sampler("a", SamplerOptions::default().max_samples(5)).unwrap();
+    assert_eq!(sampler.next_batch_with_timeout(3, LONG).unwrap().len(), 3);
+    assert_eq!((sampler.next_batch_with_timeout(3, LONG).unwrap().len(), sampler.table()), (2, "a"));
+    assert_eq!(client.batches("b", BatchOptions::new(1)).unwrap().table(), "b");
 }

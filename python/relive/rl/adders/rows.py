@@ -30,7 +30,8 @@ class EpisodeWriter:
         self._writer = client.trajectory_writer(rows_kept + 1)
         self._priority_fns: dict[str, PriorityFn | None] = dict(priority_fns or {DEFAULT_PRIORITY_TABLE: None})
         self._max_in_flight_items = max_in_flight_items
-        self._empty_row: dict[str, Any] | None = None
+        # The newest complete row; its values may have changed since.
+        self._newest_row: dict[str, Any] | None = None
         self.rows = 0
         """The number of complete rows since the last reset."""
         self.is_open = False
@@ -58,14 +59,14 @@ class EpisodeWriter:
         }
         if nest.flatten(extras):
             row["extras"] = extras
-        self._empty_row = nest.map_structure(np.zeros_like, row)
         self.append(row)
+        self._newest_row = row
         self._open(timestep.observation, is_first=False)
 
     def finish(self) -> None:
         """Completes the row of the last observation with zeros."""
-        assert self._empty_row is not None
-        self.append(self._empty_row)
+        assert self._newest_row is not None
+        self.append(nest.map_structure(np.zeros_like, self._newest_row))
         self.is_open = False
 
     def append(self, row: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 //! `relive checkpoint ls`: lists the checkpoints of a folder or bucket.
 
 use clap::Args;
-use relive_checkpoint::CheckpointInfo;
+use relive_checkpoint::{CheckpointInfo, ErrorKind};
 use serde::Serialize;
 
 use super::common::{print_json, root_of};
@@ -60,6 +60,7 @@ fn row(info: &CheckpointInfo) -> [String; 7] {
     let own = bytes(info.size_bytes);
     let [tables, items, total] = match &info.summary {
         Ok(summary) => [count(summary.tables.len() as u64), count(summary.items), bytes(summary.total_bytes)],
+        Err(error) if error.kind() == ErrorKind::Newer => ["newer".to_owned(), String::new(), String::new()],
         Err(_) => ["damaged".to_owned(), String::new(), String::new()],
     };
     [name, info.format.to_string(), written, tables, items, total, own]

@@ -1,7 +1,7 @@
 //! `relive checkpoint verify`: checks every byte of a checkpoint, or of all checkpoints in a folder.
 
 use clap::Args;
-use relive_checkpoint::{Error, Location, Report};
+use relive_checkpoint::{Error, ErrorKind, Location, Report};
 use serde::Serialize;
 
 use super::common::print_json;
@@ -82,6 +82,9 @@ fn conclusion(location: &str, verified: &[Verified]) -> Result {
         (0, _) => {
             format!("a server removed the checkpoints in {location} before they were verified; try again")
         }
+        (_, 1) if verified.iter().any(Verified::is_newer) => {
+            format!("{location} is from a later version of Relive")
+        }
         (_, 1) => format!("{location} is damaged"),
         (damaged, all) => {
             format!("{damaged} of {} in {location} are damaged", counted(all as u64, "checkpoint"))
@@ -109,6 +112,10 @@ impl Verified {
         self.outcome.as_ref().is_ok_and(Report::is_whole)
     }
 
+    fn is_newer(&self) -> bool {
+        self.outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Newer)
+    }
+
     fn is_damaged(&self) -> bool {
         !self.is_whole() && !self.is_removed
     }
@@ -117,6 +124,7 @@ impl Verified {
 fn text(verified: &Verified) -> String {
     let report = match &verified.outcome {
         _ if verified.is_removed => return format!("{}: removed while it was verified", verified.location),
+        Err(error) if verified.is_newer() => return format!("{}: newer\n  {error}", verified.location),
         Err(error) => return format!("{}: damaged\n  {error}", verified.location),
         Ok(report) => report,
     };

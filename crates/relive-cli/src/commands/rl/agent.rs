@@ -49,7 +49,7 @@ pub(super) struct SettingOptions {
 enum Preset {
     /// Settings known to work well for the environment, if there are any, else the agent's defaults
     Auto,
-    /// The agent's defaults: Acme's for DQN, Stable-Baselines3's for the others
+    /// The agent's defaults (docs/agents.md), for instance Acme's for DQN and Stable-Baselines3's for PPO
     #[value(alias = "acme")]
     Default,
 }

@@ -79,6 +79,23 @@ fn attached_mappings_show_the_same_rows_and_other_schemas_are_refused() {
     assert!(Reader::attach(&name, None).is_ok());
 }
 
+/// The file of a column may be in a folder where everybody can create files.
+#[test]
+fn a_column_in_a_file_of_another_user_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = format!("relive-gpu-foreign-{}", std::process::id());
+    let mut options = options(Removal::Fifo);
+    let path = directory.path().join("b.column");
+    options.tiers.insert("b".into(), Tier::File(path.clone()));
+    let _store = Store::create_named(&name, schema(), options).unwrap();
+    // Only root can give files away.
+    if std::os::unix::fs::chown(&path, Some(rustix::process::geteuid().as_raw() + 1), None).is_ok() {
+        let error = Reader::attach(&name, None).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(error.to_string().contains("b.column belongs to another user"), "{error}");
+    }
+}
+
 #[test]
 fn anonymous_memory_is_attached_by_its_descriptor() {
     let store = Store::create(schema(), options(Removal::Fifo)).unwrap();
