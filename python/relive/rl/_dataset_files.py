@@ -128,9 +128,10 @@ def _part_of_hdf5(path: pathlib.Path, group: Any, name: str, seen: set[Any]) -> 
     parts in any file that this user can read; such parts are refused."""
     full_name, remedy = f"{group.name}/{name}".lstrip("/"), "copy its values into this file"
     where = f"{path}: the array {full_name}"
-    if type(group.get(name, getlink=True)).__name__ != "HardLink":
-        raise ValueError(f"{where} is a soft or external link, which may lead to another file; {remedy}")
-    part = group[name]
+    part = None if type(group.get(name, getlink=True)).__name__ == "ExternalLink" else group[name]
+    # The way of a soft link may lead through an external link.
+    if part is None or part.file.filename != group.file.filename:
+        raise ValueError(f"{where} is a link to another file; {remedy}")
     if hasattr(part, "keys"):
         if part.id in seen:
             raise ValueError(f"{where} is a link to a group that is also elsewhere in the file, such as around itself; {remedy}")
