@@ -20,8 +20,8 @@ pub struct RunOptions {
     /// The environment's name, for error messages and saved runs; a run can only be resumed in an environment with the
     /// same name.
     pub environment: String,
-    /// The number of environment steps of all actors. The run ends with the rollout that reaches this number. It may
-    /// be 0 only if `learner_steps` is set.
+    /// The number of environment steps of all actors. The run ends with the rollout that reaches this number. With 0,
+    /// and without `learner_steps`, the run begins and ends without a step, which is logged.
     pub env_steps: u64,
     /// The number of learner steps after which the run ends, even before `env_steps`; unlimited by default. A run
     /// without environment steps learns from its tables until it has taken these steps; learner steps then also

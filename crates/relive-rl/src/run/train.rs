@@ -84,15 +84,7 @@ fn validate(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
         return Err(RlError::setting("evaluation.episodes", 0, "at least 1"));
     }
     validate_learners(options)?;
-    match &options.data {
-        Some(data) => validate_data(data, agent, options),
-        None if options.env_steps == 0 && options.learner_steps.is_none() => Err(RlError::setting(
-            "env_steps",
-            0,
-            "at least 1, unless learner_steps is set, because one of them determines when the run ends",
-        )),
-        None => Ok(()),
-    }
+    options.data.as_ref().map_or(Ok(()), |data| validate_data(data, agent, options))
 }
 
 /// Checks that a run can learn from recorded data with the given agent and options.

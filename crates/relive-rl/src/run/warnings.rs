@@ -6,10 +6,19 @@ use crate::plan::Agent;
 
 /// Logs warnings about a run that has not taken a step yet.
 pub(super) fn at_begin(agent: &dyn Agent, options: &RunOptions) -> Result<()> {
+    if has_no_steps(options) {
+        tracing::warn!(
+            "the run has no steps to take: set env_steps, or learner_steps to learn from what its tables have"
+        );
+    }
     if let Some(warning) = late_learning(agent, options)? {
         tracing::warn!("{warning}");
     }
     Ok(())
+}
+
+fn has_no_steps(options: &RunOptions) -> bool {
+    options.env_steps == 0 && options.learner_steps.is_none()
 }
 
 /// Returns a warning if all steps of a run together fill its tables too little for the first learner step.
@@ -90,6 +99,14 @@ mod tests {
         fn plan(&self, _: &Crew) -> Result<Flow<Progress>> {
             Err(RlError::Stopped)
         }
+    }
+
+    #[test]
+    fn runs_without_steps_are_told() {
+        let without = RunOptions::default();
+        assert!(has_no_steps(&without));
+        assert!(!has_no_steps(&RunOptions { env_steps: 1, ..without.clone() }));
+        assert!(!has_no_steps(&RunOptions { learner_steps: Some(1), ..without }));
     }
 
     #[test]
