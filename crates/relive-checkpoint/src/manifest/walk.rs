@@ -22,8 +22,8 @@ pub(super) enum FrameFault {
     #[error("it does not start like a checkpoint")]
     Magic,
     #[error(
-        "a later version of Relive wrote it: its format has version {0}, but this Relive reads version {VERSION}; load it \
-         with the version that wrote it, or a later one"
+        "its version is {0}, but this Relive reads version {VERSION}: a later version wrote it; load it with that version, \
+         or a later one"
     )]
     Version(u32),
     #[error("its header has a wrong checksum")]

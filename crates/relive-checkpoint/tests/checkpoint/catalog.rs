@@ -324,8 +324,8 @@ fn a_checkpoint_of_a_later_version_is_not_reported_as_damaged() {
         let error = relive_checkpoint::load(&path, &options).map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Newer);
         let expected = format!(
-            "{path}: a later version of Relive wrote it: its format has version 2, but this Relive reads version 1; load \
-             it with the version that wrote it, or a later one"
+            "{path}: its version is 2, but this Relive reads version 1: a later version wrote it; load it with that \
+             version, or a later one"
         );
         assert_eq!(error.to_string(), expected);
     }
