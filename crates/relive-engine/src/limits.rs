@@ -15,7 +15,7 @@ pub const MAX_WAITING_SAMPLES: usize = 100_000;
 pub const MAX_SAMPLES_PER_REQUEST: usize = 1 << 20;
 
 /// The number of bytes of samples that are copied under the lock of their table: well under 100 µs of work. Larger batches
-/// are gathered by several threads, without the lock.
+/// are gathered without the lock, the largest by several threads.
 pub const MAX_COPIED_BYTES: usize = 512 << 10;
 
 /// The number of waiters that the description of a table lists; further ones are only counted.
