@@ -1,4 +1,4 @@
-//! Warnings that a program logs.
+//! The messages that a program logs.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,26 +9,34 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 /// Runs `work`, and returns the texts of the warnings that it logs on this thread.
 pub fn warnings(work: impl FnOnce()) -> Vec<String> {
-    let log = Log::default();
+    messages(|metadata| *metadata.level() == Level::WARN, work)
+}
+
+/// Runs `work`, and returns the texts of the messages that it logs on this thread and that `is_wanted` chooses.
+pub fn messages(is_wanted: fn(&Metadata<'_>) -> bool, work: impl FnOnce()) -> Vec<String> {
+    let log = Log { is_wanted, texts: Arc::default() };
     tracing::subscriber::with_default(log.clone(), work);
-    let texts = log.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let texts = log.texts.lock().unwrap_or_else(PoisonError::into_inner);
     texts.clone()
 }
 
-#[derive(Debug, Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+#[derive(Debug, Clone)]
+struct Log {
+    is_wanted: fn(&Metadata<'_>) -> bool,
+    texts: Arc<Mutex<Vec<String>>>,
+}
 
 impl Visit for Log {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{value:?}"));
+            self.texts.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{value:?}"));
         }
     }
 }
 
 impl Subscriber for Log {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::WARN
+        (self.is_wanted)(metadata)
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -25,62 +25,23 @@ pub(super) fn until_there_is_room<T>(mut call: impl FnMut() -> relive_client::Re
 
 #[cfg(test)]
 mod tests {
-    use std::fmt;
-    use std::sync::Arc;
-
-    use parking_lot::Mutex;
     use relive_client::blocking::Client;
     use relive_engine::Engine;
     use relive_table::TableConfig;
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Metadata, Subscriber};
+    use relive_testkit::logs::messages;
+    use tracing::Metadata;
 
     use super::*;
     use crate::RlError;
-
-    /// A subscriber that collects the texts of log messages.
-    #[derive(Clone, Default)]
-    struct Log(Arc<Mutex<Vec<String>>>);
-
-    impl Visit for Log {
-        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-            if field.name() == "message" {
-                self.0.lock().push(format!("{value:?}"));
-            }
-        }
-    }
-
-    impl Subscriber for Log {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target() == module_path!().trim_end_matches("::tests")
-        }
-
-        fn new_span(&self, _: &Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-        fn event(&self, event: &Event<'_>) {
-            event.record(&mut self.clone());
-        }
-
-        fn enter(&self, _: &Id) {}
-
-        fn exit(&self, _: &Id) {}
-    }
 
     #[test]
     fn each_wait_is_logged_and_other_errors_end_it() {
         let engine = Engine::builder().table(TableConfig::new("replay")).build().unwrap();
         let client = Client::in_process(engine.clone()).unwrap();
         let late = || client.with_timeout(Duration::ZERO).sample("replay", 1).map(drop);
-        let log = Log::default();
-        tracing::subscriber::with_default(log.clone(), || {
-            let mut expected = Vec::new();
+        let is_ours: fn(&Metadata<'_>) -> bool = |metadata| metadata.target().ends_with("adders::room");
+        let mut expected = Vec::new();
+        let logged = messages(is_ours, || {
             let done = until_there_is_room(|| {
                 if expected.len() == 2 {
                     return Ok(7);
@@ -90,12 +51,15 @@ mod tests {
                 Err(error)
             });
             assert_eq!(done.unwrap(), 7);
-            assert_eq!(*log.0.lock(), expected);
-            engine.close();
-            let error = until_there_is_room(late).unwrap_err();
-            let RlError::Replay(error) = error else { panic!("{error}") };
+        });
+        assert_eq!((logged.len(), logged), (2, expected));
+        engine.close();
+        let logged = messages(is_ours, || {
+            let RlError::Replay(error) = until_there_is_room(late).unwrap_err() else {
+                panic!("another error")
+            };
             assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
         });
-        assert_eq!(log.0.lock().len(), 2);
+        assert_eq!(logged, [""; 0]);
     }
 }
