@@ -6,10 +6,14 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from relive import _native, nest
 from relive._frameworks import is_tensor
+from relive._numbers import fitted_number
 from relive.specs import ArraySpec
+
+_ARRAYS = {np.ndarray}
 
 # The types of values that need no conversion.
 _PLAIN = frozenset({np.ndarray, bool, int, float, str, bytes, *np.sctypeDict.values()})
@@ -22,7 +26,7 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
       TypeError: a value is ``None``, has masked elements or cannot be converted to an array; the error names its path.
     """
     joined: dict[str, Any] = _native.with_lists_joined(dict(step))
-    if all(type(value) is np.ndarray for value in joined.values()):
+    if set(map(type, joined.values())) == _ARRAYS:
         # The usual case.
         return joined
     if any(type(leaf) not in _PLAIN for leaf in nest.flatten(joined)):
@@ -43,6 +47,17 @@ def _read(path: nest.Path, value: Any) -> Any:
     return value if array.dtype == object else array
 
 
+def fitted(step: dict[str, Any], specs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a readable step with Python's bools and whole numbers in the data types of ``specs``, the specs of the
+    first step; see :func:`fitted_number`."""
+    leaves = nest.flatten_outlined(nest.outline(specs), step)
+    if leaves is None:
+        return step
+    dtypes = [spec.dtype for spec in nest.flatten(specs)]
+    filled: dict[str, Any] = nest.unflatten_as(step, map(fitted_number, leaves, dtypes))
+    return filled
+
+
 def has_tensors(step: Mapping[str, Any]) -> bool:
     """Returns whether a step contains PyTorch tensors."""
     return any(map(is_tensor, nest.flatten(step)))
@@ -56,6 +71,24 @@ def specs_of(step: Mapping[str, Any]) -> Any:
 def specs_of_rows(rows: Mapping[str, Any]) -> Any:
     """Returns the specs of one of several readable steps; the leading dimension of each column is their number."""
     return nest.map_structure(lambda leaf: ArraySpec(np.shape(leaf)[1:], np.asarray(leaf).dtype), rows)
+
+
+def as_mask(skip: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Returns the argument ``skip`` as an array.
+
+    Raises:
+      ValueError: it does not consist of bools.
+    """
+    mask = np.asarray(skip)
+    if mask.dtype != np.bool_:
+        raise ValueError(f"skip must be an array with a bool for each row, but its data type is {mask.dtype}")
+    return mask
+
+
+def expect_mask(mask: npt.NDArray[np.bool_], count: int) -> None:
+    """Raises ``ValueError`` if the argument ``skip`` has not one bool for each of ``count`` rows."""
+    if mask.shape != (count,):
+        raise ValueError(f"skip must have a bool for each row, shape ({count},), but its shape is {mask.shape}")
 
 
 def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import operator
 import os
 import tarfile
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy.typing as npt
 
 from relive import nest
-from relive._buffer_checks import expect_like, has_tensors, readable, specs_of, specs_of_rows
+from relive._buffer_checks import expect_like, fitted, has_tensors, readable, specs_of, specs_of_rows
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
 from relive.errors import ClosedError, FailedPreconditionError
@@ -39,6 +38,9 @@ class BufferTable:
         # The specs of a step, which the first step determines, and the names of its columns.
         self._specs: Mapping[str, Any] | None = None
         self._columns: Set[str] = frozenset()
+        # The outline of a step, and the function that builds one from its leaves.
+        self._outline: Any = None
+        self._fill: Callable[[Sequence[Any]], Any] = list
         # Whether the writer has accepted a step that was compared with the first one; from then on, the writer itself
         # refuses columns of other types.
         self._is_checked = False
@@ -121,7 +123,7 @@ class BufferTable:
     def add(self, step: Mapping[str, Any], priority: float) -> None:
         """Adds a step as an item."""
         if not self._is_checked or self._has_other_names(step):
-            step = readable(step)
+            step = self._fitted(readable(step))
             with self._checked(specs_of(step)):
                 return self._append(step, priority)
         try:
@@ -132,6 +134,14 @@ class BufferTable:
                 raise
             # numpy refuses tensors with a gradient, on a device or of the type bfloat16.
             self.add(readable(step), priority)
+
+    def _fitted(self, step: dict[str, Any]) -> dict[str, Any]:
+        """Returns a readable step with Python's numbers in the data types of the first step, as the writer does itself
+        once it knows the columns."""
+        self.expect_open()
+        if self._server is not None and self._specs is None:
+            self._bind_to_stored()
+        return step if self._specs is None else fitted(step, self._specs)
 
     def _append(self, step: Mapping[str, Any], priority: float) -> None:
         self._writer.append_item(self._name, priority, step)
@@ -147,11 +157,12 @@ class BufferTable:
             with self._checked(specs_of_rows(rows)):
                 return self._append_rows(count, rows, priorities)
         try:
-            if count == 1:
-                # A writer takes a step that is a whole item at less than half of the cost.
-                self._append(nest.map_structure(operator.itemgetter(0), rows), priorities[0])
-            else:
+            # A writer takes a step that is a whole item at less than half of the cost.
+            leaves = nest.flatten_outlined(self._outline, rows) if count == 1 else None
+            if leaves is None:
                 self._append_rows(count, rows, priorities)
+            else:
+                self._append(self._fill([leaf[0] for leaf in leaves]), priorities[0])
         except Exception as error:
             self._recover(error, lambda: specs_of_rows(rows))
             raise
@@ -195,8 +206,9 @@ class BufferTable:
         if self._specs is None:
             self._specs = specs
         self._columns, self._is_checked = self._specs.keys(), True
+        self._outline, self._fill = nest.outline(self._specs), nest.filler(self._specs)[1]
         if self._is_unsigned and any(map(nest.is_nested, self._specs.values())):
-            self._nesting = nest.outline(self._specs)
+            self._nesting = self._outline
 
     def _bind_to_stored(self) -> None:
         """Determines the columns from the table's signature or, without one, from its oldest item."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import nest
-from relive._buffer_checks import expect_columns
+from relive._buffer_checks import expect_columns, expect_mask
+from relive._numbers import fitted_number
 
 # The fields with which a step reports the end of its episode.
 _ENDS = _TERMINATED, _TRUNCATED, _DONE = "terminated", "truncated", "done"
@@ -56,6 +58,9 @@ class _Layout:
             return None
         copies = [np.array(leaf) for leaf in leaves]
         return copies if [(leaf.dtype, leaf.shape) for leaf in copies] == self.types else None
+
+    def has_ended(self, leaves: list[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+        return functools.reduce(np.logical_or, [self.flag(leaves, name) for name in _ENDS if name in self.places])
 
     def flag(self, leaves: list[npt.NDArray[Any]], name: str) -> npt.NDArray[np.bool_]:
         place = self.places.get(name)
@@ -103,15 +108,27 @@ class NStep:
         """The steps of the current windows."""
         return self._steps.copy(), self._ages.copy()
 
-    def push(self, step: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    def rows_of(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the step of a single environment as rows. Python's numbers get the data types of the newest step; see
+        :func:`fitted_number`."""
+        leaves = None if self._layout is None else nest.flatten_outlined(self._layout.outline, step)
+        if leaves is None:
+            return nest.map_structure(lambda leaf: np.asarray(leaf)[None], dict(step))
+        layout = self._known()
+        return layout.fill([np.asarray(fitted_number(leaf, dtype))[None] for leaf, (dtype, _) in zip(leaves, layout.types, strict=True)])
+
+    def push(self, step: Mapping[str, Any], is_skipped: npt.NDArray[np.bool_] | None = None) -> tuple[int, dict[str, Any]]:
         """Takes one step of all environments; the leading dimension of each column indexes the environments. Returns
         the number of transitions that this step completes, and their columns.
+
+        The rows of environments with ``is_skipped`` are left out, and the episodes of these environments end before
+        this step, as by :meth:`end`.
 
         Raises:
           ValueError: a column is missing or unexpected, has a different data type or shape than before, or the number
             of environments changed although windows have several steps; the end of an episode is neither a bool nor 0
-            or 1; or windows of several steps have no column for the observation after them. Nothing is stored in this
-            case.
+            or 1; windows of several steps have no column for the observation after them; or ``is_skipped`` has not one
+            bool for each environment. Nothing is stored in this case.
           TypeError: a column contains Python objects, or ``reward`` or the end of an episode is not a number.
         """
         # Usually, a step is like the step before, and only its values need to be checked.
@@ -122,17 +139,26 @@ class NStep:
         else:
             _expect_ends(step)
         layout = self._known()
+        count = len(leaves[layout.places["reward"]])
+        if is_skipped is not None:
+            expect_mask(is_skipped, count)
         if not self._steps or self._n_step == 1:
-            self._ages = np.zeros(len(leaves[layout.places["reward"]]), np.int64)
+            self._ages = np.zeros(count, np.int64)
+        parts = [] if is_skipped is None else self._open(is_skipped)
         self._steps.append(leaves)
         self._ages = np.minimum(self._ages + 1, self._n_step)
-        has_ended = layout.flag(leaves, _TERMINATED) | layout.flag(leaves, _DONE) | layout.flag(leaves, _TRUNCATED)
-        parts = []
+        if is_skipped is not None:
+            self._ages[is_skipped] = 0
+        has_ended = layout.has_ended(leaves)
+        is_any_over = has_ended.any()
         for length in range(len(self._steps), 0, -1):
-            is_complete = has_ended & (self._ages >= length)
             if length == self._n_step:
-                is_complete |= self._ages == length
-            environments = np.flatnonzero(is_complete)
+                is_complete = self._ages == length
+            elif is_any_over:
+                is_complete = has_ended & (self._ages >= length)
+            else:
+                break
+            (environments,) = is_complete.nonzero()
             if len(environments):
                 parts.append(self._window(length, environments))
         self._ages[has_ended] = 0
@@ -154,7 +180,8 @@ class NStep:
         if rewards.shape != expected:
             raise ValueError(
                 f"reward must have one number for each environment, shape {expected}, but its shape is {rewards.shape}; "
-                "a buffer with n_step must always get steps of the same environments, and add() is for a single one"
+                "a buffer with n_step must always get steps of the same environments: to leave out rows, such as the resets of "
+                "Gymnasium's NEXT_STEP vectors, pass add_batch(…, skip=mask); add() is for a single environment"
             )
         for name in _ENDS:
             if name in step and np.shape(step[name]) != rewards.shape:
@@ -192,7 +219,7 @@ class NStep:
     def open(self) -> tuple[int, dict[str, Any]]:
         """Returns the number of windows that are waiting for further steps, and their columns, as if their episodes had
         been truncated after the newest step. They remain open."""
-        return self._open(np.ones(len(self._ages), np.bool_))
+        return _joined(self._open(np.ones(len(self._ages), np.bool_)))
 
     def end(self, environments: Any = None) -> tuple[int, dict[str, Any]]:
         """Ends the episodes of these environments (numbers, or a bool for each; by default all), and returns their open
@@ -206,33 +233,36 @@ class NStep:
         is_chosen[chosen if chosen.size else []] = True
         ended = self._open(is_chosen)
         self._ages[is_chosen] = 0
-        return ended
+        return _joined(ended)
 
-    def _open(self, is_chosen: npt.NDArray[np.bool_]) -> tuple[int, dict[str, Any]]:
+    def _open(self, is_chosen: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
+        """Returns the open windows of these environments, in groups."""
         parts = []
         for length in range(1, min(len(self._steps) + 1, self._n_step)):
             environments = np.flatnonzero(is_chosen & (self._ages >= length))
             if len(environments):
                 parts.append(self._window(length, environments))
-        return _joined(parts)
+        return parts
 
     def _window(self, length: int, environments: npt.NDArray[np.int64]) -> dict[str, Any]:
         """Returns the transitions over the last ``length`` steps of these environments."""
         layout, steps = self._known(), [self._steps[number] for number in range(-length, 0)]
         first, last, reward = steps[0], steps[-1], layout.places["reward"]
-        total = np.zeros(len(environments), np.float64)
-        for step in reversed(steps):
-            total = step[reward][environments] + self._discount * total
         sources = [last[place] if is_of_last else first[place] for place, is_of_last in enumerate(layout.is_of_last)]
+        rewards, has_terminated = [step[reward] for step in steps], layout.has_terminated(last)
         if len(environments) < len(self._ages):
             sources = [leaf[environments] for leaf in sources]
+            rewards, has_terminated = [leaf[environments] for leaf in rewards], has_terminated[environments]
+        total = np.zeros(len(environments), np.float64)
+        for gained in reversed(rewards):
+            total = gained + self._discount * total
         window = layout.fill(sources)
         window["reward"] = total.astype(np.float32)
         if self._keeps_rewards:
             kept = np.zeros((len(environments), self._n_step), np.float32)
-            kept[:, :length] = np.stack([step[reward][environments] for step in steps], axis=1)
+            for number, gained in enumerate(rewards):
+                kept[:, number] = gained
             window[_REWARDS] = kept
-        has_terminated = layout.has_terminated(last)[environments]
         window["discount"] = np.where(has_terminated, 0.0, self._discount**length).astype(np.float32)
         return window
 

@@ -42,12 +42,14 @@ def train_agent(
     data: str | None,
     timeout: float | None,
     evaluation: tuple[int, int] | None,
+    evaluation_environment: str | Any | None,
     checkpoints: tuple[str, int] | None,
     progress: Callable[[dict[str, Any]], object] | None,
     reports: Reports | None,
     supervisor: Any | None,
     on_step: Any | None,
     on_batch: Any | None,
+    on_evaluation: Any | None,
 ) -> dict[str, Any]: ...
 def end_runs() -> None: ...
 @final

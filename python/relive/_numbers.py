@@ -45,6 +45,22 @@ def any_number(name: str, value: Any) -> float:
         return math.inf if value > 0 else -math.inf
 
 
+def fitted_number(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Returns a value of a step as a number of its column's type ``dtype`` if the value is a Python bool or int and the
+    type can represent it, as in numpy's ``np.float64(1) + 1``. Returns all other values unchanged. Writers, too, call
+    this function."""
+    if type(value) not in (bool, int) or not -(2**63) <= value < 2**64:
+        return value
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            number = np.array(value, dtype)
+        return number if np.isfinite(number) else value
+    if dtype.kind not in "iu":
+        return value
+    limits = np.iinfo(dtype)
+    return np.array(value, dtype) if limits.min <= value <= limits.max else value
+
+
 def has_other_dtype(value: Any) -> bool:
     """Returns whether a value is an array or a scalar of complex numbers, dates or durations. numpy and PyTorch convert
     these to floats, which changes their meaning."""

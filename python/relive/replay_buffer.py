@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import item_selectors, nest, rate_limiters
-from relive._buffer_checks import readable
+from relive._buffer_checks import as_mask, expect_mask, readable
 from relive._buffer_settings import BufferSettings, load
 from relive._buffer_table import BufferTable
 from relive._frameworks import as_floats, converted
@@ -115,8 +115,7 @@ class ReplayBuffer:
         """
         step = columns if step is None else {**step, **columns} if columns else step
         if self._n_step is not None:
-            rows = nest.map_structure(lambda leaf: np.asarray(leaf)[None], readable(step))
-            return self._add_windows(self._n_step, rows, priority)
+            return self._add_windows(self._n_step, self._n_step.rows_of(readable(step)), priority)
         value = self._highest
         if priority is not None:
             value = any_number("priority", priority)
@@ -127,28 +126,55 @@ class ReplayBuffer:
         self._highest = max(self._highest, value)
 
     def add_batch(
-        self, steps: Mapping[str, Any] | None = None, /, *, priority: npt.ArrayLike | None = None, **columns: Any
+        self,
+        steps: Mapping[str, Any] | None = None,
+        /,
+        *,
+        priority: npt.ArrayLike | None = None,
+        skip: npt.ArrayLike | None = None,
+        **columns: Any,
     ) -> None:
         """Adds one step from each of many environments; the leading dimension of every column indexes the environments.
 
         With ``n_step`` above 1, the buffer tracks the episodes of each environment separately, so each call must have a
-        step of every environment. Otherwise, the leading dimension can have any meaning and size.
+        row for every environment. Otherwise, the leading dimension can have any meaning and size.
 
-        ``priority`` is a number for all steps, or an array with a number for each step. With ``n_step`` above 1, it
-        must be one number, which applies to all transitions that this call completes.
+        Args:
+          steps, columns: the columns, as a mapping or as keyword arguments.
+          priority: a number for all rows, or an array with a number for each row. With ``n_step`` above 1, it must be
+            one number, which applies to all transitions that this call completes.
+          skip: an array with a bool for each row; rows with ``True`` are left out. With ``n_step``, the episodes of
+            these environments end before this call, as by :meth:`end_episode`. Pass the environments that ended in the
+            previous step if the vector resets them in a step of its own (Gymnasium's default, ``NEXT_STEP``).
 
         Raises:
-          The same exceptions as :meth:`add`, and ValueError for columns with different leading dimensions.
+          The same exceptions as :meth:`add`, and ValueError for columns with different leading dimensions, or a
+          ``skip`` that has not one bool for each row.
         """
         steps = readable({**(steps or {}), **columns})
+        is_skipped = None if skip is None else as_mask(skip)
         if self._n_step is not None:
-            return self._add_windows(self._n_step, steps, priority)
+            return self._add_windows(self._n_step, steps, priority, is_skipped)
         leaves = nest.flatten(steps)
         if not leaves or not all(map(np.ndim, leaves)):
             raise ValueError("the steps of add_batch must have columns with a leading dimension; use add for a single step")
-        self._add_rows(len(np.asarray(leaves[0])), steps, priority)
+        count = len(np.asarray(leaves[0]))
+        if is_skipped is not None:
+            expect_mask(is_skipped, count)
+            if any(len(leaf) != count for leaf in leaves):
+                raise ValueError(f"the columns have the leading dimensions {sorted({len(leaf) for leaf in leaves})}, but they must be equal")
+            kept = ~is_skipped
+            steps = nest.map_structure(lambda leaf: np.asarray(leaf)[kept], steps)
+            priority, count = _of_kept(priority, kept), int(kept.sum())
+        self._add_rows(count, steps, priority)
 
-    def _add_windows(self, windows: NStep, steps: Mapping[str, Any], priority: npt.ArrayLike | None) -> None:
+    def _add_windows(
+        self,
+        windows: NStep,
+        steps: Mapping[str, Any],
+        priority: npt.ArrayLike | None,
+        is_skipped: npt.NDArray[np.bool_] | None = None,
+    ) -> None:
         self._table.expect_open()
         if priority is not None:
             given = as_floats("priority", priority)
@@ -159,7 +185,10 @@ class ReplayBuffer:
         if not self._table.is_bound:
             # Otherwise, the table would refuse the windows with this step, and all later steps would differ from it.
             self._check_names(steps)
-        self._add_completed(windows, lambda: windows.push(steps), priority)
+        if is_skipped is not None and self._settings.n_step == 1:
+            # Windows of one step have the priority of their row.
+            priority = _of_kept(priority, ~is_skipped)
+        self._add_completed(windows, lambda: windows.push(steps, is_skipped), priority)
 
     def end_episode(self, environments: npt.ArrayLike | None = None) -> None:
         """Ends episodes that are abandoned without a last step, for example before ``env.reset()`` in the middle of an
@@ -384,3 +413,9 @@ class ReplayBuffer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _of_kept(priority: npt.ArrayLike | None, kept: npt.NDArray[np.bool_]) -> npt.ArrayLike | None:
+    """Returns the priorities of the rows that are kept."""
+    given = None if priority is None else as_floats("priority", priority)
+    return given if given is None or given.shape != kept.shape else given[kept]

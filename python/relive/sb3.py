@@ -89,30 +89,35 @@ class ReplayBuffer(buffers.ReplayBuffer):
     ) -> None:
         """Adds a step of each environment."""
         done = np.asarray(done, np.bool_)
-        cut_off = np.zeros(self.n_envs, np.bool_)
-        if self.handle_timeout_termination:
-            cut_off = done & np.array([info.get("TimeLimit.truncated", False) for info in infos], np.bool_)
+        terminated = done
+        if self.handle_timeout_termination and done.any():
+            terminated = done & ~np.array([info.get("TimeLimit.truncated", False) for info in infos], np.bool_)
+        # A buffer takes a single step at a lower cost than a batch of one.
+        lead = () if self.n_envs == 1 and self.n_steps == 1 else (self.n_envs,)
         step = {
-            "observation": self._observations(obs),
-            "next_observation": self._observations(next_obs),
-            "action": np.reshape(action, (self.n_envs, self.action_dim)).astype(self._maybe_cast_dtype(self.action_space.dtype)),
-            "reward": np.asarray(reward, np.float32),
-            "terminated": done & ~cut_off,
+            "observation": self._observations(obs, lead),
+            "next_observation": self._observations(next_obs, lead),
+            "action": _shaped(action, (*lead, self.action_dim), self._maybe_cast_dtype(self.action_space.dtype)),
+            "reward": _shaped(reward, lead, np.float32),
+            "terminated": terminated.reshape(lead),
         }
         if isinstance(self.replay, _Windows):
             self.replay.end_interrupted(step["observation"])
-            step["truncated"] = cut_off
-        self.replay.add_batch(step)
+            step["truncated"] = done & ~terminated
+        if lead:
+            self.replay.add_batch(step)
+        else:
+            self.replay.add(step)
         self.pos += 1
         if self.pos == self.buffer_size:
             self.full, self.pos = True, 0
 
-    def _observations(self, observations: Any) -> Any:
-        if isinstance(self.observation_space, spaces.Dict):
-            shapes: Mapping[str, Any] = self.obs_shape  # type: ignore[assignment]
-            parts = self.observation_space.spaces
-            return {name: _rows(observations[name], self.n_envs, shapes[name], part.dtype) for name, part in parts.items()}
-        return _rows(observations, self.n_envs, self.obs_shape, self.observation_space.dtype)
+    def _observations(self, observations: Any, lead: tuple[int, ...]) -> Any:
+        shapes: Any = self.obs_shape
+        if isinstance(shapes, dict):
+            parts = self.observation_space.spaces  # type: ignore[attr-defined]
+            return {name: _shaped(observations[name], (*lead, *shapes[name]), part.dtype) for name, part in parts.items()}
+        return _shaped(observations, (*lead, *shapes), self.observation_space.dtype)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples | DictReplayBufferSamples:  # type: ignore[override]
         """Returns a batch of transitions; ``env``, if given, normalizes observations and rewards."""
@@ -167,9 +172,10 @@ class _Windows(relive.ReplayBuffer):
         last step."""
         newest = self._n_step.newest if self._n_step is not None else None
         if newest is not None:
-            following = nest.flatten(newest["next_observation"])
-            differ = [_rows_differ(*pair) for pair in zip(following, nest.flatten(observations), strict=True)]
-            self.end_episode(np.logical_or.reduce(differ))
+            pairs = list(zip(nest.flatten(newest["next_observation"]), nest.flatten(observations), strict=True))
+            # The usual case, which is cheap to detect.
+            if any(one.tobytes() != other.tobytes() for one, other in pairs):
+                self.end_episode(np.logical_or.reduce([_rows_differ(*pair) for pair in pairs]))
 
     def _sample_empty(self, batch_size: int) -> dict[str, Any]:
         assert self._n_step is not None
@@ -187,5 +193,5 @@ def _rows_differ(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[
     return np.asarray(differs.any(axis=tuple(range(1, differs.ndim))))
 
 
-def _rows(values: Any, count: int, shape: Any, dtype: Any) -> npt.NDArray[Any]:
-    return np.asarray(values, dtype).reshape((count, *shape))
+def _shaped(values: Any, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+    return np.asarray(values, dtype).reshape(shape)

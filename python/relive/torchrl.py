@@ -10,6 +10,7 @@ Needs the package ``torchrl``.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import pathlib
 from typing import Any
@@ -37,9 +38,9 @@ class Storage(TensorStorage):
     them smaller.
 
     It stores tensordicts and needs a :class:`Sampler`, which draws whole batches from the table; indexing such as
-    ``buffer[3]`` is not supported. A transition keeps its key permanently; samples return the key as ``"index"``. New
-    transitions get the highest priority so far. Copies and pickled buffers contain the transitions and their
-    priorities, like those of :class:`relive.ReplayBuffer`.
+    ``buffer[3]`` is not supported. A transition keeps its key permanently; with ``prioritized``, samples return the key
+    as ``"index"``, otherwise ``"index"`` is 0. New transitions get the highest priority so far. Copies and pickled
+    buffers contain the transitions and their priorities, like those of :class:`relive.ReplayBuffer`.
 
     Args:
       max_size: the number of transitions that are kept.
@@ -182,6 +183,9 @@ class Sampler(PrioritizedSampler):
       TypeError: ``beta`` is not a number.
     """
 
+    # Whether this sampler has logged that it ignores positions.
+    _has_told = False
+
     def __init__(self, beta: float = 0.4) -> None:
         # Skips the superclass's constructor, which builds a sum tree. torchrl passes priorities only to this class.
         self.beta, self.reduction = beta, "max"
@@ -206,8 +210,8 @@ class Sampler(PrioritizedSampler):
         return index, {"priority_weight": weights}
 
     def update_priority(self, index: Any, priority: Any, *, storage: Any = None) -> None:
-        """Sets the priorities of transitions by key. Keys of evicted transitions are ignored, and so are the positions
-        that ``extend`` and ``add`` return."""
+        """Sets the priorities of transitions by key, the ``"index"`` of a sample. Keys of evicted transitions are
+        ignored, and so are the positions that ``extend`` and ``add`` return, with one warning in the log."""
         own = _ours(storage)
         if own.prioritized is None:
             return
@@ -216,6 +220,14 @@ class Sampler(PrioritizedSampler):
         # torchrl's buffers also call this for the positions of new transitions. Without this check, their priorities
         # would count for the highest priority. Keys are random 64-bit numbers, so no key is this small.
         is_key = keys >= own.max_size
+        # torchrl's buffers pass the default priority for steps that they add without one.
+        if not self._has_told and (values[~is_key] != self.default_priority).any():
+            self._has_told = True
+            logging.getLogger("relive").warning(
+                "update_priority: the positions that extend() and add() return are not keys, so their priorities are ignored, as is the "
+                "td_error of new transitions: these have the highest priority so far. Update the priorities of samples, by their \"index\"; "
+                "for other priorities of new transitions, use storage.replay.add_batch(..., priority=...)"
+            )
         if is_key.any():
             own.replay.update(keys[is_key], values[is_key])
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from relive import errors, rl
 
-PROGRAM = pathlib.Path(__file__).with_name("all_reduce_members.py")
+FOLDER = pathlib.Path(__file__).parent
 SECONDS = 120
 
 
@@ -29,10 +29,11 @@ def free_address() -> str:
 @contextlib.contextmanager
 def members(mode: str, ranks: int) -> Iterator[list[subprocess.Popen[str]]]:
     """Provides the processes of a ring, which are ended with the block."""
+    program = FOLDER / ("all_reduce_members.py" if mode in {"calls", "wait"} else "all_reduce_learners.py")
     address = free_address()
     processes = [
         subprocess.Popen(
-            [sys.executable, str(PROGRAM), mode, str(rank), str(ranks), address],
+            [sys.executable, str(program), mode, str(rank), str(ranks), address],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import collections
-import logging
 import pathlib
-import random
 import subprocess
 import sys
 from typing import Any
@@ -13,10 +10,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-import torch
 from relive import rl
 from relive.rl import _state, loggers, recorded
-from relive.rl import torch as rlt
 from relive.rl.specs import bounded_spec
 from relive.rl.vector import ProcessVectorEnv
 from relive.specs import ArraySpec
@@ -95,46 +90,6 @@ def test_environments_begin_other_episodes_after_a_checkpoint(tmp_path: pathlib.
     Seeded.begun.clear()
     rl.DQN(min_replay_size=20, batch_size=4).train(Seeded, steps=150, checkpoint_dir=tmp_path, checkpoint_every=50, seed=3)
     assert len(Seeded.begun) >= 30 and len(set(Seeded.begun)) == len(Seeded.begun)
-
-
-class Kept(rlt.Stateful):
-    def __init__(self) -> None:
-        self.critics = [torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)]
-        self.optimizers = {"first": torch.optim.Adam(self.critics[0].parameters())}
-        self.seen, self.recent = np.int64(0), collections.deque([1.0], maxlen=3)
-        self.noise, self.dice = torch.Generator().manual_seed(1), random.Random(1)
-        self.pair, self.nothing, self.sizes = (np.zeros(2), torch.zeros(2)), [None, 3], (64, 64)
-        self.function = max
-
-
-def test_collections_generators_and_numpy_numbers_are_saved() -> None:
-    first, second = Kept(), Kept()
-    for critic in first.critics:
-        critic(torch.ones(1, 2)).sum().backward()
-    first.optimizers["first"].step()
-    first.seen += 7
-    first.recent.extend([2.0, 3.0, 4.0])
-    first.pair[0][:] = 5.0
-    first.pair[1][:] = 6.0
-    torch.rand(3, generator=first.noise), first.dice.random()
-    second.restore(_state.decode(_state.encode(first.state())))
-    assert all(torch.equal(one.weight, other.weight) for one, other in zip(first.critics, second.critics, strict=True))
-    assert second.optimizers["first"].state_dict()["state"].keys() == first.optimizers["first"].state_dict()["state"].keys()
-    assert second.seen == 7 and second.recent == first.recent and second.recent.maxlen == 3 and second.nothing == [None, 3]
-    assert second.pair[0].tolist() == [5.0, 5.0] and second.pair[1].tolist() == [6.0, 6.0] and second.sizes == (64, 64)
-    assert torch.equal(torch.rand(3, generator=first.noise), torch.rand(3, generator=second.noise))
-    assert first.dice.random() == second.dice.random()
-
-
-def test_collections_that_cannot_be_saved_are_reported(caplog: pytest.LogCaptureFixture) -> None:
-    class Mixed(rlt.Stateful):
-        def __init__(self) -> None:
-            self.parts = [torch.nn.Linear(1, 1), max]
-            self.functions = [max, min]
-
-    with caplog.at_level(logging.WARNING, "relive"):
-        assert not Mixed().state()["attributes"]
-    assert "Mixed.parts cannot be saved" in caplog.text and "functions" not in caplog.text
 
 
 def test_a_csv_file_keeps_its_columns(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:

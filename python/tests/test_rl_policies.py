@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,10 @@ import dm_env
 import numpy as np
 import pytest
 from dm_env import specs
+from own_agents import TRANSITIONS, Agent
 
 from relive import rl
+from relive.rl import torch as rlt
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +103,40 @@ def test_a_list_of_numbers_is_an_observation() -> None:
     assert policy([0, 7, 255]) == policy(np.array([0, 7, 255], np.uint8))
     np.testing.assert_array_equal(policy.values([[0, 7, 255]]), policy.values(np.array([[0, 7, 255]], np.uint8)))
     assert policy([np.array([0, 7, 255], np.uint8)]) == policy([0, 7, 255]), "a structure with one leaf"
+
+
+def test_a_batch_is_acted_on_row_by_row() -> None:
+    batch = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+    policy = rl.DQN(min_replay_size=50).train("CartPole-v1", steps=100).policy
+    actions = policy(batch)
+    assert actions.shape == (6,) and actions.tolist() == [policy(seen) for seen in batch]
+    assert policy(batch[:1]).shape == (1,) and policy(batch.tolist()).tolist() == actions.tolist()
+    with pytest.raises(ValueError, match="the batch has no observations"):
+        policy(batch[:0])
+    with pytest.raises(ValueError, match=r"expected float32 \(4,\), got float32 \(2, 3, 4\)"):
+        policy(batch.reshape(2, 3, 4))
+    turns = rl.SAC(min_replay_size=50, batch_size=8).train("Pendulum-v1", steps=60).policy
+    np.testing.assert_array_equal(turns(batch[:, :3]), [turns(seen) for seen in batch[:, :3]])
+
+
+def test_a_policy_that_may_have_memory_acts_for_one_observation_at_a_time(recurrent: rl.Policy) -> None:
+    batch = np.stack(list(observations()))
+    text = r"got a batch of 12 observations, but a policy of {} may have memory, so it acts for one observation at a time: .* copy"
+    with pytest.raises(ValueError, match=text.format("r2d2")):
+        recurrent(batch)
+    # A copy for each environment has its own memory.
+    copies = [copy.deepcopy(recurrent) for _ in range(2)]
+    for policy in copies:
+        policy.reset()
+    alone = [int(copies[0](seen)) for seen in batch]
+    assert [copies[1](seen) for seen in batch] == alone
+    custom = rl.run(Agent(TRANSITIONS), "catch/0", steps=40).policy
+    with pytest.raises(ValueError, match=text.format("Agent")):
+        custom(batch)
+    assert custom(batch[:1]).shape == (1,)
+    one = rl.IMPALA(lstm_units=2).train("catch/0", steps=90).policy
+    with pytest.raises(ValueError, match=text.format("impala")):
+        one(batch)
+    assert rl.IMPALA().train("catch/0", steps=90).policy(batch).shape == (12,)
+    own = rlt.DQN(min_replay_size=20, batch_size=4).train("catch/0", steps=40).policy
+    assert own(batch).tolist() == [own(seen) for seen in batch]

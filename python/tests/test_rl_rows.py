@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 import pettingzoo
 import pytest
+from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
@@ -167,6 +168,24 @@ def test_a_process_vector_serves_a_rust_agent_and_stays_open() -> None:
 def test_a_vector_is_created_several_times_for_more_rows() -> None:
     _, expected = rollouts(lambda seed: cart_pole(), rows=4)
     _, found = rollouts(sync(AutoresetMode.NEXT_STEP, rows=2), rows=4)
+    same(expected, found)
+
+
+def test_a_vector_with_one_random_generator_gets_one_seed() -> None:
+    def make(seed: int) -> Any:
+        vector = gymnasium.make_vec("CartPole-v1", num_envs=3)
+        assert "reset" in vars(type(vector.unwrapped)), "the vector is not made of single environments"
+        return wrappers.vector.RecordEpisodeStatistics(vector)
+
+    (_, found), (_, again), (_, other) = rollouts(make), rollouts(make), rollouts(make, seed=7)
+    same(found, again)
+    assert any(rollout.starts.any() for rollout in found)
+    assert not np.array_equal(found[0].observations, other[0].observations)
+
+
+def test_a_wrapped_vector_gets_a_seed_for_each_row() -> None:
+    _, expected = rollouts(sync(AutoresetMode.NEXT_STEP))
+    _, found = rollouts(lambda seed: wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([cart_pole] * 3)))
     same(expected, found)
 
 

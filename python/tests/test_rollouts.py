@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from own_agents import Agent
 
 from relive import rl
 
@@ -58,3 +63,56 @@ def test_minibatches_have_every_step_once() -> None:
     ):
         with pytest.raises(kind, match=told):
             rl.minibatches(steps, size, rng)  # type: ignore[arg-type]
+
+
+def advanced(state: Any, observations: Any) -> Any:
+    """Returns a recurrent policy's next state ``[N, 2]``, and the log-probabilities of two actions ``[N, 2]``."""
+    rows = observations.reshape(len(observations), -1).astype(np.float64)
+    state = np.tanh(0.9 * state + np.stack([rows.sum(1), rows[:, 1] - rows[:, 0] + 0.1], 1))
+    return state, state - np.logaddexp(state[:, :1], state[:, 1:])
+
+
+class Recurrent:
+    """A policy with memory, which returns its state after any reset."""
+
+    extras = {"state": (np.float64, (2,)), "log_prob": np.float64, "starts": np.bool_}
+
+    def __init__(self, context: rl.PolicyContext) -> None:
+        self.rng, self.memory = context.rng(), np.full((context.rows, 2), np.nan)
+
+    def act(self, observations: Any, starts: Any) -> Any:
+        self.memory = np.where(starts[:, None], 0.0, self.memory)
+        before, (self.memory, log_probs) = self.memory, advanced(self.memory, observations)
+        actions = (self.rng.random(len(starts)) > np.exp(log_probs[:, 0])).astype(np.int64)
+        return actions, {"state": before, "log_prob": np.take_along_axis(log_probs, actions[:, None], 1)[:, 0], "starts": starts.copy()}
+
+    def load(self, weights: Any) -> None:
+        pass
+
+
+class RecurrentAgent(Agent):
+    def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+        return Recurrent(context)
+
+
+def short() -> Any:
+    return gymnasium.make("CartPole-v1", max_episode_steps=6)
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_log_probs_are_recomputed_with_a_reset_where_episodes_begin(mode: AutoresetMode) -> None:
+    agent = RecurrentAgent(rl.Rollouts(steps=8, environments=3))
+    rl.run(agent, lambda seed: SyncVectorEnv([short] * 3, autoreset_mode=mode), steps=200)
+    begun = 0
+    for rollout in agent.batches():
+        begins, log_probs = rollout.begins, rollout.extras["log_prob"]
+        assert begins.shape == rollout.observations.shape[:2] == (9, 3) and not begins[0].any()
+        np.testing.assert_array_equal(begins[1:8], rollout.extras["starts"][1:])
+        begun += begins[1:8].sum()
+        state = rollout.extras["state"][0]
+        for time in range(8):
+            state = np.where(begins[time][:, None], 0.0, state)
+            state, found = advanced(state, rollout.observations[time])
+            taken = np.take_along_axis(found, rollout.actions[time][:, None], 1)[:, 0]
+            np.testing.assert_array_equal(taken, log_probs[time], f"row {time}")
+    assert begun > 20, "episodes begin within rollouts"

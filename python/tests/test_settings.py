@@ -7,6 +7,7 @@ import dataclasses
 import json
 import pathlib
 import pickle
+import re
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ import pytest
 from own_agents import TRANSITIONS, Agent
 
 from relive import rl
+from relive.rl import torch as rlt
+from relive.rl._setting_names import MEANINGS
+
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
@@ -36,6 +41,51 @@ from relive import rl
 def test_settings_of_a_wrong_type_are_refused(make: Any, text: str) -> None:
     with pytest.raises(TypeError, match=f"^{text}"):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: rl.DQN(gamma=0.9, learning_starts=9, n_steps=3, train_freq=4),
+            "DQN has no setting 'gamma' (use discount), 'learning_starts' (use min_replay_size), 'n_steps' (use n_step), 'train_freq' (use "
+            "samples_per_insert: batch_size * gradient_steps / train_freq)",
+        ),
+        (lambda: rl.DQN.for_environment("CartPole-v1", gamma=0.9), "DQN has no setting 'gamma' (use discount)"),
+        (lambda: rl.DQNConfig(gamma=0.9), "DQNConfig has no setting 'gamma' (use discount)"),  # type: ignore[call-arg]
+        (lambda: rl.TD3(gamma=0.9), "TD3 has no setting 'gamma' (use discount)"),
+        (lambda: rl.TD3.for_environment("Pendulum-v1", gamma=0.9), "TD3 has no setting 'gamma' (use discount)"),
+        (lambda: rl.PPO(n_steps=3, batch_size=8), "PPO has no setting 'n_steps' (use num_steps), 'batch_size' (use minibatch_size)"),
+        (lambda: rl.PPO(steps=9), "PPO has no setting 'steps' (steps= is an argument of train() and run())"),
+        (lambda: rl.PPO(total_timesteps=9), "PPO has no setting 'total_timesteps' (steps= is an argument of train() and run())"),
+        (lambda: rl.IMPALA(n_steps=3), "IMPALA has no setting 'n_steps' (use sequence_length)"),
+        (
+            lambda: rl.BC(learning_rat=0.1, rate=3),
+            "BC has no setting 'learning_rat' (did you mean learning_rate?), 'rate'; its settings are batch_size, hidden, learning_rate, "
+            "normalize_observations",
+        ),
+        (lambda: rl.Rollouts(n_steps=3), "Rollouts has no setting 'n_steps' (use steps)"),  # type: ignore[call-arg]
+        (lambda: rl.Transitions(min_replay_size=3), "Transitions has no setting 'min_replay_size' (use min_size)"),  # type: ignore[call-arg]
+        (lambda: rl.Sequences(length=3, buffer_size=3), "Sequences has no setting 'buffer_size' (use max_size)"),  # type: ignore[call-arg]
+        (lambda: rlt.DQN(noisy=True, lr=0.1), "DQN has no setting 'noisy' (rl.DQN has it), 'lr' (use learning_rate)"),  # type: ignore[call-arg]
+        (lambda: rlt.PPO(target_kl=0.1), "PPO has no setting 'target_kl' (rl.PPO has it)"),  # type: ignore[call-arg]
+        (lambda: rlt.SAC(ent_coef=0.1), "SAC has no setting 'ent_coef' (use initial_temperature: the initial value; the temperature is "
+                                        "learned)"),  # type: ignore[call-arg]
+    ],
+)
+def test_settings_that_do_not_exist_are_refused_with_the_ones_that_may_be_meant(make: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError)) as raised:
+        make()
+    assert str(raised.value) == text
+    # The agents whose settings are defined in Rust raise the same error as for a wrong type.
+    assert isinstance(raised.value, ValueError) == text.startswith(("TD3", "IMPALA", "BC"))
+
+
+def test_the_names_of_other_libraries_are_documented() -> None:
+    section = (DOCS / "agents.md").read_text().split("### Settings under other names", 1)[1].split("\n## ", 1)[0]
+    names = set(re.findall(r"`(\w+)`", section))
+    for meaning in MEANINGS:
+        assert not {*meaning.here, *meaning.elsewhere} - names
 
 
 def test_numbers_and_bools_of_numpy_are_accepted() -> None:

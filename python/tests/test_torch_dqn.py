@@ -6,9 +6,11 @@ import dataclasses
 import pathlib
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from torch import nn
 
 from relive import rl
@@ -100,6 +102,60 @@ def test_random_actions_become_fewer() -> None:
         expected = 200 * share
         assert abs(count - expected) < 6 * np.sqrt(expected * (1 - expected / 300))
     assert others[5] == 0
+
+
+class Forbids(gymnasium.Env[Any, Any]):
+    """Forbids some of its actions in each step, and all of them after the last step of an episode."""
+
+    observation_space = Dict({"seen": Box(-1, 1, (3,), np.float32), "allowed": MultiBinary(4)})
+    action_space = Discrete(4)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.left = 10
+        return self.observe(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.allowed[action], "the action is allowed"
+        self.left -= 1
+        ends = not self.left
+        # Every second episode is truncated.
+        is_cut = bool(self.np_random.integers(2))
+        return self.observe(), float(action), ends and not is_cut, ends and is_cut, {}
+
+    def observe(self) -> Any:
+        self.allowed = self.np_random.integers(2, size=4, dtype=np.int8)
+        self.allowed[self.np_random.integers(4)] = 1
+        if not self.left:
+            self.allowed[:] = 0
+        return {"seen": self.np_random.uniform(-1, 1, 3).astype(np.float32), "allowed": self.allowed.copy()}
+
+
+class Masked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.values = nn.Linear(3, 4)
+
+    def forward(self, observations: Any) -> Any:
+        return self.values(observations["seen"]).masked_fill(observations["allowed"] == 0, -torch.inf)
+
+
+def test_actions_with_infinitely_low_values_are_not_taken() -> None:
+    figures: list[Any] = []
+    agent = rlt.DQN(**SMALL, network=lambda spec: Masked(), epsilon=0.5)
+    result = agent.train(
+        lambda seed: Forbids(), steps=600, evaluate_every=600, evaluation_episodes=5, on_batch=lambda _, found: figures.append(found["loss"])
+    )
+    assert len(figures) > 20 and np.isfinite(figures).all() and len(result.evaluation.returns) == 5
+
+
+def test_all_allowed_actions_are_explored_alike() -> None:
+    agent, spec = rlt.DQN(epsilon=1.0, network=lambda spec: Masked()), rl.make_environment_spec(Forbids())
+    context = rl.PolicyContext(explores=True, seeds=tuple(range(300)), first=0, of=300)
+    seen = {"seen": np.zeros((300, 3), np.float32), "allowed": np.tile(np.int8([0, 1, 0, 1]), (300, 1))}
+    none, first, other, second = np.bincount(agent.policy(spec, context).act(seen, np.ones(300, np.bool_)), minlength=4)
+    # Six standard deviations around half of them.
+    assert none == other == 0 and 98 <= first <= 202 and first + second == 300
 
 
 @pytest.mark.parametrize("loss", [conservative, flat])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import doctest
+import logging
 import pathlib
 import random
 from typing import Any, NamedTuple
@@ -274,3 +275,43 @@ def test_a_name_in_unsaved_is_not_restored_from_older_states() -> None:
 def test_the_example_in_the_documentation() -> None:
     result = doctest.testmod(_stateful)
     assert result.attempted > 0 and result.failed == 0
+
+
+class Kept(rlt.Stateful):
+    def __init__(self) -> None:
+        self.critics = [torch.nn.Linear(2, 1), torch.nn.Linear(2, 1)]
+        self.optimizers = {"first": torch.optim.Adam(self.critics[0].parameters())}
+        self.seen, self.recent = np.int64(0), collections.deque([1.0], maxlen=3)
+        self.noise, self.dice = torch.Generator().manual_seed(1), random.Random(1)
+        self.pair, self.nothing, self.sizes = (np.zeros(2), torch.zeros(2)), [None, 3], (64, 64)
+        self.function = max
+
+
+def test_collections_generators_and_numpy_numbers_are_saved() -> None:
+    first, second = Kept(), Kept()
+    for critic in first.critics:
+        critic(torch.ones(1, 2)).sum().backward()
+    first.optimizers["first"].step()
+    first.seen += 7
+    first.recent.extend([2.0, 3.0, 4.0])
+    first.pair[0][:] = 5.0
+    first.pair[1][:] = 6.0
+    torch.rand(3, generator=first.noise), first.dice.random()
+    second.restore(_state.decode(_state.encode(first.state())))
+    assert all(torch.equal(one.weight, other.weight) for one, other in zip(first.critics, second.critics, strict=True))
+    assert second.optimizers["first"].state_dict()["state"].keys() == first.optimizers["first"].state_dict()["state"].keys()
+    assert second.seen == 7 and second.recent == first.recent and second.recent.maxlen == 3 and second.nothing == [None, 3]
+    assert second.pair[0].tolist() == [5.0, 5.0] and second.pair[1].tolist() == [6.0, 6.0] and second.sizes == (64, 64)
+    assert torch.equal(torch.rand(3, generator=first.noise), torch.rand(3, generator=second.noise))
+    assert first.dice.random() == second.dice.random()
+
+
+def test_collections_that_cannot_be_saved_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    class Mixed(rlt.Stateful):
+        def __init__(self) -> None:
+            self.parts = [torch.nn.Linear(1, 1), max]
+            self.functions = [max, min]
+
+    with caplog.at_level(logging.WARNING, "relive"):
+        assert not Mixed().state()["attributes"]
+    assert "Mixed.parts cannot be saved" in caplog.text and "functions" not in caplog.text

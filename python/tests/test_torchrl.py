@@ -116,6 +116,20 @@ def test_priorities_of_transitions_that_were_not_drawn_have_no_effect() -> None:
     assert weights.eq(1).all()
 
 
+def test_ignored_positions_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    one = buffer(prioritized=1.0)
+    positions = one.extend(steps(20))
+    one.add(steps(1, first=20)[0])
+    batch = one.sample()
+    batch["td_error"] = 1.0 + batch["action"].float()
+    one.update_tensordict_priority(batch)
+    assert not caplog.records
+    for _ in range(2):
+        one.update_priority(positions, 50.0)
+    (record,) = caplog.records
+    assert "positions that extend() and add() return are not keys" in record.getMessage() and 'by their "index"' in record.getMessage()
+
+
 def test_transitions_can_span_several_steps() -> None:
     one = buffer(n_step=2, discount=0.5)
     for number in range(4):

@@ -238,15 +238,21 @@ impl<T: 'static> Flow<T> {
     }
 
     /// Waits for the next item and returns it with its source, or returns `None` once `stops` returns true. A change of
-    /// `stops` takes effect when the waker is called; `register` receives this waker before the first wait.
+    /// `stops` takes effect when the waker is called; `register` receives this waker before the first wait. `around` calls
+    /// its argument, which pulls once.
     pub(crate) fn next_unless(
         &mut self,
         stops: &AtomicBool,
         register: impl FnOnce(&Waker),
+        around: &dyn Fn(&mut dyn FnMut() -> bool),
     ) -> Option<Option<Result<Tagged<T>>>> {
         let mut register = Some(register);
         while !stops.load(Ordering::Relaxed) {
-            let (polled, pending) = self.poll();
+            let (mut polled, mut pending) = (Poll::Pending, Pending::default());
+            around(&mut || {
+                (polled, pending) = self.poll();
+                false
+            });
             if let Poll::Ready(item) = polled {
                 return Some(item);
             }

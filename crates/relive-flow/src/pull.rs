@@ -90,10 +90,22 @@ impl Pending {
         self.needs.as_ref().is_some_and(Vec::is_empty)
     }
 
-    fn needs(&mut self, more: impl IntoIterator<Item = Need>) {
-        if let Some(needs) = &mut self.needs {
-            needs.extend(more);
-        }
+    /// Returns these conditions and later ones.
+    pub(crate) fn and(self, later: Self) -> Self {
+        let needs = match (self.needs, later.needs) {
+            (Some(needs), Some(later)) if needs.is_empty() => Some(later),
+            (Some(mut needs), Some(later)) => {
+                needs.extend(later);
+                Some(needs)
+            }
+            _ => None,
+        };
+        Self { needs, again: self.again.into_iter().chain(later.again).min() }
+    }
+
+    /// Returns whether a source without an item is pulled again before long.
+    fn has_retry(&self) -> bool {
+        self.needs.as_ref().is_some_and(|needs| needs.iter().any(Need::is_retry))
     }
 }
 
@@ -138,11 +150,7 @@ impl<'a> Turn<'a> {
         if part.is_stopped() {
             self.set_stopped();
         }
-        match part.pending.needs {
-            Some(needs) => self.pending.needs(needs),
-            None => drop(self.waker()),
-        }
-        part.pending.again.into_iter().for_each(|moment| self.wake_at(moment));
+        self.add_pending(part.pending);
     }
 
     /// Returns the waker to call once there is an item.
@@ -153,28 +161,46 @@ impl<'a> Turn<'a> {
 
     /// Requests another pull at the given moment, unless something wakes the flow earlier.
     pub fn wake_at(&mut self, moment: Instant) {
-        self.pending.needs = None;
-        let again = self.pending.again;
-        self.pending.again = Some(again.map_or(moment, |again| again.min(moment)));
+        self.add_pending(Pending { needs: None, again: Some(moment) });
+    }
+
+    /// Like [`wake_at`](Self::wake_at), for a source that reports that it has no item, rather than waiting for one. A
+    /// [union](crate::Flow::union) that waits for the items of its flows then continues with its other flows, and pulls
+    /// this source again in its next turn. Whether the source has an item should depend only on what has been pulled so
+    /// far if the order of the union is to be deterministic.
+    pub fn not_ready_until(&mut self, moment: Instant) {
+        self.add_pending(Pending { needs: Some(vec![Need::Retry]), again: Some(moment) });
+    }
+
+    /// Like [`wake_at`](Self::wake_at), for the deadline of an operator whose upstream has no item. It does not turn a
+    /// report of [`not_ready_until`](Self::not_ready_until) into a wait.
+    pub(crate) fn expire_at(&mut self, moment: Instant) {
+        let needs = self.pending.has_retry().then(Vec::new);
+        self.add_pending(Pending { needs, again: Some(moment) });
     }
 
     /// Like [`waker`](Self::waker), but declares which part of the graph will call the waker. This makes it possible to
     /// detect a wait that never ends.
     pub(crate) fn waker_for(&mut self, need: Need) -> &'a Waker {
-        self.pending.needs([need]);
+        self.pending.needs.iter_mut().for_each(|needs| needs.push(need.clone()));
         self.waker
     }
 
-    /// Returns the number of conditions that were declared so far, or `None` if they are unknown.
-    pub(crate) fn known_needs(&self) -> Option<usize> {
-        self.pending.needs.as_ref().map(Vec::len)
+    /// Takes the conditions that were declared so far out of this pull.
+    pub(crate) fn take_pending(&mut self) -> Pending {
+        std::mem::take(&mut self.pending)
     }
 
-    /// Returns whether all conditions after the first `known` are parts of the graph that this thread pulls itself.
-    /// With `with_new`, parts that nothing has pulled so far also count.
-    pub(crate) fn waits_for_own_parts(&self, known: Option<usize>, with_new: bool) -> bool {
-        let new = known.zip(self.pending.needs.as_ref()).and_then(|(known, needs)| needs.get(known..));
-        new.is_some_and(|new| !new.is_empty() && new.iter().all(|need| need.is_of_this_thread(with_new)))
+    /// Adds conditions to this pull.
+    pub(crate) fn add_pending(&mut self, later: Pending) {
+        self.pending = self.take_pending().and(later);
+    }
+
+    /// Returns whether this thread itself can meet all declared conditions: parts of the graph that it pulls, and sources
+    /// that it pulls again. With `with_new`, parts that nothing has pulled so far also count.
+    pub(crate) fn waits_for_own_parts(&self, with_new: bool) -> bool {
+        let needs = self.pending.needs.as_ref();
+        needs.is_some_and(|needs| !needs.is_empty() && needs.iter().all(|need| need.is_of_this_thread(with_new)))
     }
 
     /// Returns the puller's waker, without marking it as taken.

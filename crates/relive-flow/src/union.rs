@@ -158,8 +158,12 @@ impl<T> Pull<T> for Union<T> {
                 self.end_turn();
                 continue;
             }
-            let known = turn.known_needs();
-            match child.pull.poll_next(turn) {
+            let earlier = turn.take_pending();
+            let polled = child.pull.poll_next(turn);
+            let keeps_turn = left.waits && !turn.waits_for_own_parts(self.is_first_round);
+            let later = turn.take_pending();
+            turn.add_pending(earlier.and(later));
+            match polled {
                 Poll::Ready(Some(item)) => {
                     self.left = Some(RemainingTurn { items: left.items - 1, ..left });
                     if left.items == 1 {
@@ -168,10 +172,7 @@ impl<T> Pull<T> for Union<T> {
                     return Poll::Ready(Some(item));
                 }
                 Poll::Ready(None) => self.remove(),
-                Poll::Pending
-                    if turn.is_stopped()
-                        || (left.waits && !turn.waits_for_own_parts(known, self.is_first_round)) =>
-                {
+                Poll::Pending if turn.is_stopped() || keeps_turn => {
                     self.left = Some(left);
                     return Poll::Pending;
                 }
@@ -212,7 +213,7 @@ impl<T: Send + 'static> Flow<T> {
     ///
     /// The turn of a flow also ends if the flow waits only for parts of the graph that the same thread pulls, like a
     /// [copy](Self::duplicate) that is ahead of another copy in this union. In the first round, parts that nothing has
-    /// pulled so far also count.
+    /// pulled so far also count. So does a source that [reports](crate::Turn::not_ready_until) that it has no item.
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.

@@ -47,6 +47,8 @@ pub(crate) enum Need {
     /// Other parts of the graph, all of which must be pulled. Whenever one of them is pulled, the waiting thread looks
     /// again for what is missing.
     Parts(Vec<Part>, String),
+    /// Another pull of a source that has reported that it has no item.
+    Retry,
 }
 
 /// A part of the graph that must be pulled.
@@ -160,6 +162,7 @@ impl Puller {
         for need in &needs {
             match need {
                 Need::Worker(worker) => worker.collect_reasons(reasons),
+                Need::Retry => {}
                 Need::Parts(parts, text) => {
                     let parts: Vec<String> = parts.iter().map(Part::reason_not_pulled).collect();
                     let text = format!("{text}: {}", parts.join(", "));
@@ -180,6 +183,10 @@ struct WaitReasons {
 }
 
 impl Need {
+    pub(crate) fn is_retry(&self) -> bool {
+        matches!(self, Need::Retry)
+    }
+
     /// Returns whether all missing parts of the graph are pulled by this thread or, with `with_new`, have not been
     /// pulled by anything so far.
     pub(crate) fn is_of_this_thread(&self, with_new: bool) -> bool {
@@ -188,6 +195,7 @@ impl Need {
             |part: &Part| part.is_pulled_by(Arc::as_ptr(&current)) || (with_new && part.puller.is_none());
         match self {
             Need::Worker(_) => false,
+            Need::Retry => true,
             Need::Parts(parts, _) => parts.iter().all(is_own),
         }
     }
@@ -195,6 +203,7 @@ impl Need {
     fn can_be_met(&self, query: &mut ProgressQuery<'_>) -> bool {
         match self {
             Need::Worker(worker) => worker.makes_progress(query),
+            Need::Retry => true,
             Need::Parts(parts, _) => {
                 // If another thread pulls its parts, the waiting thread is woken, and may then continue with its own.
                 let waiting = query.path.last().copied().unwrap_or_default();
@@ -289,7 +298,10 @@ pub(crate) enum WaitOutcome {
 
 /// Waits for the signal until the deadline. If `needs` is given, nothing else can give the signal.
 pub(crate) fn wait(signal: &Arc<Signal>, needs: Option<Vec<Need>>, until: Option<Instant>) -> WaitOutcome {
-    if sync::spin_until(|| signal.is_woken()) {
+    // A thread that pulls a source again and again makes progress, and a source without an item costs it nothing.
+    let retries = needs.as_ref().is_some_and(|needs| needs.iter().any(Need::is_retry));
+    let needs = needs.filter(|_| !retries);
+    if !retries && sync::spin_until(|| signal.is_woken()) {
         signal.take();
         return WaitOutcome::Woken;
     }

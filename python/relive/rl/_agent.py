@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from relive.rl._run import run
+from relive.rl._setting_names import expect_known, names_of
 from relive.rl._settings import Settings, merged
 from relive.rl._training import TrainingResult
 
@@ -33,14 +35,20 @@ class Agent(Generic[C]):
     _config_type: type[C]
 
     def __init__(self, config: C | None = None, **overrides: Any) -> None:
+        self._expect_known(overrides)
         self.config: C = dataclasses.replace(self._config_type() if config is None else config, **overrides)
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:
         """Returns the agent with tuned settings for a known environment, such as ``"CartPole-v1"``, otherwise with the
         defaults. The given settings, and the given entries of groups, take precedence."""
+        cls._expect_known(settings)
         tuned = cls._config_type.for_environment(name)
         return cls(cls._config_type(**merged(dataclasses.asdict(tuned), settings)))
+
+    @classmethod
+    def _expect_known(cls, settings: Iterable[str]) -> None:
+        expect_known(cls.__name__, settings, names_of(cls._config_type))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"

@@ -1,12 +1,17 @@
-"""Functions that receive the steps and batches of a run, in the extension's form."""
+"""Functions that receive the steps, batches and evaluations of a run, in the extension's form."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
+
+import numpy as np
 
 from relive.batches import Batch
 from relive.rl._shown import Batches, Rollouts
+from relive.rl.evaluation import Evaluation
+from relive.rl.policy import Policy
 from relive.rl.rollout import Rollout
 from relive.rl.specs import EnvironmentSpec
 
@@ -17,6 +22,10 @@ OnBatch = Callable[[Any, dict[str, float]], object]
 """Receives the learner's batch and its metrics."""
 
 
+OnEvaluation = Callable[[Evaluation, Policy], "bool | None"]
+"""Receives an evaluation and the evaluated policy; ``True`` ends the run."""
+
+
 class Hook:
     """A function that is called with rollouts or batches.
 
@@ -25,9 +34,7 @@ class Hook:
     """
 
     def __init__(self, name: str, function: Any, discount: float | None = None) -> None:
-        if not callable(function):
-            raise TypeError(f"{name} is {function!r}, but it must be a function")
-        self._function, self._discount = function, discount
+        self._function, self._discount = _function(name, function), discount
         self._rollouts: Rollouts | None = None
         self._batches: list[Batches] = []
 
@@ -52,11 +59,45 @@ class Hook:
         self._function(*seen)
 
 
-def hooks_of(agent: Any, on_step: OnStep | None, on_batch: OnBatch | None) -> Mapping[str, Any]:
+class EvaluationHook:
+    """A function that is called with evaluations.
+
+    Raises:
+      TypeError: the value is not callable.
+    """
+
+    def __init__(self, function: Any, own: Any) -> None:
+        self._function, self._own = _function("on_evaluation", function), own
+
+    def __call__(self, returns: list[float], lengths: list[int], env_steps: int, learner_steps: int, policy: Any) -> bool:
+        """Calls the function, and returns whether the run should end.
+
+        Raises:
+          TypeError: the function returned something else.
+        """
+        found = np.array(returns)
+        evaluation = Evaluation(found, np.array(lengths, np.int64), float(found.mean()), None, env_steps, learner_steps)
+        is_over = self._function(evaluation, Policy(policy, self._own))
+        if not isinstance(is_over, (bool, np.bool_, NoneType)):
+            raise TypeError(f"on_evaluation returned {is_over!r}, but it must return True to end the run, or False or None to continue")
+        return bool(is_over)
+
+
+def _function(name: str, given: Any) -> Any:
+    if not callable(given):
+        raise TypeError(f"{name} is {given!r}, but it must be a function")
+    return given
+
+
+def hooks_of(
+    agent: Any, on_step: OnStep | None, on_batch: OnBatch | None, on_evaluation: OnEvaluation | None
+) -> Mapping[str, Any]:
     """Returns the hooks of an agent's run, in the extension's form."""
+    own = None if hasattr(agent, "_for_extension") else agent
     return {
         "on_step": None if on_step is None else Hook("on_step", on_step),
         "on_batch": None if on_batch is None else Hook("on_batch", on_batch, _discount_of(agent)),
+        "on_evaluation": None if on_evaluation is None else EvaluationHook(on_evaluation, own),
     }
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from relive import _native
 from relive.rl._given import is_source
-from relive.rl._hooks import OnBatch, OnStep, hooks_of
+from relive.rl._hooks import OnBatch, OnEvaluation, OnStep, hooks_of
 from relive.rl._progress import Display, Shown, display_of
 from relive.rl._reports import Reports
 from relive.rl._run_options import Checked, On, checked_loggers, supports
@@ -41,12 +41,14 @@ def run(
     timeout: float | None = None,
     evaluate_every: int | None = None,
     evaluation_episodes: int = 10,
+    evaluation_env: Any = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
     loggers: Iterable[Logger] = (),
     progress: bool | Display | Progress | None = None,
     on_step: OnStep | None = None,
     on_batch: OnBatch | None = None,
+    on_evaluation: OnEvaluation | None = None,
 ) -> TrainingResult:
     """Trains an agent in an environment.
 
@@ -92,6 +94,8 @@ def run(
         evaluation.
       evaluate_every: the number of steps between evaluations without exploration.
       evaluation_episodes: the number of episodes of an evaluation.
+      evaluation_env: the environment of the evaluations, as in ``env``; by default ``env``. It must have the same
+        observations and actions, and usually lacks the wrappers that help to learn, such as one that clips rewards.
       checkpoint_dir: the folder for the checkpoints that are written during the run and at its end; not a bucket. The
         run resumes from a checkpoint there if it has the same environment, seed, settings and ``data``. Python
         environments, and environments of threads and processes, reset when a run resumes, and after each checkpoint of
@@ -111,6 +115,9 @@ def run(
         learner's metrics. The batch is a :class:`relive.Batch`, or for agents without a replay table a
         :class:`relive.rl.Rollout`; with demonstrations it is a pair: the agent's own batch, and the demonstrations. Its
         arrays are copies. It is not called for A3C, because A3C's workers compute the gradients.
+      on_evaluation: a function that receives each evaluation as a :class:`relive.rl.Evaluation`, and the policy that was
+        evaluated, for example to save the best one. If it returns ``True``, the run ends as at its last step: it writes
+        its checkpoint and returns its result.
 
     Raises:
       TypeError: the environment is of an unsupported kind, or has unsupported values; the error names their path. An
@@ -129,7 +136,7 @@ def run(
         checked = Checked.of(options)
         if is_source(data) and on_batch is not None:
             raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
-        parts = Parts.of(agent, env, data, checked, closing)
+        parts = Parts.of(agent, env, evaluation_env, data, checked, closing)
         display = display_of(progress, checked.steps, checked.learner_steps)
         if display is not None:
             closing.callback(display.close)
@@ -164,11 +171,12 @@ def _train(
                 data=path,
                 timeout=checked.timeout,
                 evaluation=checked.evaluation,
+                evaluation_environment=parts.evaluation_environment,
                 checkpoints=checked.checkpoints,
                 progress=progress if callable(progress) else None,
                 reports=Reports(loggers) if loggers else None,
                 supervisor=parts.supervisor,
-                **hooks_of(agent, options["on_step"], options["on_batch"]),
+                **hooks_of(agent, options["on_step"], options["on_batch"], options["on_evaluation"]),
             )
     except Exception as error:
         # Caught here, since a further frame would make the extension's errors look like those of Python code.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
 from relive._numbers import count
-from relive.rl._hooks import OnBatch, OnStep
+from relive.rl._hooks import OnBatch, OnEvaluation, OnStep
 from relive.rl._paths import absolute
 from relive.rl._progress import Display
 from relive.rl._training import Progress
@@ -35,12 +35,14 @@ class RunOptions(TypedDict, total=False):
     timeout: float | None
     evaluate_every: int | None
     evaluation_episodes: int
+    evaluation_env: Any
     checkpoint_dir: str | os.PathLike[str] | None
     checkpoint_every: int
     loggers: Iterable[Logger]
     progress: bool | Display | Progress | None
     on_step: OnStep | None
     on_batch: OnBatch | None
+    on_evaluation: OnEvaluation | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,9 @@ class Checked:
         checkpoint_every = count("checkpoint_every", given["checkpoint_every"], 1)
         episodes = count("evaluation_episodes", given["evaluation_episodes"], 1)
         evaluate_every = _count_or_none("evaluate_every", given["evaluate_every"])
+        for name in ("evaluation_env", "on_evaluation"):
+            if given[name] is not None and evaluate_every is None:
+                raise ValueError(f"{name} is given, but the run does not evaluate; also give evaluate_every")
         return cls(
             on=on,
             steps=steps,

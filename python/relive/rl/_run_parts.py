@@ -19,12 +19,14 @@ class Parts:
 
     agent: Any
     environments: Any
+    evaluation_environment: Any
+    """``None`` if evaluations have no environment of their own."""
     data: Any
     """A data set, or ``None``; batches of a user's own source reach the agent directly."""
     supervisor: Any
 
     @classmethod
-    def of(cls, agent: Any, env: Any, data: Any, checked: Checked, closing: contextlib.ExitStack) -> Parts:
+    def of(cls, agent: Any, env: Any, evaluation_env: Any, data: Any, checked: Checked, closing: contextlib.ExitStack) -> Parts:
         """Connects the parts. ``closing`` ends those that this call starts."""
         is_saved = checked.checkpoints is not None
         data, batches = (None, SourceBridge(data, is_saved=is_saved)) if is_source(data) else (data, None)
@@ -35,15 +37,17 @@ class Parts:
             source=batches,
             torch_threads=TorchThreads(has_actors=checked.actors > 0, learners=checked.learners),
         )
-        evaluates = checked.evaluation is not None
+        evaluates = checked.evaluation is not None and evaluation_env is None
         environments = source_of(env, acts_here=checked.acts_here or evaluates)
         expect_enough(env, number, is_shared=checked.actors <= 1 and not evaluates and checked.acts_here)
-        if isinstance(environments, Source):
-            closing.callback(environments.close)
+        evaluation_environment = None if evaluation_env is None else source_of(evaluation_env)
+        for source in (environments, evaluation_environment):
+            if isinstance(source, Source):
+                closing.callback(source.close)
         supervisor = _supervisor(agent, env, checked)
         if supervisor is not None:
             closing.callback(supervisor.close)
-        return cls(native, environments, data, supervisor)
+        return cls(native, environments, evaluation_environment, data, supervisor)
 
 
 def for_extension(

@@ -16,6 +16,9 @@ from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, norm
 
 _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
+# The classes of vectors that accept a seed for each row. Others, such as Gymnasium's CartPoleVectorEnv, accept one number.
+_WITH_SEEDS = frozenset({"SyncVectorEnv", "AsyncVectorEnv", "ProcessVectorEnv", "NativeVectorEnv"})
+
 
 def is_vector(value: Any) -> bool:
     """Returns whether the value is a vector of environments rather than a class."""
@@ -32,7 +35,8 @@ class Vector:
 
     Args:
       environment: the vector.
-      seeds: the seeds of the first reset: one for each row, or a single seed, from which Gymnasium counts up.
+      seeds: the seeds of the first reset: one for each row, or a single seed, from which Gymnasium counts up. A vector
+        that has a single random generator for all rows is reset with the first seed.
 
     Raises:
       TypeError: a space is not supported, or the reset mode is missing.
@@ -47,7 +51,7 @@ class Vector:
         self.spec = EnvironmentSpec(observations, normalized(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
         self._first_actions = nest.flatten(first_actions(environment.single_action_space))
         _, self._fill_actions = nest.filler(self.spec.actions)
-        self._seed: Any = list(seeds) if len(seeds) == self.rows else seeds[0]
+        self._seed: Any = list(seeds) if len(seeds) == self.rows and _has_seeds(environment) else seeds[0]
         self._mode = _mode(environment)
         if self._mode != _NEXT_STEP and self.rows > 1:
             logging.getLogger("relive").warning(
@@ -134,6 +138,12 @@ class Vector:
 
     def _acted(self, actions: list[Any]) -> Any:
         return self._fill_actions([leaf + first if first else leaf for leaf, first in zip(actions, self._first_actions)])
+
+
+def _has_seeds(environment: Any) -> bool:
+    """Returns whether a vector, or the vector that it wraps, accepts a seed for each row."""
+    kinds = type(getattr(environment, "unwrapped", environment)).__mro__
+    return any(kind.__name__ in _WITH_SEEDS for kind in kinds)
 
 
 def _broadcast_rows(rows: Any, leaf: Any) -> Any:

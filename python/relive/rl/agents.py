@@ -12,6 +12,7 @@ import numpy as np
 
 from relive import _native
 from relive.rl._agent import Agent
+from relive.rl._setting_names import expect_known
 from relive.rl._settings import UNCLIPPED, as_json, merged
 
 A = TypeVar("A", bound="NamedAgent")
@@ -51,7 +52,12 @@ class NamedAgent(Agent[Any]):
     def __init__(self, **settings: Any) -> None:
         if "max_abs_reward" in settings and _is_unbounded(settings["max_abs_reward"]):
             settings["max_abs_reward"] = self._unclipped
-        text = _native.agent_settings(self._name, as_json(settings))
+        try:
+            text = _native.agent_settings(self._name, as_json(settings))
+        except ValueError:
+            known = json.loads(_native.agent_settings(self._name, "{}"))
+            expect_known(type(self).__name__, settings, known, error=ValueError)
+            raise
         self.config = _Named(self._name, text)
         self.settings: Mapping[str, Any] = MappingProxyType(json.loads(text))
 

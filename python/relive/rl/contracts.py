@@ -55,7 +55,8 @@ class Policy(Protocol):
         """Returns the actions ``[rows, …]`` for observations ``[rows, …]``; with ``extras``, a pair of the actions and
         a mapping of the extras.
 
-        ``starts`` marks the rows in which an episode starts; the policy resets its memory of these rows.
+        ``starts`` marks the rows in which an episode starts; the policy resets its memory of these rows. In a rollout,
+        ``Rollout.begins`` marks the same observations; ``Rollout.starts`` marks the steps before them.
         """
         ...
 

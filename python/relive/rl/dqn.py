@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from relive.rl._agent import Agent
+from relive.rl._setting_names import names_checked
 from relive.rl._settings import UNCLIPPED, Settings
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DQNConfig(Settings):
     """The settings of a DQN agent, with Acme's names and defaults.

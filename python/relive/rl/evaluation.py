@@ -34,6 +34,10 @@ class Evaluation(WithArrays):
     lengths: npt.NDArray[np.int64]
     mean_return: float
     normalized_score: float | None
+    env_steps: int | None = None
+    """The environment steps of the run that evaluated, or ``None`` outside of runs."""
+    learner_steps: int | None = None
+    """The learner steps of the run that evaluated, or ``None`` outside of runs."""
 
 
 def evaluate(

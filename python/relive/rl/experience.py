@@ -7,8 +7,10 @@ import math
 from typing import Any
 
 from relive._numbers import count, number
+from relive.rl._setting_names import names_checked
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rollouts:
     """Fresh experience: ``steps`` steps in each environment, all with the same weights. The learner receives a
@@ -26,6 +28,7 @@ class Rollouts:
         _check_counts(self, "steps", "environments")
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Transitions:
     """Transitions in a replay table. The learner receives a :class:`relive.Batch`; its ``data`` has ``observation``,
@@ -63,6 +66,7 @@ class Transitions:
         _check_replay(self)
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sequences:
     """Sequences of steps in a replay table, for recurrent agents. The learner receives a :class:`relive.Batch`; its
@@ -70,7 +74,7 @@ class Sequences:
     ``[batch_size, length, …]``.
 
     Row ``t`` contains the observation, the action taken for it, and the resulting reward and discount; in the row of an
-    episode's last observation, these three values are zeros. Sequences that end with their episode are shorter:
+    episode's last observation, these three values and the extras are zeros. Sequences that end with their episode are shorter:
     ``lengths``, which has the same structure as ``data``, contains the number of rows of each sequence, such as
     ``lengths["reward"]``, and missing rows are filled with zeros. If the policy's recurrent state is among its
     ``extras``, each row contains this state.

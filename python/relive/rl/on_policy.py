@@ -6,9 +6,11 @@ import dataclasses
 from typing import ClassVar
 
 from relive.rl._agent import Agent, C
+from relive.rl._setting_names import names_checked
 from relive.rl._settings import Settings
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPOConfig(Settings):
     """The settings of a PPO agent. The defaults are Stable-Baselines3's, with the 2,048 steps of a rollout divided
@@ -60,6 +62,7 @@ class PPOConfig(Settings):
     agent: ClassVar[str] = "ppo"
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A2CConfig(Settings):
     """The settings of an A2C agent. The defaults are Stable-Baselines3's, with 8 environments.
@@ -99,6 +102,7 @@ class A2CConfig(Settings):
     agent: ClassVar[str] = "a2c"
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class A3CConfig(A2CConfig):
     """The settings of an A3C agent: the settings of :class:`A2CConfig` for each actor.

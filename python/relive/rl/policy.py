@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any, final
@@ -22,29 +23,40 @@ class Policy:
     ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.
     """
 
-    __slots__ = ("_agent", "_native", "_parts")
+    __slots__ = ("_agent", "_is_known_without_memory", "_native", "_parts")
 
     def __init__(self, native: _native.Policy, agent: Any = None) -> None:
         self._native = native
         self._parts = [path for path, _, _ in native.observations()]
         # The agent that recreates the policy, unless it is a Rust agent.
         self._agent = agent
+        self._is_known_without_memory: bool | None = None
 
     def __call__(self, observation: Any) -> Any:
         """Returns the action, or the first of several equally good actions.
 
         Args:
           observation: as in training: arrays with the same shapes. If it is a mapping, its keys must be those of the
-            environment's observations; other structures need only have the same order of leaves.
+            environment's observations; other structures need only have the same order of leaves. A batch is one nest of
+            arrays with the batch as leading dimension; the action for each observation is then a row of the result,
+            ``[batch, …]``.
+
+        The policies of recurrent agents have memory, and those of custom agents may have memory, so they act for one
+        observation at a time. For several environments, use a copy of such a policy for each (``copy.deepcopy``).
 
         Discrete actions are counted from 0, as in the environment's spec: if a ``gymnasium.spaces.Discrete`` has a
         ``start``, add it. :func:`relive.rl.evaluate` does so.
 
         Raises:
-          ValueError: different shapes, different keys, or a different number of leaves.
+          ValueError: different shapes, different keys, or a different number of leaves; an empty batch, or a batch for a
+            policy that may have memory.
           TypeError: the values have the wrong type.
         """
-        action = self._native.act(self._expected(observation))
+        observation = self._expected(observation)
+        batch = self._observations_of(observation)
+        if batch is not None:
+            return self._actions(batch)
+        action = self._native.act(observation)
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
         return int(action) if is_number else action
 
@@ -66,17 +78,45 @@ class Policy:
           TypeError: as :meth:`__call__`.
         """
         observation = self._expected(observation)
+        batch = self._observations_of(observation)
+        if batch is None:
+            return self._values(observation)
+        values = [self._values(each) for each in batch]
+        return np.stack(values) if values else np.zeros((0, self.num_actions or 0), np.float32)
+
+    def _actions(self, batch: list[Any]) -> Any:
+        """Returns the actions for the observations of a batch."""
+        if not batch:
+            raise ValueError("the batch has no observations")
+        if len(batch) > 1 and not self._has_no_memory():
+            raise ValueError(
+                f"got a batch of {len(batch)} observations, but a policy of {self.agent} may have memory, so it acts for one observation at "
+                "a time: for several environments, use a copy of the policy for each (copy.deepcopy); if it has no memory, call it for each "
+                "observation"
+            )
+        return nest.map_structure(lambda *rows: np.stack(rows), *[self._native.act(each) for each in batch])
+
+    def _has_no_memory(self) -> bool:
+        """Returns whether the policy is known to act for each observation alone."""
+        if self._is_known_without_memory is None:
+            made = getattr(type(self._agent), "policy", None)
+            is_own = self._agent is None or str(getattr(made, "__module__", "")).startswith("relive.rl.torch.")
+            file = self.to_bytes()
+            header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+            settings = json.loads(header["__metadata__"]["relive.policy"])["settings"]
+            self._is_known_without_memory = is_own and not settings.get("lstm_units")
+        return self._is_known_without_memory
+
+    def _observations_of(self, observation: Any) -> list[Any] | None:
+        """Returns the observations of a batch, or ``None`` for a single observation."""
         shapes = [tuple(shape) for _, _, shape in self._native.observations()]
         leaves = nest.flatten(observation)
         if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
-            return self._values(observation)
+            return None
         counts = {len(leaf) for leaf in leaves}
         if len(counts) != 1:
             raise ValueError(f"the leaves of a batch must have the same leading dimension, but these have {sorted(counts)}")
-        (count,) = counts
-        one = [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(count)]
-        values = [self._values(each) for each in one]
-        return np.stack(values) if values else np.zeros((0, self.num_actions or 0), np.float32)
+        return [nest.unflatten_as(observation, [leaf[number] for leaf in leaves]) for number in range(counts.pop())]
 
     def _values(self, observation: Any) -> npt.NDArray[np.float32]:
         # A custom agent's policy acts to return its values, and its state is restored afterwards.

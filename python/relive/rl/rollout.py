@@ -36,9 +36,20 @@ class Rollout:
     """``[T, N]``: 0 where the episode terminated, otherwise 1, including truncation; a dm_env environment may have
     other values."""
     starts: npt.NDArray[np.bool_]
-    """``[T, N]``: steps that are only resets."""
+    """``[T, N]``: steps that are only resets. The new episode's first observation comes one row later, where the
+    argument ``starts`` of a policy's ``act`` is set; :attr:`begins` marks these rows."""
     ends: npt.NDArray[np.bool_]
     """``[T, N]``: the last steps of episodes."""
+
+    @property
+    def begins(self) -> npt.NDArray[np.bool_]:
+        """``[T + 1, N]``, like the observations: whether an observation is the first of an episode that began in this
+        rollout, as in the argument ``starts`` of a policy's ``act``.
+
+        A learner that recomputes a recurrent policy's outputs resets its state in these rows. In row 0, it takes the
+        state that the policy had there after any reset, which the policy returns as an extra; row 0 is never marked.
+        """
+        return np.concatenate([np.zeros_like(self.starts[:1]), self.starts])
 
     @property
     def env_steps(self) -> int:
@@ -68,6 +79,9 @@ class Rollout:
     def steps(self, **more: npt.NDArray[Any]) -> dict[str, Any]:
         """Returns all usable steps as ``{"observations": [n, …], "actions": [n, …], …}``, with the extras and any other
         arrays ``[T, N, …]``.
+
+        Each extra has its own entry, such as ``steps()["log_prob"]``; in the batches of a replay table, the extras are
+        in a mapping, ``batch.data["extras"]["log_prob"]``.
 
         Raises ``ValueError`` for an array with other leading dimensions."""
         kept = ~self.starts

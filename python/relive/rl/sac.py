@@ -6,9 +6,11 @@ import dataclasses
 from typing import ClassVar
 
 from relive.rl._agent import Agent
+from relive.rl._setting_names import names_checked
 from relive.rl._settings import Settings
 
 
+@names_checked
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SACConfig(Settings):
     """The settings of a SAC agent. The defaults are Stable-Baselines3's.

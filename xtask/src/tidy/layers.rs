@@ -11,10 +11,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-tensor", &["relive-prefetch"]),
     ("relive-table", &["relive-prefetch", "relive-tensor"]),
     ("relive-env", &["relive-tensor"]),
-    ("relive-batch", &["relive-prefetch", "relive-table", "relive-tensor"]),
+    ("relive-batch", &["relive-prefetch", "relive-table", "relive-tensor", "relive-threads"]),
     ("relive-engine", &["relive-table", "relive-tensor"]),
     ("relive-wire", &["relive-table", "relive-tensor"]),
-    ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor"]),
+    ("relive-checkpoint", &["relive-wire", "relive-table", "relive-tensor", "relive-threads"]),
     ("relive-transport", &["relive-wire"]),
     (
         "relive-connection",
@@ -107,6 +107,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "relive-rl",
             "relive-table",
             "relive-tensor",
+            "relive-threads",
         ],
     ),
     (
@@ -147,6 +148,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("relive-prefetch", &[]),
+    ("relive-threads", &[]),
     ("relive-random", &[]),
     ("relive-nn", &["relive-random"]),
     ("relive-flow", &[]),
@@ -154,7 +156,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("relive-gpu-protocol", &[]),
     (
         "relive-gpu",
-        &["relive-gpu-protocol", "relive-prefetch", "relive-transport", "relive-wire", "relive-tensor"],
+        &[
+            "relive-gpu-protocol",
+            "relive-prefetch",
+            "relive-transport",
+            "relive-wire",
+            "relive-tensor",
+            "relive-threads",
+        ],
     ),
     ("relive-testkit", &["relive-table", "relive-tensor"]),
     (

@@ -7,6 +7,7 @@ use relive_nn::{Init, Key, Layout, Network, Params};
 use relive_rl::Result;
 use relive_rl::learners::Peers;
 use relive_rl::plan::Transitions;
+use relive_threads::Pool;
 
 use super::SacConfig;
 use super::gradients::{CriticGradient, GradientInputs, NextActionSampler, PolicyGradient};
@@ -33,7 +34,7 @@ pub(super) struct SacStep {
     continuation: NextActionSampler,
     criticism: CriticGradient,
     direction: PolicyGradient,
-    has_threads: bool,
+    is_divided: bool,
 }
 
 impl SacStep {
@@ -63,15 +64,14 @@ impl SacStep {
             ),
             criticism: CriticGradient::default(),
             direction: PolicyGradient::new(key.child("actions").stream(), counts),
-            has_threads: products >= MANY_PRODUCTS
-                && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+            is_divided: products >= MANY_PRODUCTS,
         })
     }
 
     /// Computes the gradients of critics and policy. Returns the losses of critics and policy, and the mean of log π.
     fn find(&mut self, batch: &Transitions, temperature: f32) -> (f32, (f32, f32)) {
         let Self { policy, critics, target, continuation, criticism, direction, .. } = self;
-        let seen = GradientInputs {
+        let seen = &GradientInputs {
             dimensions: self.dimensions,
             batch,
             policy: (&policy.networks, &policy.params),
@@ -79,23 +79,20 @@ impl SacStep {
             temperature,
         };
         let (of_critics, of_policy) = (&mut critics.gradient, &mut policy.gradient);
-        // Both threads do about the same amount of work. The results do not depend on their order, so one thread and
-        // two threads give the same numbers.
-        let (criticized, directed) = if self.has_threads {
-            std::thread::scope(|threads| {
-                let (drawn, next) = mpsc::channel();
-                let criticized =
-                    threads.spawn(|| criticism.find(&seen, target, move || next.recv().ok(), of_critics));
-                // The receiver is only gone after a panic, which `join` reports below.
-                let _ = drawn.send(continuation.draw(&seen));
-                let directed = direction.find(&seen, of_policy);
-                // Propagates a panic to this thread, where the operator reports it.
-                let criticized = criticized.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                (criticized, directed)
-            })
+        let (drawn, next) = mpsc::channel();
+        let direct = move || {
+            let continuation = continuation;
+            // The receiver is only gone after a panic.
+            let _ = drawn.send(continuation.draw(seen));
+            direction.find(seen, of_policy)
+        };
+        let mut criticize = move || criticism.find(seen, target, || next.recv().ok(), of_critics);
+        // Both do about the same amount of work. The results do not depend on their order, so one thread and two threads
+        // give the same numbers.
+        let (directed, criticized) = if self.is_divided {
+            Pool::of_process().join(direct, criticize)
         } else {
-            let criticized = criticism.find(&seen, target, || Some(continuation.draw(&seen)), of_critics);
-            (criticized, direction.find(&seen, of_policy))
+            (direct(), criticize())
         };
         (criticized.unwrap_or(f32::NAN), directed)
     }

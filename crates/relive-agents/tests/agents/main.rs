@@ -13,6 +13,8 @@ mod demonstrations;
 #[cfg(test)]
 mod dqn;
 #[cfg(test)]
+mod evaluations;
+#[cfg(test)]
 mod faulty;
 #[cfg(test)]
 mod learners;

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use relive_table::CheckpointProgress;
+use relive_threads::parallel;
 
 use crate::Loss;
 use crate::losses::Losses;
 use crate::manifest::{Manifest, read_manifest};
-use crate::native::{Cause, ChunkLoss, Tables, check_items, parallel, segments_of};
+use crate::native::{Cause, ChunkLoss, Tables, check_items, segments_of};
 use crate::segment::{HEADER_BYTES, Place, RecordRequest, SegmentId, SegmentReader, head_of, record};
 use crate::storage::Storage;
 use crate::{Error, LoadOptions};

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use relive_table::CheckpointProgress;
 use relive_tensor::{Chunk, Ledger, SharedHeaders};
+use relive_threads::parallel;
 
-use super::parallel;
 use crate::Error;
 use crate::fast_map::FastMap;
 use crate::losses::Losses;

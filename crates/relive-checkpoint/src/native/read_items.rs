@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use relive_table::{CheckpointProgress, StoredItem};
 use relive_tensor::Chunk;
+use relive_threads::parallel;
 
-use super::parallel;
 use crate::manifest::{BlockHead, ItemBlock, ItemColumns, ItemFault, KnownChunks, rebuild};
 
 /// The items of a block, and counts of the missing ones.

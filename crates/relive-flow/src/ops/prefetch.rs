@@ -24,7 +24,7 @@ impl<T: Send + 'static> Pull<T> for Prefetched<T> {
         loop {
             match std::mem::replace(&mut self.stream, Prefetch::Over) {
                 Prefetch::Over => return Poll::Ready(None),
-                Prefetch::Waits(flow) => match Worker::start(flow.take_order(turn.take_order()), None) {
+                Prefetch::Waits(flow) => match Worker::start(flow.take_order(turn.take_order())) {
                     Ok(worker) => {
                         worker.ask(self.depth);
                         self.stream = Prefetch::Works(worker);

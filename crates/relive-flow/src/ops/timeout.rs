@@ -29,7 +29,7 @@ impl<T> Pull<T> for Timeout<T> {
         let Some(until) = self.until.or_else(|| now.checked_add(self.within)) else { return Poll::Pending };
         if now < until {
             self.until = Some(until);
-            turn.wake_at(until);
+            turn.expire_at(until);
             return Poll::Pending;
         }
         self.until = None;

@@ -99,7 +99,7 @@ impl<T: Send> Pull<Vec<T>> for WindowByTime<T> {
                     if let Some(until) = self.until
                         && !turn.is_stopped()
                     {
-                        turn.wake_at(until);
+                        turn.expire_at(until);
                     }
                     return Poll::Pending;
                 }

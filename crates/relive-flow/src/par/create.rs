@@ -60,9 +60,9 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             let state = Arc::clone(&state);
             let state: Arc<dyn Fn() -> S + Send + Sync> = Arc::new(move || state(number));
             let (shard, executor) = (Shard::new(number, state()), executor.clone());
-            Plan { shard, executor, state, make: Arc::clone(&make) }
+            Plan { shard, executor, state, make: Arc::clone(&make), around: None }
         });
-        Self { plans: plans.collect(), around: None, on_failure: OnFailure::default() }
+        Self { plans: plans.collect(), on_failure: OnFailure::default() }
     }
 }
 

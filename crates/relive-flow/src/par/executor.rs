@@ -31,5 +31,6 @@ pub enum OnFailure {
     },
 }
 
-/// A function that calls its argument once while it holds a resource, such as a lock.
-pub type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+/// A function that calls its argument, which makes one item, until the argument returns false. Meanwhile, it may hold
+/// resources, such as a lock.
+pub type Around = Arc<dyn Fn(&mut dyn FnMut() -> bool) + Send + Sync>;

@@ -303,8 +303,8 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     /// Returns each shard as a separate flow, which works up to `depth` items ahead.
     #[must_use]
     pub fn into_flows(self, depth: usize) -> Vec<Flow<T>> {
-        let ParFlow { plans, around, on_failure } = self;
-        let alone = |plan| ParFlow { plans: vec![plan], around: around.clone(), on_failure };
+        let ParFlow { plans, on_failure } = self;
+        let alone = |plan| ParFlow { plans: vec![plan], on_failure };
         let mode = Async { depth, resubmit: Resubmit::Before };
         let flow = |shard: ParFlow<T, S>| {
             shard.gathered(("gather_async", true), |shards| GatherAsync::new(shards, mode, TakeOrder::InTurn))

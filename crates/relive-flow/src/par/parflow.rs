@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::executor::{Around, Executor, OnFailure};
+use super::executor::{Executor, OnFailure};
 use super::shard::{Make, Plan, Shard, of_shard};
 use crate::Flow;
 use crate::item::Source;
@@ -20,7 +20,6 @@ use crate::item::Source;
 /// ```
 pub struct ParFlow<T, S = ()> {
     pub(super) plans: Vec<Plan<T, S>>,
-    pub(super) around: Option<Around>,
     pub(super) on_failure: OnFailure,
 }
 
@@ -41,12 +40,12 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         operators: impl Fn(Flow<T>, &Shard<S>) -> Flow<U> + Send + Sync + 'static,
     ) -> ParFlow<U, S> {
         let operators = Arc::new(operators);
-        let plans = self.plans.into_iter().map(|Plan { shard, executor, state, make }| {
+        let plans = self.plans.into_iter().map(|Plan { shard, executor, state, make, around }| {
             let operators = Arc::clone(&operators);
             let make: Make<U, S> = Arc::new(move |shard| operators(make(shard), shard));
-            Plan { shard, executor, state, make }
+            Plan { shard, executor, state, make, around }
         });
-        ParFlow { plans: plans.collect(), around: self.around, on_failure: self.on_failure }
+        ParFlow { plans: plans.collect(), on_failure: self.on_failure }
     }
 
     /// Applies `function` to each item. Each shard has a copy of the function.
@@ -102,8 +101,6 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
     #[must_use]
     pub fn union(mut self, other: ParFlow<T, S>) -> Self {
         self.plans.extend(other.plans);
-        // If only one of the two sets of shards has a wrapper, the wrapper is not applied to any shard.
-        self.around = self.around.filter(|_| other.around.is_some());
         self.number_sources();
         self
     }
@@ -130,12 +127,41 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         Self { on_failure, ..self }
     }
 
-    /// Makes the threads of shards produce all currently requested items inside one call of this function. A lock that
-    /// each item needs, such as an interpreter's, is then acquired once for all of them. Waiting, creating and ending a
-    /// shard, and operators after [`repartition`](Self::repartition) are outside the function.
+    /// Makes the threads of shards produce all currently requested items inside one call of this function, which receives
+    /// the shard's [number](Shard::number) and calls its second argument, which makes one item, until the argument returns
+    /// false. A lock that each item needs, such as an interpreter's, is then acquired once for all of them, and a lock for
+    /// one item is released between two of them. Waiting, creating and ending a shard, and operators after
+    /// [`repartition`](Self::repartition) are outside the function.
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use relive_flow::{Async, Executor, ParFlow};
+    ///
+    /// let lock = Arc::new(Mutex::new(0));
+    /// let in_threads = Arc::clone(&lock);
+    /// let shards = ParFlow::from_range(&Executor::Threads, 10, 1).around(move |_shard, make| {
+    ///     let mut makes_more = true;
+    ///     while makes_more {
+    ///         let mut items = in_threads.lock().unwrap();
+    ///         makes_more = make();
+    ///         *items += 1;
+    ///     }
+    /// });
+    /// assert_eq!(shards.gather_async(Async { depth: 4, ..Async::default() }).into_iter().count(), 10);
+    /// // The last call has found the end.
+    /// assert_eq!(*lock.lock().unwrap(), 11);
+    /// ```
     #[must_use]
-    pub fn around(self, around: impl Fn(&mut dyn FnMut()) + Send + Sync + 'static) -> Self {
-        Self { around: Some(Arc::new(around)), ..self }
+    pub fn around(
+        mut self,
+        around: impl Fn(u32, &mut dyn FnMut() -> bool) + Clone + Send + Sync + 'static,
+    ) -> Self {
+        for plan in &mut self.plans {
+            let (around, number) = (around.clone(), plan.shard.number());
+            plan.around = Some(Arc::new(move |make| around(number, make)));
+        }
+        self
     }
 
     /// Returns the shards, for sending messages to them.

@@ -265,7 +265,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
                 Flow::refused(node, Metrics::default(), "the number of new shards must be at least 1")
             });
             let plans = vec![plan(0, refused)];
-            return ParFlow { plans, around: None, on_failure: OnFailure::default() };
+            return ParFlow { plans, on_failure: OnFailure::default() };
         }
         let next = vec![0; self.plans.len()];
         let old = Shards::of(self);
@@ -281,6 +281,6 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
             let make: Make<T, ()> = Arc::new(move |shard| of_shard(place.flow(), shard.source()));
             plan(number, make)
         });
-        ParFlow { plans: plans.collect(), around: None, on_failure: OnFailure::default() }
+        ParFlow { plans: plans.collect(), on_failure: OnFailure::default() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::task::Poll;
 
-use super::executor::{Around, Executor};
+use super::executor::Executor;
 use super::shard::ShardFlow;
 use super::worker::Worker;
 use crate::Result;
@@ -18,10 +18,10 @@ pub(super) enum Runner<T> {
 }
 
 impl<T: Send + 'static> Runner<T> {
-    pub(super) fn start(around: Option<Around>, flow: ShardFlow<T>) -> Result<Self> {
+    pub(super) fn start(flow: ShardFlow<T>) -> Result<Self> {
         Ok(match flow.executor {
             Executor::Serial => Runner::Here { flow, wanted: 0 },
-            Executor::Threads => Runner::Thread(Worker::start(flow, around)?),
+            Executor::Threads => Runner::Thread(Worker::start(flow)?),
         })
     }
 

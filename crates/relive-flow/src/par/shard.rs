@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use parking_lot::Mutex;
 
-use super::executor::{Executor, OnFailure};
+use super::executor::{Around, Executor, OnFailure};
 use crate::checkpoint::Checkpoint;
 use crate::error::Place;
 use crate::item::{Source, Tagged};
@@ -58,6 +58,7 @@ pub(super) struct Plan<T, S> {
     pub(super) executor: Executor,
     pub(super) state: Arc<dyn Fn() -> S + Send + Sync>,
     pub(super) make: Make<T, S>,
+    pub(super) around: Option<Around>,
 }
 
 /// Creates the stream of a shard.
@@ -92,6 +93,8 @@ impl<T> Pull<T> for OfShard<T> {
 pub(crate) struct ShardFlow<T> {
     name: String,
     pub(super) executor: Executor,
+    /// Called by the thread of the shard around the production of items.
+    pub(super) around: Option<Around>,
     flow: Option<Flow<T>>,
     make: Box<dyn FnMut() -> Option<Flow<T>> + Send>,
     on_failure: OnFailure,
@@ -106,7 +109,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         on_failure: OnFailure,
         begun: impl Fn(&Flow<T>) + Send + 'static,
     ) -> Self {
-        let Plan { shard, executor, state, make } = plan;
+        let Plan { shard, executor, state, make, around } = plan;
         let (name, mut is_first) = (shard.source().to_string(), true);
         let make = move || {
             if !std::mem::take(&mut is_first) {
@@ -120,6 +123,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         Self {
             name,
             executor,
+            around,
             flow: None,
             make: Box::new(make),
             on_failure,
@@ -133,6 +137,7 @@ impl<T: Send + 'static> ShardFlow<T> {
         Self {
             name: name.to_owned(),
             executor: Executor::Threads,
+            around: None,
             flow: Some(flow),
             make: Box::new(|| None),
             on_failure: OnFailure::ContinueShard,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::executor::{Around, OnFailure};
+use super::executor::OnFailure;
 use super::parflow::ParFlow;
 use super::runner::Runner;
 use super::shard::ShardFlow;
@@ -14,7 +14,6 @@ use crate::{ErrorKind, Flow, FlowError, Result};
 
 /// The shards of an operator, which start with the first pull.
 pub(super) struct Shards<T> {
-    around: Option<Around>,
     on_failure: OnFailure,
     /// The operators of the shards.
     pub(super) nodes: Arc<ShardNodes>,
@@ -30,7 +29,7 @@ pub(super) struct Shards<T> {
 
 impl<T: Send + 'static> Shards<T> {
     pub(super) fn of<S: Send + 'static>(par: ParFlow<T, S>) -> Self {
-        let ParFlow { plans, around, on_failure } = par;
+        let ParFlow { plans, on_failure } = par;
         let (nodes, metrics) = (ShardNodes::new(plans.len()), Metrics::default());
         let shards = plans.into_iter().enumerate().map(|(place, plan)| {
             let (nodes, metrics) = (Arc::clone(&nodes), metrics.clone());
@@ -42,7 +41,7 @@ impl<T: Send + 'static> Shards<T> {
         });
         let waiting = shards.collect();
         let (runners, places) = (Vec::new(), Vec::new());
-        Self { around, on_failure, nodes, metrics, waiting, runners, places, failure: None }
+        Self { on_failure, nodes, metrics, waiting, runners, places, failure: None }
     }
 
     /// Starts the shards if necessary, sets how they are pulled, and requests this many items from each.
@@ -51,7 +50,7 @@ impl<T: Send + 'static> Shards<T> {
             return Err(FlowError::new(ErrorKind::Operator, failure.clone()));
         }
         for shard in std::mem::take(&mut self.waiting) {
-            let started = Runner::start(self.around.clone(), shard.take_order(take_order));
+            let started = Runner::start(shard.take_order(take_order));
             let mut runner = started.inspect_err(|error| self.failure = Some(error.to_string()))?;
             runner.ask(ahead);
             self.places.push(self.runners.len());

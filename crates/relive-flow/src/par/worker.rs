@@ -70,7 +70,7 @@ enum StopReason<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    pub(crate) fn start(flow: ShardFlow<T>, around: Option<Around>) -> Result<Self> {
+    pub(crate) fn start(flow: ShardFlow<T>) -> Result<Self> {
         let shared = Arc::new(Handover {
             state: Mutex::new(HandoverState::new()),
             changed: Condvar::new(),
@@ -79,7 +79,7 @@ impl<T: Send + 'static> Worker<T> {
         });
         let of_thread = Arc::clone(&shared);
         let name = flow.name().to_owned();
-        let thread = sync::spawn(&name, move || of_thread.run(flow, around.as_ref()));
+        let thread = sync::spawn(&name, move || of_thread.run(flow));
         let thread = thread.map_err(|error| {
             FlowError::new(ErrorKind::Operator, format!("cannot start a thread for a shard: {error}"))
         })?;
@@ -117,15 +117,16 @@ impl<T: Send + 'static> Worker<T> {
 
 impl<T: Send + 'static> Handover<T> {
     /// The body of the thread: produces requested items until the stream ends or the puller is gone.
-    fn run(&self, mut flow: ShardFlow<T>, around: Option<&Around>) {
+    fn run(&self, mut flow: ShardFlow<T>) {
+        let around = flow.around.take().unwrap_or_else(|| Arc::new(|make| while make() {}));
         self.worker.enter();
         while self.is_wanted() {
             let register = |waker: &Waker| self.state.lock().stream = Some(waker.clone());
             let item = match flow.flow() {
-                Ok(Some(stream)) => match self.make(stream, around) {
+                Ok(Some(stream)) => match self.make(stream, &around) {
                     StopReason::All => continue,
                     StopReason::Ended(item) => item,
-                    StopReason::Waits => match stream.next_unless(&self.stops, register) {
+                    StopReason::Waits => match stream.next_unless(&self.stops, register, &*around) {
                         Some(item) => item,
                         None => return,
                     },
@@ -147,25 +148,18 @@ impl<T: Send + 'static> Handover<T> {
     /// Produces items and passes them to the puller until no more are requested, or until the stream returns something
     /// other than an item. While it produces, it acquires no lock and drops nothing, because `around` may hold a lock
     /// for which other threads are waiting.
-    fn make(&self, stream: &mut Flow<T>, around: Option<&Around>) -> StopReason<T> {
+    fn make(&self, stream: &mut Flow<T>, around: &Around) -> StopReason<T> {
         let mut made = StopReason::All;
-        let mut make = || {
-            made = loop {
-                match stream.poll_to(Stop::Never).0 {
-                    Poll::Ready(item @ Some(Ok(_))) => {
-                        if !self.hand_over(item) || self.stops.load(Ordering::Relaxed) {
-                            break StopReason::All;
-                        }
-                    }
-                    Poll::Ready(ended) => break StopReason::Ended(ended),
-                    Poll::Pending => break StopReason::Waits,
+        around(&mut || {
+            made = match stream.poll_to(Stop::Never).0 {
+                Poll::Ready(item @ Some(Ok(_))) => {
+                    return self.hand_over(item) && !self.stops.load(Ordering::Relaxed);
                 }
+                Poll::Ready(ended) => StopReason::Ended(ended),
+                Poll::Pending => StopReason::Waits,
             };
-        };
-        match around {
-            Some(around) => around(&mut make),
-            None => make(),
-        }
+            false
+        });
         made
     }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use relive_threads::try_parallel;
 use rustix::fs::{FlockOperation, flock};
 
 use super::data;
@@ -285,27 +285,8 @@ fn write_groups(
 /// Calls `work` for each number from 0 to `parts - 1`, on as many threads as there are processors, or on fewer if the
 /// system does not allow more; stops at the first error.
 pub(super) fn in_parallel(parts: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS).min(parts);
-    let next = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
-    let serve = || {
-        while failure.lock().is_none() {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            if part >= parts {
-                return;
-            }
-            if let Err(error) = work(part) {
-                failure.lock().get_or_insert(error);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        // The scope joins the threads.
-        let start = |_| std::thread::Builder::new().spawn_scoped(scope, serve).is_ok();
-        let _all_started = (1..threads).all(start);
-        serve();
-    });
-    failure.into_inner().map_or(Ok(()), Err)
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
+    try_parallel(threads, parts, work)
 }
 
 /// A locked folder. A process that was forked in the meantime has a copy of the file, and closing the file here would

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use relive_threads::Pool;
+
 use super::batch::{Batch, Ring};
 use super::copy::{Target, copy};
 use super::plan::{BatchPlan, RowPlan};
-use super::pool::Pool;
 use super::remote::Remote;
 use super::window::Window;
 use crate::bytes::wide;
@@ -66,7 +67,8 @@ impl Collector {
         let plan = BatchPlan::new(reader.segment(), windows, options.rows)?;
         let shared = Shared {
             ring: Ring::new(plan, reader.schema().clone(), options.batches)?,
-            pool: Pool::new(options.threads)?,
+            pool: Pool::new(options.threads)
+                .map_err(|error| Error::system("start a thread that collects", error))?,
             reader: reader.clone(),
             options,
         };

@@ -4,8 +4,9 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use relive_threads::Pool;
+
 use super::plan::{BatchPlan, ColumnPlan, RowPlan};
-use super::pool::Pool;
 use super::window::{self, Span};
 use crate::bytes::{narrow, wide};
 use crate::memory::segment::Segment;

@@ -5,7 +5,6 @@ mod collector;
 mod convert;
 mod copy;
 mod plan;
-mod pool;
 mod remote;
 mod window;
 

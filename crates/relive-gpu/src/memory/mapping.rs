@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
+use relive_threads::try_parallel;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
@@ -133,27 +133,13 @@ impl Mapping {
         threads: usize,
         work: impl Fn(usize, usize) -> Result<(), Errno> + Sync,
     ) -> Result<(), Errno> {
-        let next = AtomicU64::new(0);
-        let work = || loop {
-            let begin = narrow(next.fetch_add(wide(TOUCH_BYTES), Ordering::Relaxed));
-            if begin >= self.len {
-                return Ok(());
-            }
-            work(begin, TOUCH_BYTES.min(self.len - begin))?;
-        };
         if threads == 0 {
             return Ok(());
         }
-        thread::scope(|scope| {
-            // If the system allows no more threads, there are fewer.
-            let start = |_| thread::Builder::new().spawn_scoped(scope, work).ok();
-            let others: Vec<_> = (1..threads).map_while(start).collect();
-            let own = work();
-            let ended = others
-                .into_iter()
-                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            // All threads are joined before the first error is returned.
-            ended.fold(own, Result::and)
+        let ranges = self.len.div_ceil(TOUCH_BYTES);
+        try_parallel(threads, ranges, |range| {
+            let begin = range * TOUCH_BYTES;
+            work(begin, TOUCH_BYTES.min(self.len - begin))
         })
     }
 

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+use relive_threads::Pool;
+
 use super::philox::Numbers;
 use super::radix;
 use super::sums::{Counted, Measure, Search, Share, Sums, TileCursor};
-use super::weights::{Weights, in_threads, joined};
+use super::weights::{Weights, joined};
 
 /// The minimum number of draws for which draws are sorted before the lookup, so that neighboring draws share cache
 /// lines.
@@ -80,7 +82,7 @@ fn look_up(weights: &Weights, measure: Measure, places: &[(u64, u64)]) -> Vec<Dr
     let starts = weights.sums(measure).starts();
     let threads = weights.threads().min(places.len().div_ceil(DRAWS_PER_THREAD)).max(1);
     let parts = places.chunks(places.len().div_ceil(threads).max(1));
-    joined(in_threads(parts, |part| look_up_part(weights, measure, &starts, part)))
+    joined(Pool::of_process().map(parts, |part| look_up_part(weights, measure, &starts, part)))
 }
 
 fn look_up_part(weights: &Weights, measure: Measure, starts: &[u64], places: &[(u64, u64)]) -> Vec<Draw> {

@@ -1,10 +1,12 @@
 //! Selections of distinct indices: the k smallest keys, with ties broken by the lower index.
 
+use relive_threads::Pool;
+
 use super::philox::Numbers;
 use super::race;
 use super::smallest::{Candidate, Smallest, first};
 use super::sums::TILE;
-use super::weights::{Weights, in_threads, joined};
+use super::weights::{Weights, joined};
 
 /// The number by which indices are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +44,7 @@ pub(crate) fn smallest(
     let per_thread = masses.len().div_ceil(TILE).div_ceil(weights.threads()) * TILE;
     let starts = (0..masses.len()).step_by(per_thread);
     let parts = starts.map(|start| start..masses.len().min(start + per_thread));
-    let scans = in_threads(parts, |part| {
+    let scans = Pool::of_process().map(parts, |part| {
         let mut smallest = Smallest::new(count);
         scan(kind, scanned, numbers, part, &mut smallest);
         smallest.finish()

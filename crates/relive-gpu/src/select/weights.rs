@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::thread;
 
-use parking_lot::Mutex;
+use relive_threads::Pool;
 
 use super::grid::Grid;
 use super::math;
@@ -226,7 +226,7 @@ impl Weights {
         let (grid, exponent) = (self.grid, self.config.exponent);
         if let Some(powers) = &mut self.powers {
             let parts = powers.chunks_mut(per_thread * RUN).zip(self.weights.chunks(per_thread * RUN));
-            in_threads(parts, |(powers, weights)| {
+            Pool::of_process().map(parts, |(powers, weights)| {
                 for (power, weight) in powers.iter_mut().zip(weights) {
                     *power = mass_of(*weight, exponent);
                 }
@@ -236,39 +236,11 @@ impl Weights {
         let [mut units, mut counts] =
             [&mut self.units, &mut self.counts].map(|sums| std::mem::take(sums).into_runs());
         let parts = units.chunks_mut(per_thread).zip(counts.chunks_mut(per_thread));
-        in_threads(parts.zip(masses.chunks(per_thread * RUN)), |((units, counts), masses)| {
+        Pool::of_process().map(parts.zip(masses.chunks(per_thread * RUN)), |((units, counts), masses)| {
             sum_runs(&grid, masses, units, counts);
         });
         (self.units, self.counts) = (Sums::of_runs(units), Sums::of_runs(counts));
     }
-}
-
-/// Returns the result of `work` for each part, on one thread each, or on fewer if the system does not allow more. A
-/// single part needs no thread, whose start would take longer than the work.
-pub(super) fn in_threads<T: Send, R: Send>(
-    parts: impl ExactSizeIterator<Item = T>,
-    work: impl Fn(T) -> R + Sync,
-) -> Vec<R> {
-    if parts.len() <= 1 {
-        return parts.map(work).collect();
-    }
-    let others = parts.len() - 1;
-    let left = Mutex::new(parts.enumerate().collect::<Vec<_>>());
-    let next = || left.lock().pop();
-    let run = || -> Vec<(usize, R)> {
-        std::iter::from_fn(next).map(|(number, part)| (number, work(part))).collect()
-    };
-    let mut results = thread::scope(|scope| {
-        let start = |_| thread::Builder::new().spawn_scoped(scope, run).ok();
-        let threads: Vec<_> = (0..others).map_while(start).collect();
-        let mut results = run();
-        for thread in threads {
-            results.extend(thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        results
-    });
-    results.sort_unstable_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Joins lists. A single list is not copied.

@@ -353,6 +353,13 @@ pub(crate) fn floats(object: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     elements(array.call_method0(intern!(object.py(), "ravel"))?.cast::<PyUntypedArray>()?)
 }
 
+/// Converts the priorities of `count` items: a sequence, or one number for all of them.
+pub(crate) fn priorities(object: &Bound<'_, PyAny>, count: usize) -> PyResult<Vec<f64>> {
+    let given = floats(object)?;
+    let is_single = given.len() == 1 && as_array(object)?.ndim() == 0;
+    Ok(if is_single { given.repeat(count) } else { given })
+}
+
 /// Converts a sequence of integers, which the error calls by the given name. Fractions and bools are refused, instead of
 /// being rounded.
 pub(crate) fn integers(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {

@@ -1,19 +1,27 @@
-//! Python functions that observe the steps and batches of a run.
+//! Python functions that observe the steps, batches and evaluations of a run.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::processes::Layouts;
-use relive_rl::run::{AfterBatch, Hooks, LearnerInput};
-use relive_rl::{Learnt, Rollout};
+use relive_rl::run::{AfterBatch, Evaluated, Hooks, LearnerInput};
+use relive_rl::{Agent, Learnt, Rollout, SavedPolicy};
 
 use super::foreign::{Raised, Rollouts};
+use super::policy::Policy;
 use super::spec;
 use crate::read::Presenter;
 
 /// Returns the hooks of a run, from bridges that `relive.rl._hooks` creates: `on_step` for rollouts, `on_batch` for
-/// batches.
-pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, raised: &Raised) -> Hooks {
+/// batches, and `on_evaluation` for evaluations.
+pub(super) fn hooks(
+    [on_step, on_batch, on_evaluation]: [Option<Py<PyAny>>; 3],
+    agent: &Arc<dyn Agent>,
+    raised: &Raised,
+) -> Hooks {
     let mut hooks = Hooks::default();
     if let Some(bridge) = on_step {
         let (mut shown, raised) = (BatchConverter::new(bridge), raised.clone());
@@ -35,7 +43,29 @@ pub(super) fn hooks(on_step: Option<Py<PyAny>>, on_batch: Option<Py<PyAny>>, rai
             Ok(after_batch)
         });
     }
+    if let Some(bridge) = on_evaluation {
+        let (agent, raised) = (Arc::clone(agent), raised.clone());
+        hooks = hooks.on_evaluation(move |ended| {
+            let policy = SavedPolicy::with_weights(agent.as_ref(), ended.spec, ended.weights)?;
+            let of_policy = raised.clone();
+            raised.call(|py| call_after_evaluation(py, &bridge, ended, Policy::new(policy, of_policy)?))
+        });
+    }
     hooks
+}
+
+/// Reports an evaluation to its bridge, which decides whether the run continues.
+fn call_after_evaluation(
+    py: Python<'_>,
+    bridge: &Py<PyAny>,
+    ended: Evaluated<'_>,
+    policy: Policy,
+) -> PyResult<ControlFlow<()>> {
+    let returns: Vec<f64> = ended.episodes.iter().map(|episode| episode.episode_return).collect();
+    let lengths: Vec<u64> = ended.episodes.iter().map(|episode| episode.length).collect();
+    let told = (returns, lengths, ended.env_steps, ended.learner_steps, policy);
+    let is_over: bool = bridge.bind(py).call1(told)?.extract()?;
+    Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
 }
 
 /// Reports the learner's results for an observed batch to its bridge.

@@ -37,9 +37,9 @@ const PASS_FOR: Duration = Duration::from_millis(500);
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Trains an agent and returns the result of the run. `agent` is a native name with its settings in JSON, or a bridge;
-/// `environment` is a native name, or a function from seeds to bridges.
+/// `environment` is a native name, or a function from seeds to bridges; so is `evaluation_environment`.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, checkpoints, progress, reports, supervisor, on_step, on_batch))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, evaluation_environment, checkpoints, progress, reports, supervisor, on_step, on_batch, on_evaluation))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, which are keyword arguments in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -54,12 +54,14 @@ pub(crate) fn train_agent<'py>(
     data: Option<PathBuf>,
     timeout: Option<f64>,
     evaluation: Option<(u64, u64)>,
+    evaluation_environment: Option<&Bound<'py, PyAny>>,
     checkpoints: Option<(PathBuf, u64)>,
     progress: Option<Bound<'py, PyAny>>,
     reports: Option<Bound<'py, PyAny>>,
     supervisor: Option<Bound<'py, PyAny>>,
     on_step: Option<Bound<'py, PyAny>>,
     on_batch: Option<Bound<'py, PyAny>>,
+    on_evaluation: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let raised = Raised::default();
     let agent = agent_of(agent, &raised)?;
@@ -80,7 +82,7 @@ pub(crate) fn train_agent<'py>(
     let options = RunOptions {
         environment: name,
         loggers,
-        hooks: hooks(on_step.map(Bound::unbind), on_batch.map(Bound::unbind), &raised),
+        hooks: hooks([on_step, on_batch, on_evaluation].map(|hook| hook.map(Bound::unbind)), &agent, &raised),
         watch: serving.as_ref().map(ServedTables::watch),
         begun: begun.transpose()?,
         processes: if are_processes { supervisor.as_ref().map(processes).transpose()? } else { None },
@@ -110,11 +112,15 @@ pub(crate) fn train_agent<'py>(
         interrupt: None,
     };
     let (mut on_report, source) = (watch.run_reports.noting(report_sender), Source::of(environment)?);
+    let evaluation_source = evaluation_environment.map(Source::of).transpose()?;
     let run_raised = raised.clone();
     let live_run = LiveRun::of(&watch.stop);
     let work = move || {
         let _alive = live_run;
-        let make = source.maker(run_raised);
+        let mut make = source.maker(run_raised.clone());
+        if let Some(source) = evaluation_source {
+            make = make.evaluating_in(source.maker(run_raised));
+        }
         let trained = train(&agent, &options, &make, &mut on_report).and_then(|trained| {
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
             Ok((trained.summary, policy))

@@ -4,6 +4,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 use relive_env::{BatchEnvironment, EnvironmentSpec};
+use relive_rl::Purpose;
 use relive_rl::plan::{MakeEnvironment, MakeRows, Rows};
 
 use super::foreign::{ForeignEnvironments, Raised};
@@ -51,9 +52,9 @@ impl MakeRows for Foreign {
     }
 
     fn rows(&self, rows: Rows<'_>) -> relive_rl::Result<Box<dyn BatchEnvironment>> {
-        let Rows { first, seeds, generation, is_exact } = rows;
+        let Rows { first, seeds, generation, purpose } = rows;
         let made = self.raised.call(|py| {
-            let wanted = (first, seeds.to_vec(), generation, is_exact);
+            let wanted = (first, seeds.to_vec(), generation, purpose == Purpose::Training);
             let bridge = self.source.bind(py).call_method1(intern!(py, "rows"), wanted)?;
             ForeignEnvironments::new(bridge, self.raised.clone())
         })?;

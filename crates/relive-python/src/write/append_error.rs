@@ -1,10 +1,36 @@
-//! The exceptions for steps that do not fit their writer.
+//! Steps that do not fit their writer: numbers that can be converted, and exceptions for everything else.
 
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyInt};
 use relive_client::{AppendFault, AppendMismatch, Error};
 
 use super::layout::{Leaves, Path};
+use crate::arrays::dtypes::descr_of;
 use crate::error::{raise, raise_kind};
+
+/// If the writer refused a step because of the type of a Python int or bool, returns the column's number and the value
+/// in the column's type. Returns `None` if the type cannot represent the value, or for any other error. Numpy's scalars
+/// and arrays are not converted.
+pub(crate) fn fitted<'py>(
+    error: &Error,
+    value_of: impl FnOnce(usize) -> Option<Bound<'py, PyAny>>,
+) -> PyResult<Option<(usize, Bound<'py, PyAny>)>> {
+    let source = std::error::Error::source(error);
+    let Some(AppendMismatch { column, fault: AppendFault::DType { expected, .. }, .. }) =
+        source.and_then(|source| source.downcast_ref::<AppendMismatch>())
+    else {
+        return Ok(None);
+    };
+    let Some(value) = value_of(*column) else { return Ok(None) };
+    if !value.is_exact_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+        return Ok(None);
+    }
+    let py = value.py();
+    let numbers = py.import(intern!(py, "relive._numbers"))?;
+    let number = numbers.call_method1(intern!(py, "fitted_number"), (&value, descr_of(py, *expected)?))?;
+    Ok((!number.is(&value)).then_some((*column, number)))
+}
 
 /// Returns the exception for a refused step. Its text shows the column's path in Python's notation, the value that
 /// cannot be set twice, and types and shapes in the notation of numpy or dm-reverb.

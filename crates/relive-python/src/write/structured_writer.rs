@@ -11,7 +11,7 @@ use relive_client::{
 };
 use relive_tensor::Nest;
 
-use super::append_error::raise_numbered;
+use super::append_error::{fitted, raise_numbered};
 use super::trajectory_writer::items_left;
 use crate::arrays::array;
 use crate::error::{OrRaise, invalid};
@@ -46,13 +46,14 @@ impl StructuredWriter {
         let mut inner = self.inner.lock(py)?;
         act(inner.as_mut().ok_or_else(|| PyRuntimeError::new_err("the writer is closed"))?)
     }
-}
 
-#[pymethods]
-impl StructuredWriter {
-    /// Appends the leaves of a step; missing leaves are `None`.
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
-    fn append(&self, py: Python<'_>, flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
+    /// Appends the leaves of a step, and returns the error if the step does not fit.
+    fn append_leaves(
+        &self,
+        py: Python<'_>,
+        flat: &[Option<Bound<'_, PyAny>>],
+        partial: bool,
+    ) -> PyResult<relive_client::Result<()>> {
         let leaf = |(column, leaf): (usize, &Option<Bound<'_, PyAny>>)| match leaf {
             Some(leaf) => array::to_tensor(leaf)
                 .map(Nest::Leaf)
@@ -62,15 +63,39 @@ impl StructuredWriter {
         let step = Nest::List(flat.iter().enumerate().map(leaf).collect::<PyResult<_>>()?);
         self.with(py, |writer| {
             let done = if partial { writer.try_append_partial(&step) } else { writer.try_append(&step) };
-            if done.map_err(|error| raise_numbered(py, &error, self.as_reverb))? {
-                return Ok(());
+            match done {
+                Ok(true) => return Ok(Ok(())),
+                Ok(false) => {}
+                Err(error) => return Ok(Err(error)),
             }
             let appended = async {
                 if partial { writer.append_partial(&step).await } else { writer.append(&step).await }
             };
-            wait::wait_because(py, "append", appended, wait::unconfirmed)?
-                .map_err(|error| raise_numbered(py, &error, self.as_reverb))
+            wait::wait_because(py, "append", appended, wait::unconfirmed)
         })
+    }
+}
+
+#[pymethods]
+impl StructuredWriter {
+    /// Appends the leaves of a step; missing leaves are `None`.
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
+    fn append(
+        &self,
+        py: Python<'_>,
+        mut flat: Vec<Option<Bound<'_, PyAny>>>,
+        partial: bool,
+    ) -> PyResult<()> {
+        loop {
+            let Err(error) = self.append_leaves(py, &flat, partial)? else { return Ok(()) };
+            let value_of = |column: usize| flat.get(column).cloned().flatten();
+            let number = if self.as_reverb { None } else { fitted(&error, value_of)? };
+            let place = number.and_then(|(column, number)| Some((flat.get_mut(column)?, number)));
+            let Some((place, number)) = place else {
+                return Err(raise_numbered(py, &error, self.as_reverb));
+            };
+            *place = Some(number);
+        }
     }
 
     #[getter]

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use relive_client::{Client, Column, TrajectoryWriter as RustWriter, Windows};
+use relive_client::{Client, Column, Error, TrajectoryWriter as RustWriter, Windows};
 use relive_tensor::Rows;
 use smallvec::SmallVec;
 
-use super::append_error::raise_append;
+use super::append_error::{fitted, raise_append};
 use super::column_history::ColumnHistory;
 use super::layout::{Layout, Lists};
 use super::writer_state::{Shared, State, closed};
@@ -94,16 +95,28 @@ impl TrajectoryWriter {
         let py = data.py();
         let mut state = self.shared.lock(py)?;
         state.writer(py)?;
-        let as_reverb = state.as_reverb;
-        if data.is_none() && !as_reverb {
+        if data.is_none() && !state.as_reverb {
             return Err(PyTypeError::new_err(
                 "append: the step is None; only a column of a step may be None",
             ));
         }
         let (leaves, grown) = state.place(data)?;
+        self.append_leaves(py, state, &leaves, grown, given)
+    }
+
+    /// Appends leaves by column; `grown` is the layout with the new places of the step.
+    fn append_leaves(
+        &self,
+        py: Python<'_>,
+        mut state: MutexGuard<'_, State>,
+        leaves: &Leaves<'_>,
+        grown: Option<Layout>,
+        given: DataKind,
+    ) -> PyResult<()> {
+        let as_reverb = state.as_reverb;
         let paths = grown.as_ref().unwrap_or(&state.layout).paths();
         let mut values = Values::with_capacity(leaves.len());
-        for (column, leaf) in &leaves {
+        for (column, leaf) in leaves {
             let value = Value::of(leaf).map_err(|error| match paths.get(*column) {
                 Some(path) => at_path(error, path.parts.bind(py)),
                 None => error,
@@ -113,26 +126,31 @@ impl TrajectoryWriter {
         let cells = given.cells(&values)?;
         let cells = cells.map_err(|column| {
             let error = state.writer(py).map(|writer| writer.without_steps(column));
-            error.map_or_else(|closed| closed, |error| raise_append(py, &error, paths, &leaves, as_reverb))
+            error.map_or_else(|closed| closed, |error| raise_append(py, &error, paths, leaves, as_reverb))
         })?;
         let Some(grown) = grown else {
-            let stored = given.store(state.writer_mut(py)?, &cells);
-            return stored
-                .map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb));
+            let Err(error) = given.store(state.writer_mut(py)?, &cells) else { return Ok(()) };
+            return match given.fitted(&error, leaves, as_reverb)? {
+                Some(fitted) => self.append_leaves(py, state, &fitted, None, given),
+                None => Err(raise_append(py, &error, state.layout.paths(), leaves, as_reverb)),
+            };
         };
         let known = state.layout.paths().len();
         let new: Vec<Arc<str>> =
             grown.paths().iter().skip(known).map(|path| Arc::from(path.text.as_str())).collect();
         let writer = state.writer_mut(py)?;
-        given
-            .check(writer, &cells)
-            .map_err(|error| raise_append(py, &error, grown.paths(), &leaves, as_reverb))?;
+        if let Err(error) = given.check(writer, &cells) {
+            return match given.fitted(&error, leaves, as_reverb)? {
+                Some(fitted) => self.append_leaves(py, state, &fitted, Some(grown), given),
+                None => Err(raise_append(py, &error, grown.paths(), leaves, as_reverb)),
+            };
+        }
         writer.add_columns(&new).or_raise(py)?;
         // Dropping the replaced values may run Python code, so they are dropped after all locks are released.
         let old = (std::mem::replace(&mut state.layout, grown), self.history.take());
         let stored = given.store(state.writer_mut(py)?, &cells);
         let stored =
-            stored.map_err(|error| raise_append(py, &error, state.layout.paths(), &leaves, as_reverb));
+            stored.map_err(|error| raise_append(py, &error, state.layout.paths(), leaves, as_reverb));
         drop(state);
         drop(old);
         stored
@@ -175,6 +193,25 @@ impl DataKind {
             DataKind::Step { .. } => writer.check_cells(cells),
             DataKind::Sequence => writer.check_sequence_cells(cells),
         }
+    }
+
+    /// Returns the leaves of a refused step with one of Python's numbers in its column's type, or `None` if this is not
+    /// the way to mend the step. dm-reverb converts no numbers.
+    fn fitted<'py>(
+        self,
+        error: &Error,
+        leaves: &Leaves<'py>,
+        as_reverb: bool,
+    ) -> PyResult<Option<Leaves<'py>>> {
+        if as_reverb || self == DataKind::Sequence {
+            return Ok(None);
+        }
+        let value_of = |column| leaves.iter().find(|(at, _)| *at == column).map(|(_, leaf)| leaf.clone());
+        let Some((column, number)) = fitted(error, value_of)? else { return Ok(None) };
+        let mend = |(at, leaf): &(usize, Bound<'py, PyAny>)| {
+            (*at, if *at == column { number.clone() } else { leaf.clone() })
+        };
+        Ok(Some(leaves.iter().map(mend).collect()))
     }
 
     fn store(self, writer: &mut RustWriter, cells: &Cells<'_>) -> relive_client::Result<()> {
@@ -276,8 +313,8 @@ impl TrajectoryWriter {
         priorities: &Bound<'py, PyAny>,
         trajectories: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let priorities = array::floats(priorities)?;
         let trajectories = trajectories.try_iter()?.collect::<PyResult<Vec<_>>>()?;
+        let priorities = array::priorities(priorities, trajectories.len())?;
         let columns = trajectories
             .iter()
             .map(|trajectory| Ok(Self::columns(trajectory)?.into()))
@@ -314,8 +351,8 @@ impl TrajectoryWriter {
         length: Length,
         squeeze: bool,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let priorities = array::floats(priorities)?;
         let ends = array::integers("ends", ends)?;
+        let priorities = array::priorities(priorities, ends.len())?;
         let windows = match (squeeze, length.0) {
             (false, length) => Windows::of(length, &ends),
             (true, 1) => Windows::steps(&ends),

@@ -1,9 +1,9 @@
 //! Samples from many servers, as seen by the reader.
 //!
-//! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request.
-//! Samples can therefore be delivered as they arrive: a slow server delays only its own samples, and no sample is
-//! fetched without being used. If a server is unreachable, or delivers nothing while others are idle, its requests are
-//! withdrawn and servers are drawn again for them.
+//! A *credit* is the right to request one sample. For each credit, a server is drawn ([`draw`]) before the request, so no
+//! sample is fetched without being used. Samples are handed out in the order of the draws ([`DrawOrder`]), as if all items
+//! were in one table. A server that delivers nothing for a while is no longer waited for. If a server is unreachable, or
+//! delivers nothing while others are idle, its requests are withdrawn and servers are drawn again for them.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use super::lane::{Lane, LaneOutput, LaneResult, at};
 use super::mixture::{draw, weights};
+use super::order::DrawOrder;
 use crate::options::SamplerOptions;
 use crate::samples::Sample;
 
@@ -40,6 +41,7 @@ pub(crate) struct FleetFeed {
     /// Draws ignore sizes from before this moment. `None` once newer sizes are known.
     fresh_from: Option<Instant>,
     lanes: Vec<Lane>,
+    order: DrawOrder<Sample>,
     /// The number of credits for which no server has been drawn yet.
     credits: usize,
     /// The number of samples until the end for which no server has been drawn yet, or `None` if there is no end.
@@ -83,6 +85,7 @@ impl FleetFeed {
             credit_batch: (options.capacity() / DRAWS_PER_CAPACITY).max(1),
             fresh_from,
             lanes: Vec::new(),
+            order: DrawOrder::default(),
             credits,
             rng,
             changes: Changes::new(fleet.watch()),
@@ -118,7 +121,7 @@ impl FleetFeed {
     /// been requested but have not arrived.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let sum = |sum: (usize, usize), one: (usize, usize)| (sum.0 + one.0, sum.1 + one.1);
-        self.lanes.iter().map(Lane::counts).fold((0, 0), sum)
+        self.lanes.iter().map(Lane::counts).fold((self.order.arrived(), 0), sum)
     }
 
     /// Records that nobody waits for a sample at the moment.
@@ -183,15 +186,24 @@ impl FleetFeed {
     /// Appends the samples that have arrived to `into`, for a caller that takes no further samples.
     pub(crate) fn take_arrived(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) {
         // The caller has already received the reason why no more samples arrived.
-        let _ = self.collect(into, cx);
+        let _ = self.collect(cx);
+        self.order.hand_out(into, |_| true);
     }
 
-    /// Appends the samples that have arrived to `into`. Returns `None` if there are none.
+    /// Appends the samples that have arrived to `into`, in the order of their draws. Returns `None` if there are none.
     fn give(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Option<Poll<LaneResult>> {
-        match self.collect(into, cx) {
-            Ok(0) => return None,
-            Err(error) => return Some(Poll::Ready(Some(Err(error)))),
-            Ok(_) => {}
+        if let Err(error) = self.collect(cx) {
+            self.order.hand_out(into, |_| true);
+            return Some(Poll::Ready(Some(Err(error))));
+        }
+        let (before, now) = (into.len(), Instant::now());
+        let is_stalled = |number| {
+            let of_server = self.lanes.iter().find(|lane| lane.server.number() == number);
+            of_server.is_none_or(|lane| lane.is_stalled(now))
+        };
+        self.order.hand_out(into, is_stalled);
+        if into.len() == before {
+            return None;
         }
         self.lanes.iter_mut().for_each(|lane| lane.timed_out = false);
         (self.unavailable_since, self.held_since) = (None, None);
@@ -214,7 +226,9 @@ impl FleetFeed {
     }
 
     fn is_over(&self) -> bool {
-        self.left == Some(0) && self.lanes.iter().all(|lane| lane.outstanding == 0)
+        self.left == Some(0)
+            && self.order.arrived() == 0
+            && self.lanes.iter().all(|lane| lane.outstanding == 0)
     }
 
     /// Updates the lanes from the servers and the state of their tables.
@@ -244,11 +258,14 @@ impl FleetFeed {
             open.iter().copied().filter(|place| !self.is_stalled(*place, now)).collect();
         let chosen = if willing.is_empty() { open } else { willing };
         let weights = self.weights_of(&chosen);
+        let drawn: Option<Vec<usize>> = (0..samples).map(|_| draw(&weights, &mut self.rng)).collect();
+        let Some(drawn) = drawn else { return };
         let mut shares = vec![0_usize; chosen.len()];
-        for _ in 0..samples {
-            match draw(&weights, &mut self.rng).and_then(|drawn| shares.get_mut(drawn)) {
-                Some(share) => *share += 1,
-                None => return,
+        for drawn in drawn {
+            let lane = chosen.get(drawn).and_then(|place| self.lanes.get(*place));
+            if let Some((share, lane)) = shares.get_mut(drawn).zip(lane) {
+                *share += 1;
+                self.order.draw(lane.server.number());
             }
         }
         self.credits -= samples;
@@ -276,15 +293,18 @@ impl FleetFeed {
         weights(&tables)
     }
 
-    /// Appends the samples that have arrived to `into`. Returns their number.
-    fn collect(&mut self, into: &mut VecDeque<Sample>, cx: &mut Context<'_>) -> Result<usize> {
-        let before = into.len();
+    /// Takes the samples that have arrived from the lanes.
+    fn collect(&mut self, cx: &mut Context<'_>) -> Result<()> {
         for place in 0..self.lanes.len() {
-            let first = into.len();
             let Some(lane) = self.lanes.get_mut(place) else { continue };
-            match lane.poll(into, cx) {
-                LaneOutput::Nothing | LaneOutput::Samples(0) => {}
-                LaneOutput::Samples(_) => self.adjust_to_all(place, into.range_mut(first..)),
+            let mut arrived = VecDeque::new();
+            match lane.poll(&mut arrived, cx) {
+                LaneOutput::Nothing => {}
+                LaneOutput::Samples => {
+                    let number = lane.server.number();
+                    self.adjust_to_all(place, &mut arrived);
+                    self.order.arrived_from(number).append(&mut arrived);
+                }
                 LaneOutput::TimedOut(error) => {
                     lane.timed_out = true;
                     self.late = Some(at(&lane.server, &error));
@@ -302,21 +322,21 @@ impl FleetFeed {
                 }
             }
         }
-        Ok(into.len() - before)
+        Ok(())
     }
 
     fn take_back(&mut self, place: usize) {
         let Some(lane) = self.lanes.get_mut(place) else { return };
         let outstanding = lane.take_back();
+        self.order.withdraw(lane.server.number());
         self.credits += outstanding;
         self.left = self.left.map(|left| left + outstanding);
     }
 
     /// Converts a server's probabilities and table size to those over all servers.
-    fn adjust_to_all<'s>(&mut self, place: usize, samples: impl Iterator<Item = &'s mut Sample>) {
-        let mut samples: Vec<&mut Sample> = samples.collect();
+    fn adjust_to_all(&mut self, place: usize, samples: &mut VecDeque<Sample>) {
         let Some(lane) = self.lanes.get_mut(place) else { return };
-        if let Some(newest) = samples.last() {
+        if let Some(newest) = samples.back() {
             lane.learn(newest.info());
         }
         let number = lane.server.number();
@@ -328,7 +348,7 @@ impl FleetFeed {
         let share = mine.filter(|_| total > 0.0).map_or(1.0, |mine| mine / total);
         let others = parts.iter().filter(|part| **part != place).filter_map(|part| self.lanes.get(*part));
         let others: u64 = others.map(|lane| lane.facts.size).sum();
-        for sample in &mut samples {
+        for sample in samples {
             self.fleet.note_owner(sample.info().key, number);
             sample.scale_to_fleet(share, others);
         }

@@ -48,7 +48,7 @@ pub(super) struct Lane {
 /// The output of a lane.
 pub(super) enum LaneOutput {
     Nothing,
-    Samples(usize),
+    Samples,
     /// The rate limiter of the lane's table timed out.
     TimedOut(Error),
     /// The server is unreachable.
@@ -139,7 +139,7 @@ impl Lane {
         self.requested_since = Instant::now();
         self.silent_since = (self.outstanding > 0).then_some(self.requested_since);
         self.pause = FIRST_PAUSE;
-        LaneOutput::Samples(samples)
+        LaneOutput::Samples
     }
 
     /// Updates the weight of the table from a sample that the server sent.

@@ -3,5 +3,6 @@
 mod feed;
 mod lane;
 mod mixture;
+mod order;
 
 pub(crate) use feed::FleetFeed;

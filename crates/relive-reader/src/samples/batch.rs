@@ -380,7 +380,8 @@ impl SampleBatch {
         let (got, key, table) = (rows.get(sample).copied().unwrap_or(0), self.key_of(sample), self.table());
         Error::invalid(format!(
             "the samples of a batch differ in column {column}: item {key} of table {table:?} has {got} rows, \
-             but those before it have {expected}"
+             but those before it have {expected}; batch items of different lengths with padding: in Python with \
+             batches(…, pad=True), in Rust with columns_padded() or gather_padded_into()"
         ))
     }
 

@@ -207,6 +207,11 @@ impl RolloutWorker {
         Ok(())
     }
 
+    /// Returns the weights with which it last acted.
+    pub(crate) fn weights(&self) -> Option<&Weights> {
+        self.weights.as_ref()
+    }
+
     fn version(&self) -> Option<u64> {
         self.weights.as_ref().map(Weights::version)
     }

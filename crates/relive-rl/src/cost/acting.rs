@@ -42,7 +42,8 @@ pub(super) fn measure(
         let user: Vec<EnvironmentUser> = (0..rows).map(EnvironmentUser::Actor).collect();
         let seeds: Vec<u64> = user.iter().map(|user| environment_seed(environment, seed, *user)).collect();
         let keys: Vec<Key> = user.iter().map(|user| actor_key(seed, *user)).collect();
-        let environments = make.rows(Rows { first: 0, seeds: &seeds, generation: 0, is_exact: true })?;
+        let environments =
+            make.rows(Rows { first: 0, seeds: &seeds, generation: 0, purpose: Purpose::Training })?;
         let spec = environments.spec().clone();
         let policy = agent.policy(&PolicyContext::alone(&spec, Purpose::Training, &keys))?;
         let mut worker = RolloutWorker::new(0, environments, policy, store.clone(), environment)?;

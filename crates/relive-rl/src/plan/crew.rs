@@ -8,6 +8,7 @@ use relive_engine::{Engine, TableHandle};
 use relive_env::{Buffer, EnvironmentSpec};
 use relive_random::Key;
 
+use super::environments::expect_alike;
 use super::saved_parts::{SavePart, SavedParts};
 use super::{MakeEnvironment, Rows, RunHooks, SharedLearner};
 use crate::acting::RolloutWorker;
@@ -229,7 +230,8 @@ impl Crew {
     pub fn demonstrated(&self, episodes: usize) -> Result<Vec<RecordedEpisode>> {
         let CrewParts { make, environment, seed, .. } = &*self.0;
         let seeds = [environment_seed(environment, *seed, EnvironmentUser::Demonstrator)];
-        let mut made = make.rows(Rows { first: 0, seeds: &seeds, generation: 0, is_exact: true })?;
+        let mut made =
+            make.rows(Rows { first: 0, seeds: &seeds, generation: 0, purpose: Purpose::Training })?;
         // Environments that exist only as a group cannot be queried one by one.
         let demonstrator = made.one(0).ok_or(RlError::NoDemonstrator)?;
         (0..episodes).map(|_| RecordedEpisode::demonstrated(demonstrator)).collect()
@@ -351,10 +353,12 @@ impl Crew {
     ) -> Result<RolloutWorker> {
         let CrewParts { policies, make, environment, spec, seed, generation, weights, .. } = &*self.0;
         let seeds: Vec<u64> = rows.iter().map(|user| environment_seed(environment, *seed, *user)).collect();
-        let is_exact = purpose == Purpose::Training;
-        let environments = make.rows(Rows { first, seeds: &seeds, generation: *generation, is_exact })?;
+        let environments = make.rows(Rows { first, seeds: &seeds, generation: *generation, purpose })?;
+        if purpose == Purpose::Evaluation {
+            expect_alike(spec, environments.spec())?;
+        }
         let count = environments.len();
-        if is_exact && count != rows.len() {
+        if purpose == Purpose::Training && count != rows.len() {
             let expected = format!("{}, its share of the agent's environments", rows.len());
             return Err(RlError::setting("the environments of a worker", count, expected));
         }
@@ -372,7 +376,7 @@ impl Crew {
         &self.0.weights
     }
 
-    pub(super) fn hooks(&self) -> &RunHooks {
+    pub(crate) fn hooks(&self) -> &RunHooks {
         &self.0.hooks
     }
 

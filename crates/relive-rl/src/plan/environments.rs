@@ -3,10 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use relive_env::{BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
+use relive_env::{ArraySpec, BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
+use relive_tensor::Nest;
 
-use crate::Result;
 use crate::seeds::seed_in_generation;
+use crate::{Purpose, Result, RlError};
 
 /// Creates the environments of a run. Clones are cheap.
 #[derive(Clone)]
@@ -25,9 +26,9 @@ pub struct Rows<'a> {
     /// 0 at the start of a run, and a different number after each checkpoint and each restart of the worker's process.
     /// Environments that are not restored then begin different episodes than before.
     pub generation: u64,
-    /// Whether the number of environments must be exact. Otherwise there may be more, for environments that exist only
-    /// as a group.
-    pub is_exact: bool,
+    /// What the environments are for. For training, their number must be exact; for an evaluation, there may be more, for
+    /// environments that exist only as a group.
+    pub purpose: Purpose,
 }
 
 /// Creates environments, including those that exist only as a group.
@@ -66,6 +67,13 @@ impl MakeEnvironment {
     pub fn together(make: impl MakeRows + 'static) -> MakeEnvironment {
         MakeEnvironment(Arc::new(make))
     }
+
+    /// Evaluates in other environments, with the same observations and actions: for example, in environments whose
+    /// rewards are not clipped.
+    #[must_use]
+    pub fn evaluating_in(self, evaluation: MakeEnvironment) -> MakeEnvironment {
+        MakeEnvironment(Arc::new(Apart { training: self, evaluation }))
+    }
 }
 
 impl std::ops::Deref for MakeEnvironment {
@@ -80,6 +88,47 @@ impl fmt::Debug for MakeEnvironment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MakeEnvironment")
     }
+}
+
+/// Environments for training, and others for evaluations.
+struct Apart {
+    training: MakeEnvironment,
+    evaluation: MakeEnvironment,
+}
+
+impl MakeRows for Apart {
+    fn spec(&self, seed: u64) -> Result<EnvironmentSpec> {
+        self.training.spec(seed)
+    }
+
+    fn are_saved(&self, seed: u64) -> Result<bool> {
+        Ok(self.training.are_saved(seed)? && self.evaluation.are_saved(seed)?)
+    }
+
+    fn rows(&self, rows: Rows<'_>) -> Result<Box<dyn BatchEnvironment>> {
+        match rows.purpose {
+            Purpose::Training => self.training.rows(rows),
+            Purpose::Evaluation => self.evaluation.rows(rows),
+        }
+    }
+}
+
+/// Checks that an agent for environments of one spec can be evaluated in those of another. The bounds of observations
+/// may differ, because agents do not use them.
+pub(super) fn expect_alike(training: &EnvironmentSpec, evaluation: &EnvironmentSpec) -> Result<()> {
+    let layouts = |nest: &Nest<ArraySpec>| -> Vec<_> {
+        let leaves = nest.flatten_with_paths().into_iter();
+        leaves.map(|(path, leaf)| (path.to_string(), leaf.dtype, leaf.shape.clone())).collect()
+    };
+    let (part, expected, got) = if layouts(&training.observations) != layouts(&evaluation.observations) {
+        ("observations", &training.observations, &evaluation.observations)
+    } else if training.actions != evaluation.actions {
+        ("actions", &training.actions, &evaluation.actions)
+    } else {
+        return Ok(());
+    };
+    let expected = format!("an environment with the {part} of the training, {expected:?}");
+    Err(RlError::setting("evaluation_env", format!("an environment with the {part} {got:?}"), expected))
 }
 
 /// A function from seeds to environments.

@@ -1,13 +1,16 @@
-//! Hooks on the rollouts and batches of a run.
+//! Hooks on the rollouts, batches and evaluations of a run.
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use relive_client::SampleBatch;
+use relive_env::EnvironmentSpec;
 
+use crate::acting::Episode;
 use crate::remote::Layouts;
-use crate::{Learnt, Result, RlError, Rollout};
+use crate::{Learnt, Result, RlError, Rollout, Weights};
 
 /// The data from which a learner is about to learn.
 #[derive(Debug, Clone, Copy)]
@@ -21,10 +24,26 @@ pub enum LearnerInput<'a> {
 /// Called with the learner's report on a batch.
 pub type AfterBatch = Box<dyn FnOnce(&Learnt) -> Result<()>>;
 
+/// An evaluation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluated<'a> {
+    /// Its episodes.
+    pub episodes: &'a [Episode],
+    /// The environment steps of the run so far.
+    pub env_steps: u64,
+    /// The learner steps of the run so far.
+    pub learner_steps: u64,
+    /// The weights that were evaluated; see [`SavedPolicy::with_weights`](crate::SavedPolicy::with_weights).
+    pub weights: &'a Weights,
+    /// The spec of the environments.
+    pub spec: &'a EnvironmentSpec,
+}
+
 type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
 type OnBatch = Box<dyn FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> + Send>;
+type OnEvaluation = Box<dyn FnMut(Evaluated<'_>) -> Result<ControlFlow<()>> + Send>;
 
-/// Functions that observe the rollouts and batches of a run. An error of a function ends the run. Clones share the
+/// Functions that observe the rollouts, batches and evaluations of a run. An error of a function ends the run. Clones share the
 /// functions. Without hooks, the only cost is a branch per rollout and batch.
 ///
 /// ```
@@ -45,6 +64,7 @@ type OnBatch = Box<dyn FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> +
 pub struct Hooks {
     on_rollout: Option<Arc<Mutex<OnRollout>>>,
     on_batch: Option<Arc<Mutex<OnBatch>>>,
+    on_evaluation: Option<Arc<Mutex<OnEvaluation>>>,
 }
 
 impl Hooks {
@@ -64,6 +84,17 @@ impl Hooks {
         look: impl FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> + Send + 'static,
     ) -> Hooks {
         Hooks { on_batch: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
+    }
+
+    /// Calls `look` after each evaluation; see [`RunOptions::evaluation`](crate::run::RunOptions::evaluation).
+    /// [`ControlFlow::Break`] ends the run early, as if it had completed its steps: for example, because it has reached a
+    /// return.
+    #[must_use]
+    pub fn on_evaluation(
+        self,
+        look: impl FnMut(Evaluated<'_>) -> Result<ControlFlow<()>> + Send + 'static,
+    ) -> Hooks {
+        Hooks { on_evaluation: Some(Arc::new(Mutex::new(Box::new(look)))), ..self }
     }
 
     /// Returns whether there is a hook on rollouts.
@@ -108,11 +139,22 @@ impl RunHooks {
         };
         look.lock()(seen().ok_or_else(nothing)?, layouts).map(Some)
     }
+
+    /// Returns whether the run should end.
+    pub(crate) fn evaluation(&self, ended: Evaluated<'_>) -> Result<ControlFlow<()>> {
+        let look = self.hooks.on_evaluation.as_ref();
+        look.map_or(Ok(ControlFlow::Continue(())), |look| look.lock()(ended))
+    }
 }
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rollouts, batches) = (self.on_rollout.is_some(), self.on_batch.is_some());
-        f.debug_struct("Hooks").field("on_rollout", &rollouts).field("on_batch", &batches).finish()
+        let evaluations = self.on_evaluation.is_some();
+        f.debug_struct("Hooks")
+            .field("on_rollout", &rollouts)
+            .field("on_batch", &batches)
+            .field("on_evaluation", &evaluations)
+            .finish()
     }
 }

@@ -36,7 +36,7 @@ pub use crew::Crew;
 pub(crate) use crew::{CrewParts, Role};
 pub use environments::{MakeEnvironment, MakeNamed, MakeRows, Rows};
 pub(crate) use hooks::RunHooks;
-pub use hooks::{AfterBatch, Hooks, LearnerInput};
+pub use hooks::{AfterBatch, Evaluated, Hooks, LearnerInput};
 pub use learn::{Batch, Learn, UpdatePriorities};
 pub use progress::Progress;
 pub(crate) use progress::next_progress;

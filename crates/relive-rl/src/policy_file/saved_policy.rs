@@ -41,12 +41,20 @@ impl SavedPolicy {
     /// # Errors
     /// The run trained another agent.
     pub fn of(agent: &dyn Agent, trained: &Trained) -> Result<SavedPolicy> {
+        SavedPolicy::with_weights(agent, &trained.spec, &trained.weights)
+    }
+
+    /// Returns an agent's policy with these weights, such as those of an [evaluation](crate::run::Evaluated).
+    ///
+    /// # Errors
+    /// The weights are those of another agent.
+    pub fn with_weights(agent: &dyn Agent, spec: &EnvironmentSpec, weights: &Weights) -> Result<SavedPolicy> {
         let settings = agent.settings().into_iter().map(|(name, text)| {
             let value = serde_json::from_str(&text).unwrap_or(serde_json::Value::String(text));
             (name, value)
         });
-        let described = Described::new(agent.name(), settings.collect(), &trained.spec);
-        SavedPolicy::new(agent, described, trained.weights.clone())
+        let described = Described::new(agent.name(), settings.collect(), spec);
+        SavedPolicy::new(agent, described, weights.clone())
     }
 
     fn new(agent: &dyn Agent, described: Described, weights: Weights) -> Result<SavedPolicy> {

@@ -1,11 +1,12 @@
 //! The loop of a run: pulls from the plan, counts and reports its progress, and evaluates in between.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::pace::is_due;
 use super::session::{COUNT_EVERY, OnReport, Session, shown_nodes};
 use super::{Report, RunOptions, warnings};
-use crate::plan::next_progress;
+use crate::plan::{Evaluated, next_progress};
 use crate::remote::Team;
 use crate::times::Lap;
 use crate::{Part, Result};
@@ -97,30 +98,43 @@ impl Session {
         Ok(())
     }
 
-    /// Evaluates if an evaluation has become due since the run was at the step `before`.
+    /// Evaluates if an evaluation has become due since the run was at the step `before`. Ends the run if its hook on
+    /// evaluations requests it.
     fn evaluate_if_due(&mut self, before: u64, options: &RunOptions, on_report: OnReport<'_>) -> Result<()> {
         let now = self.steps(options);
         let is_due = options.evaluation.is_some_and(|evaluation| is_due(evaluation.every, before, now));
-        if is_due { self.evaluate(on_report) } else { Ok(()) }
+        if is_due && self.evaluate(on_report)?.is_break() {
+            self.stop.complete();
+        }
+        Ok(())
     }
 
     /// Evaluates at the end, unless the last evaluation is current. The final evaluation is not saved with the run: a
     /// resumed run must give the same numbers as one that did not end here.
     pub(super) fn evaluate_at_end(&mut self, on_report: OnReport<'_>) -> Result<()> {
-        if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report) }
+        if self.counters.is_evaluated() { Ok(()) } else { self.evaluate(on_report).map(drop) }
     }
 
     /// Evaluates, unless the run should stop: an incomplete evaluation is discarded, and repeated when the run resumes.
-    fn evaluate(&mut self, on_report: OnReport<'_>) -> Result<()> {
-        let Some((evaluation, worker)) = &mut self.evaluator else { return Ok(()) };
+    /// Returns whether the run should end.
+    fn evaluate(&mut self, on_report: OnReport<'_>) -> Result<ControlFlow<()>> {
+        let unchanged = Ok(ControlFlow::Continue(()));
+        let Some((evaluation, worker)) = &mut self.evaluator else { return unchanged };
         let (count, mut lap) = (usize::try_from(evaluation.episodes).unwrap_or(usize::MAX), Lap::begin());
         let episodes = worker.episodes(count, &self.stop)?;
         self.crew.times().add(Part::Evaluate, lap.lap());
-        let Some(episodes) = episodes else { return Ok(()) };
+        let Some(episodes) = episodes else { return unchanged };
         self.counters.begin_evaluation();
-        for episode in episodes {
-            on_report(&Report::Evaluator(self.counters.note_evaluation(&episode)))?;
+        for episode in &episodes {
+            on_report(&Report::Evaluator(self.counters.note_evaluation(episode)))?;
         }
-        Ok(())
+        let Some(weights) = worker.weights() else { return unchanged };
+        self.crew.hooks().evaluation(Evaluated {
+            episodes: &episodes,
+            env_steps: self.counters.env_steps(),
+            learner_steps: self.counters.learner_steps(),
+            weights,
+            spec: self.crew.spec(),
+        })
     }
 }

@@ -24,6 +24,6 @@ pub use session::Trained;
 pub use train::{check, train};
 
 pub use crate::logging::{EpisodeReport, LearnerReport, Report};
-pub use crate::plan::{AfterBatch, Hooks, LearnerInput};
+pub use crate::plan::{AfterBatch, Evaluated, Hooks, LearnerInput};
 pub use crate::stop::Stop;
 pub use crate::watching::{Graph, look};

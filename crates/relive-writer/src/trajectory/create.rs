@@ -118,7 +118,7 @@ impl TrajectoryWriter {
         trajectories: &[TrajectoryColumns],
     ) -> Result<Option<Vec<u64>>> {
         self.link.check()?;
-        check_count("trajectories", priorities, trajectories.len())?;
+        check_count("create_items", "trajectories", priorities, trajectories.len())?;
         for (priority, trajectory) in priorities.iter().zip(trajectories) {
             self.check_item(*priority, trajectory.columns())?;
         }
@@ -199,11 +199,11 @@ pub(super) fn tuned_stride(items: usize) -> usize {
     items.div_ceil(TUNED_ITEMS_PER_CALL).max(1)
 }
 
-pub(super) fn check_count(what: &str, priorities: &[f64], count: usize) -> Result<()> {
+pub(super) fn check_count(call: &str, what: &str, priorities: &[f64], count: usize) -> Result<()> {
     if priorities.len() == count {
         return Ok(());
     }
-    Err(Error::invalid(format!("create_items: {} priorities for {count} {what}", priorities.len())))
+    Err(Error::invalid(format!("{call}: {} priorities for {count} {what}; give one for each", priorities.len())))
 }
 
 pub(super) fn nan() -> Error {

@@ -130,7 +130,7 @@ impl TrajectoryWriter {
         windows: Windows<'_>,
     ) -> Result<Option<Vec<u64>>> {
         self.link.check()?;
-        check_count("windows", priorities, windows.ends.len())?;
+        check_count("create_window_items", "windows", priorities, windows.ends.len())?;
         if priorities.iter().any(|priority| priority.is_nan()) {
             return Err(nan());
         }

@@ -39,6 +39,23 @@ async fn a_slow_sampler_gets_the_same_mixture() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_batch_is_a_mixture_of_the_servers() {
+    let (servers, client) = two(&uniform()).await;
+    fill(&servers[0].client(), 0..200, |_| 1.0).await;
+    fill(&servers[1].client(), 200..400, |_| 1.0).await;
+    let mut batches = client.batches("t", BatchOptions::new(256)).unwrap();
+    let mut outside = 0;
+    for _ in 0..50 {
+        let batch = batches.next().await.unwrap().unwrap();
+        let of_the_second = values(batch.samples()).iter().filter(|columns| columns[0] >= 200).count();
+        // The expected number is 128, with a standard deviation of 8.
+        outside += u32::from(of_the_second.abs_diff(128) > 64);
+    }
+    // On a busy machine, a server may be silent for so long that it is not waited for.
+    assert!(outside < 10, "{outside} of 50 batches were not mixtures");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn blocked_limiters_of_all_servers_share_one_timeout() {
     let (_servers, client) = two(&uniform()).await;
     let timeout = Duration::from_millis(1500);

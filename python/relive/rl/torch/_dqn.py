@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from torch.nn import Module
 from torch.nn import functional as F
 
 from relive.rl._run import run
+from relive.rl._setting_names import names_checked
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
@@ -37,7 +39,7 @@ def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, hu
     transition: both ``[B]``.
 
     Args:
-      module: returns the values ``[B, actions]`` of observations.
+      module: returns the values ``[B, actions]`` of observations; −∞ for actions that are not allowed.
       target: an earlier copy of ``module``.
       data: ``observation``, ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``.
       huber: the error above which the loss is linear.
@@ -45,11 +47,14 @@ def double_q_loss(module: Module, target: Module, data: Mapping[str, Any], *, hu
     following = data["next_observation"]
     with torch.no_grad():
         best = module(following).argmax(1, keepdim=True)
-        goal = data["reward"] + data["discount"] * target(following).gather(1, best).squeeze(1)
+        value = target(following).gather(1, best).squeeze(1)
+        # Where no action is allowed, such as after the end of an episode, nothing follows.
+        goal = data["reward"] + data["discount"] * value.masked_fill(value == -torch.inf, 0.0)
     taken = module(data["observation"]).gather(1, data["action"][:, None]).squeeze(1)
     return F.huber_loss(taken, goal, reduction="none", delta=huber), (taken - goal).detach().abs()
 
 
+@functools.partial(names_checked, like=DQNConfig, of_like="rl.DQN")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DQN:
     """DQN in PyTorch: an agent for :func:`relive.rl.run`, with the settings and defaults of :class:`relive.rl.DQN`,
@@ -59,8 +64,9 @@ class DQN:
 
     Args:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module, which returns the values ``[B,
-        actions]`` for observations ``[B, …]``. Observations are the environment's, with floats as float32. The default
-        is a stack of layers of the sizes ``hidden`` with ReLUs between them.
+        actions]`` for observations ``[B, …]``. Observations are the environment's, with floats as float32. Actions with
+        the value −∞ are not allowed: the policy does not take them, unless no action is allowed. The default is a stack
+        of layers of the sizes ``hidden`` with ReLUs between them.
       loss: a function of the module, the target module, and a mapping of the transitions as tensors: ``observation``,
         ``action``, ``reward``, ``discount`` and ``next_observation``, each ``[B, …]``. It returns the loss of each
         transition, ``[B]``, or a pair of losses and new priorities, ``[B]``; without priorities, the losses are the
@@ -157,6 +163,9 @@ class _Policy(Policy):
             values = self.module(inputs(tensors(observations)))
         expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
+        are_allowed = (values != -torch.inf).numpy()
+        if self.explores and not are_allowed.all():
+            any_of_them = np.where(are_allowed, self.rng.random(are_allowed.shape), -1.0).argmax(1)
         left = max(0, self.decay - self.decayed) / max(1, self.decay)
         self.decayed += 1
         return np.where(self.rng.random(len(starts)) < self.epsilon + (1 - self.epsilon) * left, any_of_them, self._best(values))

@@ -26,16 +26,16 @@ _MIN_IMAGE_SIDE = 36
 Network = Callable[[EnvironmentSpec], Module]
 
 
-def check(agent: Any, config: Callable[..., Any], functions: Sequence[str]) -> None:
+def check(agent: Any, config: Callable[..., Any], functions: Sequence[str], own: Sequence[str] = ()) -> None:
     """Checks an agent, a frozen dataclass: the fields named in ``functions`` must be functions or ``None``; ``config``
-    checks and converts all others."""
+    checks and converts all others, except those named in ``own``."""
     for name in functions:
         given = getattr(agent, name)
         if isinstance(given, Module):
             raise TypeError(f"{name} is a module, but it must be a function that creates one: {name}=lambda spec: module")
         if given is not None and not callable(given):
             raise TypeError(f"{name} is {given!r}, but it must be a function")
-    settings = [field.name for field in dataclasses.fields(agent) if field.name not in functions]
+    settings = [field.name for field in dataclasses.fields(agent) if field.name not in (*functions, *own)]
     checked = config(**{name: getattr(agent, name) for name in settings})
     for name in settings:
         object.__setattr__(agent, name, getattr(checked, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,9 @@ from torch import Tensor, nn
 from torch.distributions import Categorical, Distribution, Independent, Normal
 
 from relive import nest
+from relive._numbers import count
 from relive.rl._run import run
+from relive.rl._setting_names import names_checked, names_of
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Rollouts
 from relive.rl.on_policy import PPOConfig
@@ -54,13 +57,17 @@ def clipped_surrogate_loss(
     return loss - entropy_cost * distribution.entropy() if entropy_cost else loss
 
 
+@functools.partial(names_checked, like=PPOConfig, of_like="rl.PPO")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPO:
     """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with the settings and
-    defaults of :class:`relive.rl.PPO`, except for ``anneal``, ``target_kl``, ``normalize_observations`` and
-    ``normalize_rewards``, which it does not have.
+    defaults of :class:`relive.rl.PPO`, except for ``target_kl``, ``normalize_observations`` and ``normalize_rewards``,
+    which it does not have, and for ``anneal``, in whose place it has ``anneal_steps``.
 
     Args:
+      anneal_steps: the number of environment steps over which the learning rate and ``clip`` fall linearly to 0, such as
+        the length of the run, which the agent does not know; 0: they are constant. A run may be resumed with another
+        number.
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
         floats as float32, the module returns a pair: a ``torch.distributions`` distribution with one action per row,
         and the values ``[B]``. The distribution must have a ``mode``: the actions without exploration. The default is
@@ -92,11 +99,18 @@ class PPO:
     max_gradient_norm: float = PPOConfig.max_gradient_norm
     normalize_advantages: bool = PPOConfig.normalize_advantages
     hidden: tuple[int, ...] = PPOConfig.hidden
+    anneal_steps: int = 0
     network: Network | None = None
     loss: Loss | None = None
 
     def __post_init__(self) -> None:
-        check(self, PPOConfig, ("network", "loss"))
+        object.__setattr__(self, "anneal_steps", count("anneal_steps", self.anneal_steps))
+        check(self, PPOConfig, ("network", "loss"), own=("anneal_steps",))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings with which a run can be resumed."""
+        return {name: getattr(self, name) for name in names_of(type(self)) if name != "anneal_steps"}
 
     @property
     def experience(self) -> Rollouts:
@@ -253,7 +267,7 @@ class _Learner(Learner):
 
     def __init__(self, module: nn.Module, settings: PPO, random: Stream, seed: int) -> None:
         self.module, self.settings, self.random, self.rng = module, settings, random, np.random.default_rng(seed)
-        self.optimizer = Adam(module.parameters(), settings.learning_rate, eps=1e-5)
+        self.optimizer, self.env_steps = Adam(module.parameters(), settings.learning_rate, eps=1e-5), 0
 
     def learn(self, rollout: Rollout) -> Learnt:
         """Learns from a rollout in several epochs of minibatches."""
@@ -266,10 +280,17 @@ class _Learner(Learner):
         steps = {name: steps[name] for name in ("log_prob", "advantage", "return")} | {
             "observation": inputs(steps["observations"]), "action": steps["drawn"],
         }  # fmt: skip
+        self.optimizer.param_groups[0]["lr"] = settings.learning_rate * self._share_left()
         losses = [
             self._minibatch(minibatch) for _ in range(settings.epochs) for minibatch in minibatches(steps, settings.minibatch_size, self.rng)
         ]
+        self.env_steps += rollout.env_steps
         return Learnt({"loss": float(np.mean(losses))}, steps=len(losses), samples=settings.epochs * len(steps["return"]))
+
+    def _share_left(self) -> float:
+        """Returns the share of the annealing that is left, which is 1 without annealing."""
+        steps = self.settings.anneal_steps
+        return max(0.0, 1 - self.env_steps / steps) if steps else 1.0
 
     def _minibatch(self, data: dict[str, Any]) -> float:
         advantage = data["advantage"]
@@ -284,5 +305,5 @@ class _Learner(Learner):
         if settings.loss is not None:
             return settings.loss(self.module, data)
         return clipped_surrogate_loss(
-            self.module, data, clip=settings.clip, value_cost=settings.value_cost, entropy_cost=settings.entropy_cost
+            self.module, data, clip=settings.clip * self._share_left(), value_cost=settings.value_cost, entropy_cost=settings.entropy_cost
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relive.rl._run import run
+from relive.rl._setting_names import names_checked
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
@@ -45,6 +47,7 @@ def squared_critic_loss(critics: nn.Module, data: Mapping[str, Any], targets: Te
     return errors
 
 
+@functools.partial(names_checked, like=SACConfig, of_like="rl.SAC")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SAC:
     """SAC in PyTorch: an agent for :func:`relive.rl.run`, for continuous actions (one bounded array), with the settings
