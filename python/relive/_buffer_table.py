@@ -147,10 +147,18 @@ class BufferTable:
         self._writer.append_item(self._name, priority, step)
         self._is_flushed = False
 
-    def add_rows(self, count: int, rows: Mapping[str, Any], priorities: list[float]) -> None:
+    def flattened(self, rows: Mapping[str, Any]) -> list[Any] | None:
+        """Returns the leaves of steps with the names of the first step, or ``None`` for other steps."""
+        return nest.flatten_outlined(self._outline, rows) if self._is_checked else None
+
+    def add_rows(
+        self, count: int, rows: Mapping[str, Any], priorities: list[float], leaves: list[Any] | None = None
+    ) -> None:
         """Adds ``count`` readable steps, each as one item with a priority; the leading dimension of each column is
-        ``count``."""
-        if not self._is_checked or count > self._kept or self._has_other_names(rows):
+        ``count``. ``leaves`` are those that :meth:`flattened` has returned."""
+        if leaves is None:
+            leaves = self.flattened(rows)
+        if leaves is None or count > self._kept:
             if self._server is None and not count:
                 self.expect_open()
                 return
@@ -158,11 +166,10 @@ class BufferTable:
                 return self._append_rows(count, rows, priorities)
         try:
             # A writer takes a step that is a whole item at less than half of the cost.
-            leaves = nest.flatten_outlined(self._outline, rows) if count == 1 else None
-            if leaves is None:
-                self._append_rows(count, rows, priorities)
-            else:
+            if count == 1:
                 self._append(self._fill([leaf[0] for leaf in leaves]), priorities[0])
+            else:
+                self._append_rows(count, rows, priorities)
         except Exception as error:
             self._recover(error, lambda: specs_of_rows(rows))
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -60,7 +61,8 @@ class _Layout:
         return copies if [(leaf.dtype, leaf.shape) for leaf in copies] == self.types else None
 
     def has_ended(self, leaves: list[npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
-        return functools.reduce(np.logical_or, [self.flag(leaves, name) for name in _ENDS if name in self.places])
+        flags = [self.flag(leaves, name) for name in _ENDS if name in self.places]
+        return functools.reduce(operator.or_, flags)
 
     def flag(self, leaves: list[npt.NDArray[Any]], name: str) -> npt.NDArray[np.bool_]:
         place = self.places.get(name)
@@ -113,7 +115,8 @@ class NStep:
         :func:`fitted_number`."""
         leaves = None if self._layout is None else nest.flatten_outlined(self._layout.outline, step)
         if leaves is None:
-            return nest.map_structure(lambda leaf: np.asarray(leaf)[None], dict(step))
+            rows: dict[str, Any] = nest.map_structure(lambda leaf: np.asarray(leaf)[None], dict(step))
+            return rows
         layout = self._known()
         return layout.fill([np.asarray(fitted_number(leaf, dtype))[None] for leaf, (dtype, _) in zip(leaves, layout.types, strict=True)])
 

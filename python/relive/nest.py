@@ -318,9 +318,7 @@ def _collect_outlined(
 
 def _matching_outline(outlined: Any, container: Any) -> list[Any] | None:
     """Returns the direct parts of a container in order, or ``None`` if their names differ from the outline's."""
-    if len(container) != len(outlined):
-        return None
-    if type(container) is dict:
+    if type(container) is dict and len(container) == len(outlined):
         # The usual case, which needs no sorting.
         try:
             return [container[name] for name, _ in outlined]

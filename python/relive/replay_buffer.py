@@ -155,18 +155,21 @@ class ReplayBuffer:
         is_skipped = None if skip is None else as_mask(skip)
         if self._n_step is not None:
             return self._add_windows(self._n_step, steps, priority, is_skipped)
-        leaves = nest.flatten(steps)
-        if not leaves or not all(map(np.ndim, leaves)):
+        known = self._table.flattened(steps)
+        leaves = nest.flatten(steps) if known is None else known
+        counts = {leaf.shape[:1] if type(leaf) is np.ndarray else np.shape(leaf)[:1] for leaf in leaves}
+        if not counts or () in counts:
             raise ValueError("the steps of add_batch must have columns with a leading dimension; use add for a single step")
-        count = len(np.asarray(leaves[0]))
+        if len(counts) > 1:
+            raise ValueError(f"the columns have {', '.join(str(rows) for (rows,) in sorted(counts))} rows, but all columns of add_batch must "
+                             "have the same leading dimension")
+        ((count,),) = counts
         if is_skipped is not None:
             expect_mask(is_skipped, count)
-            if any(len(leaf) != count for leaf in leaves):
-                raise ValueError(f"the columns have the leading dimensions {sorted({len(leaf) for leaf in leaves})}, but they must be equal")
             kept = ~is_skipped
-            steps = nest.map_structure(lambda leaf: np.asarray(leaf)[kept], steps)
+            steps, known = nest.map_structure(lambda leaf: np.asarray(leaf)[kept], steps), None
             priority, count = _of_kept(priority, kept), int(kept.sum())
-        self._add_rows(count, steps, priority)
+        self._add_rows(count, steps, priority, known)
 
     def _add_windows(
         self,
@@ -221,11 +224,13 @@ class ReplayBuffer:
             windows.restore(before)
             raise
 
-    def _add_rows(self, count: int, rows: Mapping[str, Any], priority: npt.ArrayLike | None) -> None:
+    def _add_rows(
+        self, count: int, rows: Mapping[str, Any], priority: npt.ArrayLike | None, leaves: list[Any] | None = None
+    ) -> None:
         priorities = [self._highest] * count if priority is None else self._for_rows(count, priority)
         if not self._table.is_bound:
             self._check_names(rows)
-        self._table.add_rows(count, rows, priorities)
+        self._table.add_rows(count, rows, priorities, leaves)
         if priority is not None:
             self._highest = max([self._highest, *priorities])
 

@@ -87,6 +87,9 @@ class TrajectoryWriter:
     def append(self, data: Any, *, partial_step: bool = False) -> None:
         """Appends a step, or with ``partial_step`` a part of a step, which the next call continues.
 
+        The first value of a column determines its data type. A Python ``int`` or ``bool`` is converted if that type is
+        a float, or an integer that can represent it.
+
         Raises:
           ValueError: a leaf with a different data type or shape than before, or that the open step already has; the
             error names its path. Nothing is stored in this case.
@@ -133,7 +136,8 @@ class TrajectoryWriter:
     def create_items(
         self, table: str, priorities: npt.ArrayLike, trajectories: Iterable[Any]
     ) -> npt.NDArray[np.uint64]:
-        """Creates an item from each trajectory with its priority, and returns the keys; otherwise like ``create_item``.
+        """Creates an item from each trajectory with its priority, or one priority for all, and returns the keys;
+        otherwise like ``create_item``.
 
         Raises ``ValueError`` if the numbers of priorities and trajectories differ.
         """
@@ -146,7 +150,7 @@ class TrajectoryWriter:
 
         Args:
           table: the table.
-          priorities: one priority for each end.
+          priorities: one priority for each end, or one number for all.
           ends: the last steps of the items, counted from the newest, which is -1.
           length: the number of steps in an item.
           squeeze: whether items of one step have no leading dimension.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pathlib
+import queue
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from relive import flow
+from relive.flow import LocalIterator
 
 BEGIN = """
 import os, sys, threading, time
@@ -94,6 +98,59 @@ def test_ctrl_c_ends_a_wait(then: str, tmp_path: pathlib.Path) -> None:
         program.send_signal(signal.SIGINT)
         errors = program.communicate(timeout=60)[1]
     assert program.returncode == -signal.SIGINT and "KeyboardInterrupt" in errors
+
+
+def test_after_an_interrupt_a_pull_does_not_wait_for_its_threads(tmp_path: pathlib.Path) -> None:
+    program = """
+import signal
+
+class Interrupted(Exception):
+    pass
+
+def interrupt(*_):
+    global since
+    since = time.monotonic()
+    raise Interrupted
+
+signal.signal(signal.SIGALRM, interrupt)
+try:
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    shards.for_each(never).gather_async().take(1)
+except Interrupted:
+    pass
+print(time.monotonic() - since)
+"""
+    done = run(program, tmp_path)
+    # A thread that does not end is otherwise waited for for a second.
+    assert float(done.stdout.split()[-1]) < 0.9, done
+
+
+WAITS = {
+    "the items of shards": ("a pull from a stream of relive.flow", "gather_async of 2 shards", lambda get: flow.from_iterators([get, []]).gather_async()),
+    "a thread": ("a pull from a stream of relive.flow", "prefetch(1)", lambda get: LocalIterator.of(get()).prefetch(1).for_each(str)),
+    "an iterator": ("an iterator of transform()", "prefetch(1)", lambda get: LocalIterator.of(get()).prefetch(1).transform(iter)),
+}
+
+
+@pytest.mark.parametrize(("what", "operator", "items"), WAITS.values(), ids=WAITS)
+def test_a_long_wait_is_logged_with_its_operators(what: str, operator: str, items: Any) -> None:
+    arrived: queue.Queue[int] = queue.Queue()
+    texts: list[str] = []
+    told = f"{what} has been waiting for 5 s: no item from {operator}"
+
+    class Watch(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            texts.append(record.getMessage())
+            if texts[-1] == told:
+                arrived.put(1)
+
+    logger, watch = logging.getLogger("relive"), Watch()
+    logger.addHandler(watch)
+    stream = items(lambda: (arrived.get(timeout=60) for _ in range(1)))
+    try:
+        assert int(stream.next(timeout=60)) == 1, texts
+    finally:
+        logger.removeHandler(watch)
 
 
 @pytest.mark.parametrize("child, code", [

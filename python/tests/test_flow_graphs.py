@@ -43,6 +43,27 @@ def test_selected_and_joined_shards_keep_their_actors() -> None:
     assert told(named("ab").get_shard(1).union(named("xy").get_shard(0), deterministic=True)) == list("bxbxbx")
 
 
+@EVERYWHERE
+def test_the_shards_of_a_stream_are_its_actors(on: Any) -> None:
+    shards = named("abc", on=on)
+    selected = shards.select_shards([2, 0])
+    assert len(shards.actors) == 3 and selected.actors == [shards.actors[0], shards.actors[2]]
+    items = selected.gather_sync().for_each(str)
+    assert items.actors == selected.actors
+    assert [actor for actor, _ in items.zip_with_source_actor().take(4)] == selected.actors * 2
+    assert [shard.actors for shard in shards.shards()] == [[actor] for actor in shards.actors]
+    assert shards.get_shard(1).actors == [shards.actors[1]]
+    joined = named("ab", on=on).gather_sync().union(named("xy", on=on).gather_sync())
+    assert len(joined.actors) == 4 and LocalIterator.of([1]).actors == []
+    assert shards.repartition(2).actors == [0, 1]
+
+
+def test_actors_in_this_process_are_the_objects_of_the_program() -> None:
+    objects = [Named("a"), Named("b")]
+    for on in ("threads", "serial"):
+        assert flow.from_actors(objects, on=on).actors == objects  # type: ignore[arg-type]
+
+
 class TogetherRight:
     """Returns whether an item has the name of its shard. The first calls, two and two, are in progress at a time."""
 

@@ -121,6 +121,39 @@ def test_a_union_skips_a_source_without_an_item(joined: Any) -> None:
     assert items.next(timeout=60) == ("learned", 3) and inbox.timeouts == [0]
 
 
+FIRST = [("stored", number) for number in range(5)]
+NEXT = [("replayed", 4), ("stored", 5), ("replayed", 5), ("stored", 6)]
+TWICE = [("replayed", 4), ("replayed", 4), ("stored", 5), ("replayed", 5)]
+
+
+@pytest.mark.parametrize(("joined", "expected"), [({"deterministic": True}, NEXT), ({"round_robin_weights": [1, 2]}, TWICE)])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda replay: replay,
+        lambda replay: replay.for_each(tuple).filter(bool).combine(lambda item: [item]),
+        lambda replay: replay.batch(1).flatten().shuffle(1),
+        lambda replay: replay.timeout(60).retry(1).window(1).flatten(),
+        lambda replay: replay.union(LocalIterator.of([]), deterministic=True),
+    ],
+)
+def test_a_source_without_an_item_ends_its_turn(joined: Any, expected: list[Any], changed: Any) -> None:
+    """The plan of DQN: it stores and replays in turn, and there is nothing to replay at first."""
+    stored: list[int] = []
+
+    def store(number: int) -> tuple[str, int]:
+        stored.append(number)
+        return "stored", number
+
+    def replays(timeout: float | None = None) -> Iterator[Any]:
+        while True:
+            yield flow._NextValueNotReady() if len(stored) < 5 else ("replayed", stored[-1])
+
+    storing = LocalIterator.of(itertools.count()).for_each(store)
+    items = storing.union(changed(LocalIterator(replays, SharedMetrics())), **joined)
+    assert [items.next(timeout=60) for _ in range(9)] == [*FIRST, *expected]
+
+
 WAITING = [
     lambda learning: learning,
     lambda learning: learning.union(LocalIterator.of([]), deterministic=True),

@@ -9,6 +9,7 @@ import os
 import pathlib
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -113,6 +114,27 @@ def test_calls_of_methods_reach_the_shard_before_its_next_round() -> None:
             for each in shards.values():
                 assert each.set_step(90, plus=10) is None
     assert seen == [1, 10, 2, 20, 102, 120, 202, 220]
+
+
+@GATHERED
+def test_the_actors_of_a_stream_receive_calls_before_the_first_item(gathered: str) -> None:
+    counters = [Counter(1), Counter(10)]
+    items = getattr(flow.from_actors(counters, on="processes"), gathered)()
+    for actor in items.actors:
+        actor.set_step(100)
+    # One shard may be faster than the other.
+    assert set(items.take(2)) <= {100, 200} and [counter.step for counter in counters] == [1, 10]
+    items.close()
+
+
+def test_a_round_with_its_shards_is_a_batch_after_which_weights_can_be_sent() -> None:
+    rounds = flow.from_actors([Counter(1), Counter(10)], on="processes").gather_sync().zip_with_source_actor().batch(2)
+    seen = []
+    for pairs in itertools.islice(rounds, 3):
+        seen.append([item for _, item in pairs])
+        for shard, _ in pairs:
+            shard.set_step(100)
+    assert seen == [[1, 10], [101, 110], [201, 210]]
 
 
 def test_a_call_that_fails_is_raised_in_place_of_an_item_and_wrong_calls_are_refused() -> None:
@@ -339,6 +361,20 @@ def test_a_busy_process_ends_within_the_grace_after_its_stream(gathered: Any, en
     while any(now > then for now, then in zip(held(), before, strict=True)):
         assert time.monotonic() < until, (held(), before)
         time.sleep(0.01)
+
+
+def test_a_process_ends_although_its_module_has_lost_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of the interpreter, the constants of modules are `None`."""
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    children = set(multiprocessing.active_children())
+    items = flow.from_range(6, num_shards=1, on="processes").gather_sync()
+    assert next(items) == 0
+    (process,) = set(multiprocessing.active_children()) - children
+    monkeypatch.setattr(_processes, "_GRACE_SECONDS", None)
+    items.close()
+    process.join(30)
+    assert process.exitcode == 0 and unraisable == []
 
 
 def test_a_closed_stream_ends_its_process_while_an_exception_is_kept() -> None:

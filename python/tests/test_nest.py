@@ -56,6 +56,7 @@ NESTS = st.recursive(
 )
 def test_paths_in_order(structure: Any, paths: list[nest.Path]) -> None:
     assert [path for path, _ in nest.flatten_with_path(structure)] == paths
+    assert nest.flatten_outlined(nest.outline(structure), structure) == nest.flatten(structure)
 
 
 @given(NESTS)
@@ -63,6 +64,7 @@ def test_flattened_structures_can_be_unflattened(structure: Any) -> None:
     leaves = nest.flatten(structure)
     assert nest.unflatten_as(structure, leaves) == structure
     assert [leaf for _, leaf in nest.flatten_with_path(structure)] == leaves
+    assert nest.flatten_outlined(nest.outline(structure), structure) == leaves
 
 
 @given(NESTS)

@@ -101,6 +101,18 @@ def test_skip_is_a_bool_for_each_row(settings: dict[str, Any]) -> None:
             buffer.add_batch({name: column[:2] for name, column in rows.items()})
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_all_columns_have_as_many_rows(count: int) -> None:
+    buffer = ReplayBuffer(10)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=f"the columns have {count}, 5 rows, but all columns of add_batch must have the same"):
+            buffer.add_batch(a=np.zeros(count), b={"c": np.zeros(5)})
+        with pytest.raises(ValueError, match="must have columns with a leading dimension"):
+            buffer.add_batch(a=np.zeros(count), b={"c": 5.0})
+        buffer.add_batch(a=np.zeros(count), b={"c": np.zeros(count)})
+    assert len(buffer) == 2 * count
+
+
 @pytest.mark.parametrize("how", ["plain", "loaded", "copied", "discount", "windows"])
 def test_whole_numbers_of_python_enter_columns_of_floats(how: str, tmp_path: pathlib.Path) -> None:
     settings = {"discount": {"discount": 0.5}, "windows": {"n_step": 2, "discount": 0.5}}.get(how, {})

@@ -86,7 +86,7 @@ def test_a_run_ends_when_on_evaluation_returns_true(tmp_path: pathlib.Path) -> N
 
     result = train(10_000)
     assert [evaluation.env_steps for evaluation in seen] == [100, 200] and result.env_steps == 200
-    assert not result.is_complete and len(result.evaluation) == 2
+    assert not result.is_complete and len(result.evaluation) == 4
     assert seen[1].returns.shape == (2,) and seen[1].lengths.tolist() == [9, 9] and seen[1].learner_steps == result.learner_steps
     assert rl.Policy.load(tmp_path / "200.safetensors").to_bytes() == result.policy.to_bytes()
     resumed = train(300)

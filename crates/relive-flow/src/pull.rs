@@ -182,7 +182,9 @@ impl<'a> Turn<'a> {
     /// Like [`waker`](Self::waker), but declares which part of the graph will call the waker. This makes it possible to
     /// detect a wait that never ends.
     pub(crate) fn waker_for(&mut self, need: Need) -> &'a Waker {
-        self.pending.needs.iter_mut().for_each(|needs| needs.push(need.clone()));
+        if let Some(needs) = &mut self.pending.needs {
+            needs.push(need);
+        }
         self.waker
     }
 
@@ -200,7 +202,9 @@ impl<'a> Turn<'a> {
     /// that it pulls again. With `with_new`, parts that nothing has pulled so far also count.
     pub(crate) fn waits_for_own_parts(&self, with_new: bool) -> bool {
         let needs = self.pending.needs.as_ref();
-        needs.is_some_and(|needs| !needs.is_empty() && needs.iter().all(|need| need.is_of_this_thread(with_new)))
+        needs.is_some_and(|needs| {
+            !needs.is_empty() && needs.iter().all(|need| need.is_of_this_thread(with_new))
+        })
     }
 
     /// Returns the puller's waker, without marking it as taken.

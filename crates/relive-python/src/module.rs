@@ -17,7 +17,7 @@ pub(crate) mod _native {
     use crate::read::BatchIterator;
 
     #[pymodule_export]
-    use crate::flow::{NotYet, PyPort, PyReader, PyWriter, Shards, Stream};
+    use crate::flow::{NotYet, PyPort, PyReader, PyWriter, Shards, Stream, Turns};
     #[pymodule_export]
     use crate::gpu::{GpuLoader, GpuReader, GpuStore, GpuWriter, gpu_unavailable};
     #[pymodule_export]

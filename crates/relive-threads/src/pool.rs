@@ -323,7 +323,7 @@ mod tests {
     fn results_are_in_order_and_may_borrow() {
         let words = ["a", "bb", "ccc"].map(String::from);
         let pool = Pool::of_process();
-        assert_eq!(pool.map(&words, |word| word.len()), [1, 2, 3]);
+        assert_eq!(pool.map(&words, String::len), [1, 2, 3]);
         assert_eq!(
             pool.map(words.iter().zip([1, 0, 2]), |(word, at)| word.get(at..)),
             [Some(""), Some("bb"), Some("c")]

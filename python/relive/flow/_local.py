@@ -17,6 +17,7 @@ from relive._numbers import any_number, count
 from relive.flow import _metrics
 from relive.flow._metrics import Binding, MetricsContext, Origins, SharedMetrics
 from relive.flow._operators import Operator, bound, each, itself, label
+from relive.flow._turns import take_turns_here, turns_of
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -91,6 +92,7 @@ class LocalIterator(Generic[T]):
         self._native = native
         self.name = name
         self.shared_metrics = metrics or SharedMetrics()
+        # The shards by number; `None` for shards of which the stream has no items.
         self._actors = list(actors)
         # The functions of the graph.
         self._kept = list(kept)
@@ -124,6 +126,18 @@ class LocalIterator(Generic[T]):
     def close(self) -> None:
         """Ends the stream and its shards; a shard that does not end within a second is abandoned."""
         self._native.close()
+        # Without a stream, no call must wait for the item of an abandoned shard.
+        for turns in filter(None, map(turns_of, self._actors)):
+            turns.release_item()
+
+    @property
+    def actors(self) -> list[Any]:
+        """The shards that items come from, in order: the objects that :meth:`zip_with_source_actor` returns, for
+        example to send the first weights to all shards before the first item. For a shard in another process, the
+        object only calls the shard's methods; that shard is a copy of the object that the program has created. After
+        ``repartition``, the shards are numbers."""
+        take_turns_here()
+        return [actor for actor in self._actors if actor is not None]
 
     def next(self, timeout: float | None = None) -> T:
         """Returns the next item.
@@ -219,6 +233,7 @@ class LocalIterator(Generic[T]):
         def pair(item: T, source: int) -> tuple[Any, T]:
             if source < 0:
                 raise ValueError("zip_with_source_actor: the item has no single source; it comes from no shard, or from several")
+            take_turns_here()
             return (actors[source] if source < len(actors) else source), item
 
         native = self._native.then(("for_each", "zip_with_source_actor", pair))
@@ -278,8 +293,9 @@ class LocalIterator(Generic[T]):
           others: the other streams.
           deterministic: whether to take one item from each stream in turn, and to wait for it; otherwise streams
             without an item are skipped.
-          round_robin_weights: the number of items to take from each stream in its turn; ``"*"`` takes all that are
-            available, up to a hundred, without waiting.
+          round_robin_weights: the number of items to take from each stream in its turn, waiting for each; ``"*"`` takes
+            all that are available, up to a hundred, without waiting. As in Ray, a source that yields
+            ``flow._NextValueNotReady()`` ends its turn in any case.
         """
         streams: list[LocalIterator[Any]] = [self, *others]
         if any(not isinstance(stream, LocalIterator) for stream in streams):

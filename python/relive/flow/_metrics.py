@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from relive import _native
+from relive.flow._turns import take_turns_here
 
 # Held while a timer adds numbers. It belongs to no timer, so that timers can be pickled.
 _adding = threading.Lock()
@@ -91,6 +92,7 @@ class MetricsContext:
     def current_actor(self) -> Any:
         """The shard of the item that a function in this thread is processing, or has processed last; ``None`` if the
         item does not come from a shard."""
+        take_turns_here()
         return getattr(_now, "actor", None)
 
     @current_actor.setter

@@ -9,6 +9,7 @@ from relive._numbers import count, whole
 from relive.flow._local import LocalIterator, _seed
 from relive.flow._metrics import Binding, Origins
 from relive.flow._operators import Operator, bound, each, itself, label
+from relive.flow._turns import take_turns_here
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -118,6 +119,13 @@ class ParallelIterator(Generic[T]):
         select = lambda ahead, binding: make(ahead, binding).select(numbers)  # noqa: E731
         return ParallelIterator(select, name, [self._actors[number] for number in numbers])
 
+    @property
+    def actors(self) -> list[Any]:
+        """The shards, in order; see :attr:`LocalIterator.actors`. For shards in other processes, calls have an effect
+        only after the shards are gathered."""
+        take_turns_here()
+        return list(self._actors)
+
     def num_shards(self) -> int:
         """Returns the number of shards."""
         return len(self._actors)
@@ -127,7 +135,7 @@ class ParallelIterator(Generic[T]):
         kept: list[Any] = []
         streams = enumerate(self._begun(False, kept).streams(1))
         return [
-            LocalIterator._over(native, f"{self.name}.shard[{number}]", actors=self._actors[: number + 1], kept=kept)
+            LocalIterator._over(native, f"{self.name}.shard[{number}]", actors=[*[None] * number, self._actors[number]], kept=kept)
             for number, native in streams
         ]
 

@@ -42,6 +42,8 @@ class _Pipe:
             raise refused("processes", error) from error
         self.where = f"the process of shard {number}"
         self._number = number
+        # When the interpreter ends, modules lose their names before the last shards end.
+        self._grace_seconds = _GRACE_SECONDS
         self._credit = _MOST_AHEAD if ahead == "most" else ahead
         self._process: SpawnProcess | None = None
         # Calls of methods before the process has started. Both the pulling thread and threads that call methods send.
@@ -86,13 +88,13 @@ class _Pipe:
             return cast("Message", self._pipe.recv()) if self._poll.poll(LOOK_SECONDS * 1_000) else None
         except (EOFError, OSError):
             assert self._process is not None, "the shard has begun"
-            self._process.join(_GRACE_SECONDS)
+            self._process.join(self._grace_seconds)
             code = self._process.exitcode
             how = "" if code is None else f" with signal {-code}" if code < 0 else f" with exit code {code}"
             raise RuntimeError(f"{self.where} ended{how}") from None
 
     def end(self) -> None:
-        while not self._sending.acquire(timeout=_GRACE_SECONDS):
+        while not self._sending.acquire(timeout=self._grace_seconds):
             # Another thread sends a call, which the process does not read in time.
             if self._process is not None:
                 self._process.kill()
@@ -102,7 +104,7 @@ class _Pipe:
             # The process was not started; a pipe to it closes with this object.
             return
         self._pipe.close()
-        self._process.join(_GRACE_SECONDS)
+        self._process.join(self._grace_seconds)
         if self._process.is_alive():
             self._process.kill()
             self._process.join()

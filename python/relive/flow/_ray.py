@@ -153,9 +153,12 @@ class _Stream:
         if self._reader is not None:
             self._reader.close()
         if self._host is not None:
-            # If the cluster no longer exists or is disconnected, there is no actor to end.
-            with contextlib.suppress(Exception):
+            # If the cluster no longer exists or is disconnected, there is no actor to end. When the interpreter ends,
+            # modules lose their names before the last shards end.
+            try:  # noqa: SIM105
                 self._cluster.ray.kill(self._host)
+            except Exception:
+                pass
 
 
 class _ShardHost(Placed):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 from relive import _native
 from relive._numbers import count, whole
 from relive.flow._parallel import On, ParallelIterator
+from relive.flow._turns import TakesTurns, take_turns_here
 
 if TYPE_CHECKING:
     from relive.ray import Workers
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ParallelIteratorWorker:
+class ParallelIteratorWorker(TakesTurns):
     """A shard with state. A subclass passes its items to :meth:`__init__`. Functions in operators can access the object
-    as the source of an item.
+    as the source of an item, and call its methods. While the shard runs in a thread, a call of a public method waits until
+    the shard has made its current item, so that no call changes the state in the middle of an item.
 
     Args:
       item_generator: an iterable, or a function that creates one. The function, such as a method of the subclass, is
@@ -40,6 +42,8 @@ class _Items:
     def __init__(self, given: Any, repeat: bool) -> None:
         self._given, self._repeat = given, repeat
         self._begun: Any = None
+        # Between the items and the calls of methods, if the shard runs in a thread.
+        self.turns: _native.FlowTurns | None = None
 
     def __reduce__(self) -> Any:
         # An iterator that has begun stays in this process.
@@ -93,7 +97,7 @@ def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Work
     """Creates a shard for each of these objects: a :class:`ParallelIteratorWorker`, or any iterable.
 
     :meth:`LocalIterator.zip_with_source_actor` returns the object that an item comes from, so that its methods can be
-    called.
+    called; :attr:`LocalIterator.actors` returns the objects of all shards.
     """
     shards = list(actors)
     if on not in get_args(On) and not hasattr(on, "_launcher"):
@@ -108,7 +112,18 @@ def from_actors(actors: Iterable[Any], name: str | None = None, *, on: On | Work
         from relive.ray import Workers
 
         return on_ray(shards, name, on if isinstance(on, Workers) else Workers())
-    return ParallelIterator(lambda *_: _native.FlowShards.of("items", shards, on == "threads"), name, shards)
+    turns = [_with_turns(shard) for shard in shards] if on == "threads" else []
+    return ParallelIterator(lambda *_: _native.FlowShards.of("items", shards, on == "threads", turns), name, shards)
+
+
+def _with_turns(shard: Any) -> _native.FlowTurns | None:
+    """Returns the turns of a shard in a thread, if it has methods of its own."""
+    items = getattr(shard, "_items", None)
+    if type(shard) is ParallelIteratorWorker or not isinstance(shard, ParallelIteratorWorker) or not isinstance(items, _Items):
+        return None
+    take_turns_here()
+    items.turns = items.turns or _native.FlowTurns()
+    return items.turns
 
 
 def _made(given: Any) -> Any:

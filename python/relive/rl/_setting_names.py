@@ -20,8 +20,8 @@ class _Meaning(NamedTuple):
     """How to convert the value, if it is not the same."""
 
 
-# The names of Acme, CleanRL and Stable-Baselines3; docs/agents.md has a table of them. If a name has several meanings, the
-# first is used of which the agent has the setting.
+# The names of Acme, CleanRL and Stable-Baselines3, of which docs/agents.md has a table. If a name has several meanings,
+# the first meaning counts for which the agent has a setting.
 MEANINGS = (
     _Meaning(("discount",), ("gamma",)),
     _Meaning(("learning_rate", "policy_learning_rate"), ("lr", "policy_lr", "actor_lr", "policy_learning_rate")),

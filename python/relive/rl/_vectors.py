@@ -16,7 +16,8 @@ from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, norm
 
 _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
-# The classes of vectors that accept a seed for each row. Others, such as Gymnasium's CartPoleVectorEnv, accept one number.
+# The classes of vectors that accept a seed for each row. Others, such as Gymnasium's CartPoleVectorEnv, accept one
+# number.
 _WITH_SEEDS = frozenset({"SyncVectorEnv", "AsyncVectorEnv", "ProcessVectorEnv", "NativeVectorEnv"})
 
 

@@ -23,11 +23,12 @@ class Policy:
     ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.
     """
 
-    __slots__ = ("_agent", "_is_known_without_memory", "_native", "_parts")
+    __slots__ = ("_agent", "_is_known_without_memory", "_native", "_parts", "_ranks")
 
     def __init__(self, native: _native.Policy, agent: Any = None) -> None:
         self._native = native
-        self._parts = [path for path, _, _ in native.observations()]
+        leaves = native.observations()
+        self._parts, self._ranks = [path for path, _, _ in leaves], [len(shape) for _, _, shape in leaves]
         # The agent that recreates the policy, unless it is a Rust agent.
         self._agent = agent
         self._is_known_without_memory: bool | None = None
@@ -109,9 +110,8 @@ class Policy:
 
     def _observations_of(self, observation: Any) -> list[Any] | None:
         """Returns the observations of a batch, or ``None`` for a single observation."""
-        shapes = [tuple(shape) for _, _, shape in self._native.observations()]
         leaves = nest.flatten(observation)
-        if len(leaves) != len(shapes) or any(np.ndim(leaf) != len(shape) + 1 for leaf, shape in zip(leaves, shapes)):
+        if len(leaves) != len(self._ranks) or any(np.ndim(leaf) != rank + 1 for leaf, rank in zip(leaves, self._ranks)):
             return None
         counts = {len(leaf) for leaf in leaves}
         if len(counts) != 1:

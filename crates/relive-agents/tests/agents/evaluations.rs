@@ -20,7 +20,10 @@ fn agent() -> Arc<dyn Agent> {
 }
 
 fn evaluating(env_steps: u64) -> RunOptions {
-    RunOptions { evaluation: Some(Evaluation { every: 100, episodes: 3 }), ..options("catch/0", env_steps, 1) }
+    RunOptions {
+        evaluation: Some(Evaluation { every: 100, episodes: 3 }),
+        ..options("catch/0", env_steps, 1)
+    }
 }
 
 #[test]

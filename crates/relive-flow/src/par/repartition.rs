@@ -257,7 +257,7 @@ impl<T: Send + 'static, S: Send + 'static> ParFlow<T, S> {
         let executor = self.executor();
         let plan = |number, make| {
             let (shard, executor) = (Shard::new(number, ()), executor.clone());
-            Plan { shard, executor, state: Arc::new(|| ()), make }
+            Plan { shard, executor, state: Arc::new(|| ()), make, around: None }
         };
         if shards == 0 {
             let refused: Make<T, ()> = Arc::new(|_| {

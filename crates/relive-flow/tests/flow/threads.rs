@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::thread;
 
-use relive_flow::{Async, Executor, Flow, ParFlow, Resubmit};
+use relive_flow::{Async, Executor, Flow, ParFlow, Polled, Pull, Resubmit, Tagged, Turn};
 
 /// Returns shards that repeatedly yield their state, which is a number.
 fn numbered(executor: &Executor, shards: u32) -> ParFlow<u32, u32> {
@@ -65,6 +66,48 @@ fn all_items_arrive_once_and_in_order_within_a_shard() {
         *expected += 1;
     }
     assert_eq!(next, [5_000, 10_000, 15_000, 20_000]);
+}
+
+/// The function sees each item of a shard alone, whether the stream had to wait for it or not, and keeps its shard in a
+/// union.
+#[test]
+fn a_function_is_called_around_each_item() {
+    struct Waits(u32);
+    impl Pull<u32> for Waits {
+        fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<u32> {
+            self.0 += 1;
+            if self.0 % 2 == 1 {
+                turn.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let item = (self.0 <= 200).then_some(Ok(Tagged { item: self.0, source: None }));
+            Poll::Ready(item)
+        }
+    }
+    let inside = Arc::new([(); 4].map(|()| AtomicUsize::new(0)));
+    let counted = |first: usize, shards: ParFlow<u32>| {
+        let inside = Arc::clone(&inside);
+        shards.around(move |number, make| {
+            let inside = &inside[first + number as usize];
+            loop {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                let makes_more = make();
+                assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+                if !makes_more {
+                    break;
+                }
+            }
+        })
+    };
+    let seen = Arc::clone(&inside);
+    let waits = ParFlow::from_flows(&Executor::Threads, 2, |_| (), |_| Flow::from_pull("waits", Waits(0)));
+    let ready = ParFlow::from_items(&Executor::Threads, 0..200, 2);
+    let shards = counted(0, waits).union(counted(2, ready)).on_each(move |flow, shard| {
+        let (seen, place) = (Arc::clone(&seen), shard.source().0 as usize);
+        flow.for_each(move |_| seen[place].load(Ordering::SeqCst))
+    });
+    let found: Vec<_> = shards.gather_async(Async { depth: 8, ..Async::default() }).into_iter().collect();
+    assert_eq!(found.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [1; 400]);
 }
 
 #[test]

@@ -11,8 +11,10 @@ mod remote;
 mod shards;
 mod source;
 mod stream;
+mod turns;
 
 pub(crate) use remote::{PyPort, PyReader, PyWriter};
 pub(crate) use shards::Shards;
 pub(crate) use source::NotYet;
 pub(crate) use stream::Stream;
+pub(crate) use turns::Turns;

@@ -1,5 +1,6 @@
 //! A flow that a Python object owns.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ const GRACE: Duration = Duration::from_secs(1);
 pub(super) struct OwnedFlow<T: Send + 'static = Item> {
     state: Brief<State<T>>,
     origin: Origin,
+    /// Whether the last pull was interrupted, so that the end of the flow is not waited for.
+    is_interrupted: AtomicBool,
 }
 
 /// Where the flow is.
@@ -30,7 +33,8 @@ pub(super) enum State<T = Item> {
 
 impl<T: Send> OwnedFlow<T> {
     pub(super) fn new(flow: Flow<T>) -> OwnedFlow<T> {
-        OwnedFlow { state: Brief::new(State::Here(flow)), origin: Origin::here() }
+        let (origin, is_interrupted) = (Origin::here(), AtomicBool::new(false));
+        OwnedFlow { state: Brief::new(State::Here(flow)), origin, is_interrupted }
     }
 
     /// Takes the flow, if it is here.
@@ -57,17 +61,27 @@ impl<T: Send> OwnedFlow<T> {
                 None
             }
         });
-        unwanted.into_iter().for_each(|flow| end(py, flow));
+        unwanted.into_iter().for_each(|flow| end(py, flow, self.patience()));
     }
 
-    /// Closes the flow: ends its threads. A thread that does not end within a second is abandoned.
+    /// Records whether a signal handler has interrupted the current pull.
+    pub(super) fn set_interrupted(&self, is_interrupted: bool) {
+        self.is_interrupted.store(is_interrupted, Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        if self.is_interrupted.load(Ordering::Relaxed) { Duration::ZERO } else { GRACE }
+    }
+
+    /// Closes the flow: ends its threads. A thread that does not end within a second is abandoned; after an interrupted
+    /// pull, the threads end in the background.
     pub(super) fn close(&self, py: Python<'_>) {
         if let State::Here(flow) = self.state.replace(State::Closed) {
             if self.origin.is_foreign() {
                 // The threads that must end belong to the parent process.
                 std::mem::forget(flow);
             } else {
-                end(py, flow);
+                end(py, flow, self.patience());
             }
         }
     }
@@ -80,7 +94,7 @@ impl<T: Send> Drop for OwnedFlow<T> {
     }
 }
 
-fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>) {
+fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>, patience: Duration) {
     let (done, is_done) = sync_channel(1);
     let end = move || {
         // The clean-up of an iterator may outlast the interpreter.
@@ -92,6 +106,6 @@ fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>) {
     py.detach(move || {
         // Without a thread, `spawn` drops the flow here.
         let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end);
-        started.is_ok().then(|| is_done.recv_timeout(GRACE))
+        started.is_ok().then(|| is_done.recv_timeout(patience))
     });
 }

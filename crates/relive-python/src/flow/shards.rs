@@ -11,6 +11,7 @@ use super::operator::Operator;
 use super::raise::Failed;
 use super::source::{self, Item};
 use super::stream::Stream;
+use super::turns::{ItemTurns, Turns};
 use crate::interpreter::finalization;
 use crate::interpreter::lock::Brief;
 
@@ -35,9 +36,16 @@ impl Shards {
 
 #[pymethods]
 impl Shards {
-    /// Returns one shard for each iterable. The shards run in the consumer's thread, or each in its own thread.
+    /// Returns one shard for each iterable. The shards run in the consumer's thread, or each in its own thread. A shard
+    /// with turns makes each item in a turn of its own.
     #[staticmethod]
-    fn of(name: String, iterables: Vec<Py<PyAny>>, has_threads: bool) -> Shards {
+    #[pyo3(signature = (name, iterables, has_threads, turns = Vec::new()))]
+    fn of(
+        name: String,
+        iterables: Vec<Py<PyAny>>,
+        has_threads: bool,
+        turns: Vec<Option<PyRef<'_, Turns>>>,
+    ) -> Shards {
         let executor = if has_threads { Executor::Threads } else { Executor::Serial };
         let count = u32::try_from(iterables.len()).unwrap_or(u32::MAX);
         let iterables = Arc::new(iterables);
@@ -51,7 +59,16 @@ impl Shards {
         let shards = ParFlow::from_flows(&executor, count, |_| (), move |shard| flow(shard.number()));
         // Each thread holds the interpreter while it makes an item; otherwise, the threads would constantly pass it to
         // each other.
-        Shards::new(shards.around(|make| finalization::attach(|_| make())), true)
+        let turns: Arc<[Option<ItemTurns>]> =
+            turns.into_iter().map(|turns| turns.map(|turns| turns.of_items())).collect();
+        let make_all = move |number: u32, make: &mut dyn FnMut() -> bool| {
+            let turns = usize::try_from(number).ok().and_then(|number| turns.get(number)?.as_ref());
+            finalization::attach(|py| match turns {
+                Some(turns) => while turns.with(py, &mut *make) {},
+                None => while make() {},
+            });
+        };
+        Shards::new(shards.around(make_all), true)
     }
 
     fn then(&self, operator: Operator) -> PyResult<Shards> {

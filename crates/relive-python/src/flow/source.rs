@@ -19,8 +19,8 @@ impl Clone for Item {
     }
 }
 
-/// The value that an iterator returns while it has no item. The iterator is then polled again, unless its flow has been
-/// dropped in the meantime.
+/// The value that an iterator returns while it has no item. A union then continues with its other streams, and the
+/// iterator is polled again, unless its flow has been dropped in the meantime.
 #[pyclass(frozen, module = "relive._native", name = "FlowNotYet")]
 pub(crate) struct NotYet;
 
@@ -114,7 +114,7 @@ impl Items {
 impl Pull<Result<Item, Failed>> for Items {
     fn poll_next(&mut self, turn: &mut Turn<'_>) -> Polled<Result<Item, Failed>> {
         let Poll::Ready(item) = self.next() else {
-            turn.wake_at(Instant::now() + RETRY_AFTER);
+            turn.not_ready_until(Instant::now() + RETRY_AFTER);
             return Poll::Pending;
         };
         let item = item.map_err(Failed::from).transpose();

@@ -8,10 +8,10 @@ use relive_flow::{ErrorKind, Flow, Lead, Monitor, Order, Ratio, Stepped, Weight}
 
 use super::operator::Operator;
 use super::owned::{OwnedFlow, State};
-use super::pulled::SLICE;
+use super::pulled::{SLICE, awaited};
 use super::raise::raise;
 use super::source::{self, Item};
-use crate::interpreter::wait::seconds;
+use crate::interpreter::wait::{WaitLog, seconds};
 
 /// A flow from which one thread at a time pulls, or a part of another flow.
 #[pyclass(frozen, module = "relive._native", name = "FlowStream")]
@@ -117,6 +117,8 @@ impl Stream {
         if self.is_over.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        self.flow.set_interrupted(false);
+        let mut wait_log = WaitLog::new("a pull from a stream of relive.flow");
         loop {
             let slice = left.map_or(SLICE, |left| left.min(SLICE));
             let next = self.pull(py, |flow| match timeout {
@@ -130,7 +132,8 @@ impl Stream {
                 }
                 Some(Ok(item)) => return Ok(Some((item.0,))),
                 Some(Err(error)) if error.kind() == ErrorKind::Timeout => {
-                    py.check_signals()?;
+                    py.check_signals().inspect_err(|_| self.flow.set_interrupted(true))?;
+                    wait_log.tell_if_due(|| awaited(&self.monitor));
                     left = left.map(|left| left.saturating_sub(slice));
                     if left.is_some_and(|left| left.is_zero()) {
                         return Err(raise(py, &error));

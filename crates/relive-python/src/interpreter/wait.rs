@@ -174,22 +174,38 @@ impl Wake for Unpark {
 }
 
 /// Logs a long wait.
-struct WaitLog<'a> {
+pub(crate) struct WaitLog<'a> {
     what: &'a str,
     started: Instant,
     next: Duration,
 }
 
 impl<'a> WaitLog<'a> {
-    fn new(what: &'a str) -> WaitLog<'a> {
+    pub(crate) fn new(what: &'a str) -> WaitLog<'a> {
         WaitLog { what, started: Instant::now(), next: FIRST_NOTICE }
     }
 
     fn log_if_due<'r>(&mut self, py: Python<'_>, runtime: &Runtime, reason: &impl Fn() -> Reason<'r>) {
-        if self.started.elapsed() >= self.next {
-            log_wait(py, runtime, self.what, self.next, reason());
+        if let Some(waited) = self.due() {
+            log_wait(py, runtime, self.what, waited, reason());
+        }
+    }
+
+    /// Logs the wait with a reason that this process knows, if a message is due.
+    pub(crate) fn tell_if_due(&mut self, reason: impl FnOnce() -> String) {
+        if let Some(waited) = self.due() {
+            tell(self.what, waited, &reason());
+        }
+    }
+
+    /// Returns the duration to log, if a message is due.
+    fn due(&mut self) -> Option<Duration> {
+        let waited = self.next;
+        let is_due = self.started.elapsed() >= waited;
+        if is_due {
             self.next *= 2;
         }
+        is_due.then_some(waited)
     }
 }
 
@@ -197,6 +213,10 @@ fn log_wait(py: Python<'_>, runtime: &Runtime, what: &str, waited: Duration, rea
     let reason =
         py.detach(|| runtime.block_on(async { tokio::time::timeout(Duration::from_secs(1), reason).await }));
     let reason = reason.unwrap_or_else(|_| "the server does not answer".to_owned());
+    tell(what, waited, &reason);
+}
+
+fn tell(what: &str, waited: Duration, reason: &str) {
     tracing::warn!(target: "relive", "{what} has been waiting for {} s: {reason}", waited.as_secs());
 }
 

@@ -111,16 +111,13 @@ pub(crate) fn train_agent<'py>(
         failed: None,
         interrupt: None,
     };
-    let (mut on_report, source) = (watch.run_reports.noting(report_sender), Source::of(environment)?);
-    let evaluation_source = evaluation_environment.map(Source::of).transpose()?;
+    let sources = (Source::of(environment)?, evaluation_environment.map(Source::of).transpose()?);
+    let mut on_report = watch.run_reports.noting(report_sender);
     let run_raised = raised.clone();
     let live_run = LiveRun::of(&watch.stop);
     let work = move || {
         let _alive = live_run;
-        let mut make = source.maker(run_raised.clone());
-        if let Some(source) = evaluation_source {
-            make = make.evaluating_in(source.maker(run_raised));
-        }
+        let make = Source::maker_of(sources, &run_raised);
         let trained = train(&agent, &options, &make, &mut on_report).and_then(|trained| {
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
             Ok((trained.summary, policy))

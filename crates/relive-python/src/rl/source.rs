@@ -26,6 +26,19 @@ impl Source {
         }
     }
 
+    /// Returns the function that creates the environments of a run: those of its actors and, if they are others, those of
+    /// its evaluations.
+    pub(super) fn maker_of(
+        (training, evaluation): (Source, Option<Source>),
+        raised: &Raised,
+    ) -> MakeEnvironment {
+        let make = training.maker(raised.clone());
+        match evaluation {
+            Some(evaluation) => make.evaluating_in(evaluation.maker(raised.clone())),
+            None => make,
+        }
+    }
+
     /// Returns the function that creates the environments; it stores exceptions of Python code.
     pub(super) fn maker(self, raised: Raised) -> MakeEnvironment {
         match self {

@@ -79,13 +79,7 @@ impl StructuredWriter {
 #[pymethods]
 impl StructuredWriter {
     /// Appends the leaves of a step; missing leaves are `None`.
-    #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes lists by value")]
-    fn append(
-        &self,
-        py: Python<'_>,
-        mut flat: Vec<Option<Bound<'_, PyAny>>>,
-        partial: bool,
-    ) -> PyResult<()> {
+    fn append(&self, py: Python<'_>, mut flat: Vec<Option<Bound<'_, PyAny>>>, partial: bool) -> PyResult<()> {
         loop {
             let Err(error) = self.append_leaves(py, &flat, partial)? else { return Ok(()) };
             let value_of = |column: usize| flat.get(column).cloned().flatten();

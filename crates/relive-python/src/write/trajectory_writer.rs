@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::append_error::{fitted, raise_append};
 use super::column_history::ColumnHistory;
-use super::layout::{Layout, Lists};
+use super::layout::{Layout, Leaves, Lists};
 use super::writer_state::{Shared, State, closed};
 use crate::arguments::{Length, Priority};
 use crate::arrays::array::{self, Value};

@@ -250,7 +250,7 @@ impl FleetFeed {
     /// Draws a server for each credit, and requests a sample from it.
     fn distribute_credits(&mut self, now: Instant) {
         let samples = self.left.map_or(self.credits, |left| left.min(self.credits));
-        if samples == 0 {
+        if samples == 0 || self.waits_for_credits(now) {
             return;
         }
         let open: Vec<usize> = self.places(|lane| lane.is_open(now));
@@ -277,6 +277,14 @@ impl FleetFeed {
                 lane.ask(&self.table, &self.options, share);
             }
         }
+    }
+
+    /// Returns whether more credits will come back soon, so that a request can be made for all of them. Since samples are
+    /// handed out in the order of their draws, a caller often takes only a few at once.
+    fn waits_for_credits(&self, now: Instant) -> bool {
+        let enough = self.left.map_or(self.credit_batch, |left| left.min(self.credit_batch));
+        let is_coming = |lane: &Lane| lane.outstanding > 0 && !lane.is_stalled(now);
+        self.credits < enough && self.lanes.iter().any(is_coming)
     }
 
     fn places(&self, wanted: impl Fn(&Lane) -> bool) -> Vec<usize> {

@@ -203,7 +203,10 @@ pub(super) fn check_count(call: &str, what: &str, priorities: &[f64], count: usi
     if priorities.len() == count {
         return Ok(());
     }
-    Err(Error::invalid(format!("{call}: {} priorities for {count} {what}; give one for each", priorities.len())))
+    Err(Error::invalid(format!(
+        "{call}: {} priorities for {count} {what}; give one for each",
+        priorities.len()
+    )))
 }
 
 pub(super) fn nan() -> Error {

@@ -183,6 +183,7 @@ async fn samples_of_different_lengths_are_detected_and_padded() {
                 batch.samples()[1].table()
             );
             assert!(error.to_string().contains(&text), "{error}");
+            assert!(error.to_string().contains("in Rust with columns_padded()"), "{error}");
         }
         assert_eq!(batch.rows_per_sample(0).unwrap(), [1, 2, 3]);
         let padded = batch.columns_padded().unwrap();

@@ -178,7 +178,7 @@ async fn invalid_windows_are_refused() {
         (Windows::of(2, &[-1]), "nothing was appended"),
         (Windows::of(2, &[-1]).columns(&[2]), "no column number 2"),
         (Windows::of(2, &[-1]).columns(&[]), "no columns"),
-        (Windows::of(2, &[-1, -2]).columns(&[0]), "1 priorities for 2 windows"),
+        (Windows::of(2, &[-1, -2]).columns(&[0]), "create_window_items: 1 priorities for 2 windows"),
     ];
     for (windows, why) in cases {
         let error = writer.create_window_items("t", &[1.0], windows).await.unwrap_err();
