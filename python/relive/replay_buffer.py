@@ -423,4 +423,8 @@ class ReplayBuffer:
 def _of_kept(priority: npt.ArrayLike | None, kept: npt.NDArray[np.bool_]) -> npt.ArrayLike | None:
     """Returns the priorities of the rows that are kept."""
     given = None if priority is None else as_floats("priority", priority)
-    return given if given is None or given.shape != kept.shape else given[kept]
+    if given is None or not given.ndim:
+        return given
+    if given.shape != kept.shape:
+        raise ValueError(f"priority must be one number, or a number for each of the {kept.size} rows, but its shape is {given.shape}")
+    return given[kept]

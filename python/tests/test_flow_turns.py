@@ -245,3 +245,75 @@ def test_calls_from_several_threads_have_their_turns() -> None:
         assert all(itertools.islice(items, 200)) and all(done.result(timeout=60) for done in calls)
     assert items.actors[0].calls == 200
     items.close()
+
+
+class Knows(flow.ParallelIteratorWorker):
+    """A shard whose items come from the method of another one."""
+
+    other: Knows
+
+    def __init__(self) -> None:
+        self.both = threading.Barrier(2)
+        super().__init__(self.items)
+
+    def items(self) -> Iterator[str]:
+        while True:
+            self.both.wait(timeout=60)
+            yield self.other.get()
+
+    def get(self) -> str:
+        return "from the other"
+
+
+def test_shards_that_call_each_other_do_not_wait_for_each_other() -> None:
+    first, second = Knows(), Knows()
+    first.other, second.other = second, first
+    second.both = first.both
+
+    def others(item: str) -> tuple[str, str]:
+        return item, flow.get_metrics().current_actor.other.get()
+
+    items = flow.from_actors([first, second]).for_each(others).gather_async(num_async=1)
+    assert [items.next(timeout=60) for _ in range(6)] == [("from the other", "from the other")] * 6
+
+
+def test_closing_one_of_two_copies_keeps_the_turns() -> None:
+    worker = Worker()
+    items = flow.from_actors([worker]).gather_async(num_async=1)
+    worker.may_end.put(None)
+    shard = items.actors[0]
+    one, other = items.duplicate(2)
+    assert next(one) == (0, 0) and next(other) == (0, 0)
+    worker.begun.get(timeout=60)
+    one.close()
+    done = threading.Event()
+
+    def set_weights() -> None:
+        shard.set_weights(7)
+        done.set()
+
+    # A thread that gets the shard from the graph takes turns; so does this one, which created it.
+    caller = ThreadPoolExecutor(1).submit(lambda: (items.actors, set_weights()))
+    worker.begun.get(timeout=60)
+    assert not done.wait(0.2), "the call does not interrupt the item"
+    for _ in range(3):
+        worker.may_end.put(None)
+    assert caller.result(timeout=60) is not None
+    other.close()
+
+
+def test_abstract_methods_stay_abstract() -> None:
+    import abc
+
+    class Base(flow.ParallelIteratorWorker, abc.ABC):
+        @abc.abstractmethod
+        def sample(self) -> int: ...
+
+    class Whole(Base):
+        def sample(self) -> int:
+            return 3
+
+    assert Base.__abstractmethods__ == {"sample"}
+    with pytest.raises(TypeError, match="abstract"):
+        Base([1])  # type: ignore[abstract]
+    assert Whole([1]).sample() == 3

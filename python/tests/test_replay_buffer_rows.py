@@ -95,6 +95,9 @@ def test_skip_is_a_bool_for_each_row(settings: dict[str, Any]) -> None:
             buffer.add_batch(rows, skip=bad)
     with pytest.raises(ValueError, match="leading dimension"):
         buffer.add_batch({**rows, "next_observation": np.zeros(2)}, skip=[True, False, False])
+    if settings.get("n_step") != 3:
+        with pytest.raises(ValueError, match=r"priority must be one number, or a number for each of the 3 rows, but its shape is \(2,\)"):
+            buffer.add_batch(rows, priority=[1.0, 2.0], skip=[True, False, False])
     buffer.add_batch(rows)
     if settings.get("n_step") == 3:
         with pytest.raises(ValueError, match=r"must always get steps of the same environments: .* pass add_batch\(…, skip=mask\)"):

@@ -14,7 +14,7 @@ import pettingzoo
 import pytest
 from gymnasium import wrappers
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from relive import rl
 from relive.rl.vector import ProcessVectorEnv
@@ -186,6 +186,28 @@ def test_a_vector_with_one_random_generator_gets_one_seed() -> None:
 def test_a_wrapped_vector_gets_a_seed_for_each_row() -> None:
     _, expected = rollouts(sync(AutoresetMode.NEXT_STEP))
     _, found = rollouts(lambda seed: wrappers.vector.RecordEpisodeStatistics(SyncVectorEnv([cart_pole] * 3)))
+    same(expected, found)
+
+
+class Composed(VectorEnv[Any, Any, Any]):
+    """A vector of one's own, which contains another one."""
+
+    def __init__(self) -> None:
+        self.inner = SyncVectorEnv([cart_pole] * 3)
+        self.num_envs, self.metadata = 3, self.inner.metadata
+        self.single_observation_space, self.single_action_space = self.inner.single_observation_space, self.inner.single_action_space
+        self.observation_space, self.action_space = self.inner.observation_space, self.inner.action_space
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return self.inner.reset(seed=seed)
+
+    def step(self, actions: Any) -> Any:
+        return self.inner.step(actions)
+
+
+def test_a_vector_of_ones_own_gets_a_seed_for_each_row() -> None:
+    _, expected = rollouts(sync(AutoresetMode.NEXT_STEP))
+    _, found = rollouts(lambda seed: Composed())
     same(expected, found)
 
 

@@ -69,6 +69,12 @@ def test_environments_of_evaluations_have_the_same_specs() -> None:
         rl.run(Agent(TRANSITIONS), Corridor, steps=50, evaluate_every=25, evaluation_env=3)
 
 
+def test_training_and_evaluations_do_not_share_an_environment() -> None:
+    one = Corridor()
+    with pytest.raises(TypeError, match="evaluation_env is the environment of the training, but evaluations need their own"):
+        rl.run(Agent(TRANSITIONS), one, steps=50, evaluate_every=25, evaluation_env=one)
+
+
 def test_a_run_ends_when_on_evaluation_returns_true(tmp_path: pathlib.Path) -> None:
     seen: list[rl.Evaluation] = []
 

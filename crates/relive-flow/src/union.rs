@@ -211,9 +211,9 @@ impl<T: Send + 'static> Flow<T> {
     /// Merges all flows in this order. The result ends when all flows have ended. From now on, the flows share their
     /// [`Metrics`](crate::Metrics), and the sources of each flow are numbered after those of the flows before it.
     ///
-    /// The turn of a flow also ends if the flow waits only for parts of the graph that the same thread pulls, like a
-    /// [copy](Self::duplicate) that is ahead of another copy in this union. In the first round, parts that nothing has
-    /// pulled so far also count. So does a source that [reports](crate::Turn::not_ready_until) that it has no item.
+    /// The turn of a flow also ends if a source [reports](crate::Turn::not_ready_until) that it has no item, or if the flow
+    /// waits only for parts of the graph that the same thread pulls, like a [copy](Self::duplicate) that is ahead of
+    /// another copy in this union. In the first round, parts that nothing has pulled so far also count.
     ///
     /// An empty list and invalid weights are an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) error at
     /// the first pull.

@@ -14,22 +14,24 @@ use std::{fmt, io, process};
 
 use parking_lot::{Condvar, Mutex};
 
-/// How many times a thread checks for the next job before it sleeps. This takes a few microseconds, within which a busy
-/// caller submits its next job.
+/// How many times a thread of a pool of its own checks for the next job before it sleeps. This takes at most a tenth of a
+/// millisecond, within which a busy caller submits its next job. The threads of the process's pool sleep at once, because
+/// others need the processors.
 const SPINS: usize = 2000;
 
 type Work = dyn Fn(usize) + Sync;
 
 /// Threads, including the caller's, that share the parts of one job at a time.
 ///
-/// A job never waits for a thread that has not begun: the caller takes every part that no other thread takes. So a
-/// machine whose processors are all busy takes as long as one thread would, and not longer.
+/// A job never waits for a thread that has not begun: the caller takes every part that no other thread takes. Processes
+/// that are forked from that of the pool have only their caller's thread, which runs all parts.
 pub struct Pool {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-    /// Held while a job runs.
-    turn: Mutex<()>,
-    /// The process that has the threads. A process forked from it has only its caller's thread.
+    /// The largest number of threads, including the caller's.
+    threads: usize,
+    /// The other threads that have started. Locked while a job runs.
+    others: Mutex<Vec<JoinHandle<()>>>,
+    /// The process that has the threads.
     process: u32,
 }
 
@@ -42,6 +44,7 @@ struct Shared {
     done: Condvar,
     /// The next part of the job that no thread has taken.
     next: AtomicUsize,
+    spins: usize,
 }
 
 #[derive(Default)]
@@ -68,38 +71,36 @@ impl Pool {
     /// # Errors
     /// The system allows no more threads.
     pub fn new(threads: usize) -> io::Result<Self> {
-        let mut pool = Self::alone();
+        let pool = Self::empty(threads.max(1), SPINS);
         for _ in 1..threads {
-            pool.start()?;
+            pool.start(&mut pool.others.lock())?;
         }
         Ok(pool)
     }
 
-    /// Returns the pool of this process, with one thread per processor, or fewer if the system allows no more.
+    /// Returns the pool of this process, with at most one thread per processor. They start with the first job that has
+    /// parts for them; if the system allows no more threads, there are fewer.
     pub fn of_process() -> &'static Self {
-        static POOL: LazyLock<Pool> = LazyLock::new(|| {
-            let mut pool = Pool::alone();
-            let others = thread::available_parallelism().map_or(1, NonZero::get) - 1;
-            let _all_started = (0..others).all(|_| pool.start().is_ok());
-            pool
-        });
+        static POOL: LazyLock<Pool> =
+            LazyLock::new(|| Pool::empty(thread::available_parallelism().map_or(1, NonZero::get), 0));
         &POOL
     }
 
-    fn alone() -> Self {
-        Self { shared: Arc::default(), threads: Vec::new(), turn: Mutex::new(()), process: process::id() }
+    fn empty(threads: usize, spins: usize) -> Self {
+        let shared = Arc::new(Shared { spins, ..Shared::default() });
+        Self { shared, threads, others: Mutex::default(), process: process::id() }
     }
 
-    fn start(&mut self) -> io::Result<()> {
+    fn start(&self, others: &mut Vec<JoinHandle<()>>) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = thread::Builder::new().name("relive-pool".to_owned()).spawn(move || shared.serve())?;
-        self.threads.push(thread);
+        others.push(thread);
         Ok(())
     }
 
-    /// Returns the number of threads, including the caller's.
+    /// Returns the largest number of threads, including the caller's.
     pub fn threads(&self) -> usize {
-        self.threads.len() + 1
+        self.threads
     }
 
     /// Runs parts 0 to `parts - 1` of a job, and returns when all are done. Parts begin in this order. If another job is
@@ -108,16 +109,15 @@ impl Pool {
     /// # Panics
     /// If `work` panics, with the same panic.
     pub fn run(&self, parts: usize, work: &(dyn Fn(usize) + Sync)) {
+        let useful = parts.min(self.threads) - usize::from(parts > 0);
         let is_here = || self.process == process::id();
-        let turn =
-            if parts > 1 && !self.threads.is_empty() && is_here() { self.turn.try_lock() } else { None };
-        if turn.is_none() {
-            return (0..parts).for_each(work);
-        }
+        let turn = if useful > 0 && is_here() { self.others.try_lock() } else { None };
+        let Some(mut others) = turn else { return (0..parts).for_each(work) };
+        while others.len() < useful && self.start(&mut others).is_ok() {}
         // SAFETY: only the lifetime changes. The threads have the reference from here until `finish` is dropped, which
         // waits until no thread has it, even if `work` panics in this thread.
         let lent = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static Work>(work) };
-        self.shared.begin(lent, parts, self.threads.len());
+        self.shared.begin(lent, parts, useful);
         let finish = WaitForThreads(&self.shared);
         self.shared.take_parts(lent, parts);
         drop(finish);
@@ -209,7 +209,7 @@ impl Shared {
         state.panic = None;
         self.number.store(number, Ordering::Release);
         drop(state);
-        for _ in 0..threads.min(parts - 1) {
+        for _ in 0..threads {
             self.begun.notify_one();
         }
     }
@@ -236,7 +236,7 @@ impl Shared {
 
     /// Joins the job after the last one seen. Returns `None` once the pool has been dropped.
     fn join_job(&self, seen: usize) -> Option<Job> {
-        for _ in 0..SPINS {
+        for _ in 0..self.spins {
             if self.number.load(Ordering::Acquire) != seen {
                 break;
             }
@@ -272,7 +272,7 @@ impl Drop for Pool {
         self.shared.state.lock().stop = true;
         self.shared.number.fetch_add(1, Ordering::Release);
         self.shared.begun.notify_all();
-        for thread in self.threads.drain(..) {
+        for thread in self.others.get_mut().drain(..) {
             // The caller has resumed every panic of the work.
             let _: thread::Result<()> = thread.join();
         }

@@ -125,8 +125,9 @@ class LocalIterator(Generic[T]):
 
     def close(self) -> None:
         """Ends the stream and its shards; a shard that does not end within a second is abandoned."""
-        self._native.close()
-        # Without a stream, no call must wait for the item of an abandoned shard.
+        if self._native.close():
+            return
+        # Calls of methods do not wait for the item of an abandoned shard.
         for turns in filter(None, map(turns_of, self._actors)):
             turns.release_item()
 

@@ -58,6 +58,10 @@ class _Method:
         # Within a turn, a method may be passed to threads for which the shard then waits.
         return method if turns is None or turns.is_held_here() else _Call(turns, method)
 
+    @property
+    def __isabstractmethod__(self) -> bool:
+        return bool(getattr(self._function, "__isabstractmethod__", False))
+
     def _of(self, shard: Any, kind: Any) -> Any:
         return self._function.__get__(shard, kind)
 
@@ -78,7 +82,7 @@ class _Inherited(_Method):
 
 
 class _Call:
-    """A method of a shard, as a thread sees it whose calls take turns with the items."""
+    """A method of a shard; calling it waits for a turn."""
 
     def __init__(self, turns: _native.FlowTurns, method: Any) -> None:
         self._turns, self._method = turns, method

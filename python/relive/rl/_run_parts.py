@@ -9,7 +9,7 @@ from typing import Any
 from relive.rl._given import SourceBridge, is_source
 from relive.rl._own import in_extension_form
 from relive.rl._run_options import Checked
-from relive.rl._sources import COUNTS, Source, expect_enough, source_of
+from relive.rl._sources import COUNTS, Source, expect_enough, is_environment, source_of
 from relive.rl._torch_threads import TorchThreads
 
 
@@ -40,6 +40,9 @@ class Parts:
         evaluates = checked.evaluation is not None and evaluation_env is None
         environments = source_of(env, acts_here=checked.acts_here or evaluates)
         expect_enough(env, number, is_shared=checked.actors <= 1 and not evaluates and checked.acts_here)
+        if evaluation_env is env and is_environment(env):
+            raise TypeError("evaluation_env is the environment of the training, but evaluations need their own; give another environment, a "
+                            "name or a function")
         evaluation_environment = None if evaluation_env is None else source_of(evaluation_env)
         for source in (environments, evaluation_environment):
             if isinstance(source, Source):

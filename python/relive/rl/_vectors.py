@@ -16,10 +16,6 @@ from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, norm
 
 _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
 
-# The classes of vectors that accept a seed for each row. Others, such as Gymnasium's CartPoleVectorEnv, accept one
-# number.
-_WITH_SEEDS = frozenset({"SyncVectorEnv", "AsyncVectorEnv", "ProcessVectorEnv", "NativeVectorEnv"})
-
 
 def is_vector(value: Any) -> bool:
     """Returns whether the value is a vector of environments rather than a class."""
@@ -52,7 +48,7 @@ class Vector:
         self.spec = EnvironmentSpec(observations, normalized(environment.single_action_space, "action"), REWARDS, DISCOUNTS)
         self._first_actions = nest.flatten(first_actions(environment.single_action_space))
         _, self._fill_actions = nest.filler(self.spec.actions)
-        self._seed: Any = list(seeds) if len(seeds) == self.rows and _has_seeds(environment) else seeds[0]
+        self._seeds: list[Any] = [list(seeds), seeds[0]] if len(seeds) == self.rows else [seeds[0]]
         self._mode = _mode(environment)
         if self._mode != _NEXT_STEP and self.rows > 1:
             logging.getLogger("relive").warning(
@@ -65,8 +61,8 @@ class Vector:
 
     def reset(self, answers: Answers) -> None:
         """Starts an episode in each row."""
-        seed, self._seed = self._seed, None
-        answer = self._environment.reset(seed=seed)
+        seeds, self._seeds = self._seeds, [None]
+        answer = _reset(self._environment, seeds)
         try:
             observations, _ = _faults.beginning(answer)
             self._begin_all(observations, answers)
@@ -141,10 +137,16 @@ class Vector:
         return self._fill_actions([leaf + first if first else leaf for leaf, first in zip(actions, self._first_actions)])
 
 
-def _has_seeds(environment: Any) -> bool:
-    """Returns whether a vector, or the vector that it wraps, accepts a seed for each row."""
-    kinds = type(getattr(environment, "unwrapped", environment)).__mro__
-    return any(kind.__name__ in _WITH_SEEDS for kind in kinds)
+def _reset(environment: Any, seeds: list[Any]) -> Any:
+    """Resets a vector with the first of these seeds, or if the vector refuses it, with the next one."""
+    first, *others = seeds
+    try:
+        return environment.reset(seed=first)
+    except Exception:
+        # Vectors with one random generator for all rows, such as Gymnasium's CartPoleVectorEnv, raise errors of any kind.
+        if not others:
+            raise
+    return _reset(environment, others)
 
 
 def _broadcast_rows(rows: Any, leaf: Any) -> Any:

@@ -110,6 +110,8 @@ class Policy:
 
     def _observations_of(self, observation: Any) -> list[Any] | None:
         """Returns the observations of a batch, or ``None`` for a single observation."""
+        if isinstance(observation, np.ndarray) and self._ranks == [observation.ndim]:
+            return None
         leaves = nest.flatten(observation)
         if len(leaves) != len(self._ranks) or any(np.ndim(leaf) != rank + 1 for leaf, rank in zip(leaves, self._ranks)):
             return None

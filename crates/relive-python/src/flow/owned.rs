@@ -61,7 +61,9 @@ impl<T: Send> OwnedFlow<T> {
                 None
             }
         });
-        unwanted.into_iter().for_each(|flow| end(py, flow, self.patience()));
+        if let Some(flow) = unwanted {
+            end(py, flow, self.patience());
+        }
     }
 
     /// Records whether a signal handler has interrupted the current pull.
@@ -74,16 +76,17 @@ impl<T: Send> OwnedFlow<T> {
     }
 
     /// Closes the flow: ends its threads. A thread that does not end within a second is abandoned; after an interrupted
-    /// pull, the threads end in the background.
-    pub(super) fn close(&self, py: Python<'_>) {
+    /// pull, the threads end in the background. Returns whether all threads have ended.
+    pub(super) fn close(&self, py: Python<'_>) -> bool {
         if let State::Here(flow) = self.state.replace(State::Closed) {
             if self.origin.is_foreign() {
                 // The threads that must end belong to the parent process.
                 std::mem::forget(flow);
             } else {
-                end(py, flow, self.patience());
+                return end(py, flow, self.patience());
             }
         }
+        true
     }
 }
 
@@ -94,7 +97,8 @@ impl<T: Send> Drop for OwnedFlow<T> {
     }
 }
 
-fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>, patience: Duration) {
+/// Drops a flow, and returns whether its threads have ended in this time.
+fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>, patience: Duration) -> bool {
     let (done, is_done) = sync_channel(1);
     let end = move || {
         // The clean-up of an iterator may outlast the interpreter.
@@ -106,6 +110,6 @@ fn end<T: Send + 'static>(py: Python<'_>, flow: Flow<T>, patience: Duration) {
     py.detach(move || {
         // Without a thread, `spawn` drops the flow here.
         let started = std::thread::Builder::new().name("relive-flow-end".to_owned()).spawn(end);
-        started.is_ok().then(|| is_done.recv_timeout(patience))
-    });
+        started.is_err() || is_done.recv_timeout(patience).is_ok()
+    })
 }

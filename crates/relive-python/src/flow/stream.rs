@@ -219,9 +219,9 @@ impl Stream {
         Ok(Stream::of_graph(Flow::in_ratio(inserts, samples, ratio), is_apart))
     }
 
-    /// Closes the stream and its shards.
-    fn close(&self, py: Python<'_>) {
-        self.flow.close(py);
+    /// Closes the stream and its shards. Returns whether all have ended.
+    fn close(&self, py: Python<'_>) -> bool {
+        self.flow.close(py)
     }
 
     /// Returns the graph as text, or as a mermaid diagram.

@@ -1,5 +1,6 @@
 //! Turns between the items of a shard and the calls of its methods.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -13,7 +14,8 @@ use crate::interpreter::lock::Brief;
 use crate::interpreter::wait::WaitLog;
 
 /// Lets one thread at a time use a shard: either its own thread, which makes an item, or a thread that calls one of its
-/// methods. Threads have their turns in the order of their requests. A thread that has the turn may call further methods.
+/// methods. Threads have their turns in the order of their requests. A thread that has the turn may call further methods,
+/// also those of other shards, for whose turn it does not wait: two shards could wait for each other.
 #[pyclass(frozen, module = "relive._native", name = "FlowTurns")]
 pub(crate) struct Turns(Arc<Brief<Queue>>);
 
@@ -90,12 +92,18 @@ impl Queue {
     }
 }
 
+thread_local! {
+    /// The number of turns that this thread has, nested ones included.
+    static TURNS_HERE: Cell<usize> = const { Cell::new(0) };
+}
+
 /// A turn, until it is dropped.
 struct Held<'a>(&'a Brief<Queue>);
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let thread = thread::current().id();
+        TURNS_HERE.set(TURNS_HERE.get() - 1);
         self.0.with(|queue| queue.leave(thread));
     }
 }
@@ -122,6 +130,7 @@ fn take<'a>(
             waiting = Some(turn);
         }
     }
+    TURNS_HERE.set(TURNS_HERE.get() + 1);
     Ok(Held(queue))
 }
 
@@ -157,6 +166,9 @@ impl Turns {
         kwargs: &Bound<'py, PyDict>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = method.py();
+        if TURNS_HERE.get() > 0 && !self.is_held_here() {
+            return method.call(args, Some(kwargs));
+        }
         let mut wait_log = WaitLog::new(name);
         let _held = take(&self.0, py, false, || {
             py.check_signals()?;
@@ -175,7 +187,8 @@ impl Turns {
         self.0.with(|queue| queue.holder.as_ref().is_some_and(|holder| holder.thread == thread))
     }
 
-    /// Lets calls no longer wait for the item that the shard's thread is making, because its stream was closed.
+    /// Ends the turn of the item that the shard's thread is making, so that calls do not wait for it: its stream was
+    /// closed.
     fn release_item(&self) {
         self.0.with(|queue| {
             if queue.holder.as_ref().is_some_and(|holder| holder.makes_item) {

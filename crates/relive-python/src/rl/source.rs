@@ -60,7 +60,7 @@ impl MakeRows for Foreign {
             .call(|py| spec::from_python(&self.source.bind(py).call_method1(intern!(py, "specs"), (seed,))?))
     }
 
-    fn are_saved(&self, _seed: u64) -> relive_rl::Result<bool> {
+    fn are_saved(&self, _seed: u64, _purpose: Purpose) -> relive_rl::Result<bool> {
         Ok(false)
     }
 

@@ -48,15 +48,15 @@ impl<S> DrawOrder<S> {
         self.arrived.iter().map(|(_, samples)| samples.len()).sum()
     }
 
-    /// Appends samples to `into` up to the first draw whose sample has not arrived, except for draws of servers for which
-    /// the caller does `not_wait`: their samples follow when they arrive.
-    pub(super) fn hand_out(&mut self, into: &mut VecDeque<S>, not_wait: impl Fn(u32) -> bool) {
+    /// Appends samples to `into` up to the first draw whose sample has not arrived. A draw of a server for which `is_skipped`
+    /// returns true is skipped; its sample follows when it arrives.
+    pub(super) fn hand_out(&mut self, into: &mut VecDeque<S>, is_skipped: impl Fn(u32) -> bool) {
         let mut place = 0;
         while let Some(server) = self.drawn.get(place).copied() {
             if let Some(sample) = self.arrived_from(server).pop_front() {
                 into.push_back(sample);
                 self.drawn.remove(place);
-            } else if not_wait(server) {
+            } else if is_skipped(server) {
                 place += 1;
             } else {
                 return;

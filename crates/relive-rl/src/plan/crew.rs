@@ -395,10 +395,16 @@ impl Crew {
     /// [`Unsuited`](RlError::Unsuited) with `expected` if they cannot.
     pub fn expect_saved_states(&self, expected: &'static str) -> Result<()> {
         let CrewParts { make, environment, seed, .. } = &*self.0;
-        match make.are_saved(environment_seed(environment, *seed, EnvironmentUser::Actor(0)))? {
-            true => Ok(()),
-            false => Err(RlError::Unsuited { expected, got: "no state that can be saved".to_owned() }),
+        let users = [
+            (EnvironmentUser::Actor(0), Purpose::Training),
+            (EnvironmentUser::Evaluator, Purpose::Evaluation),
+        ];
+        for (user, purpose) in users {
+            if !make.are_saved(environment_seed(environment, *seed, user), purpose)? {
+                return Err(RlError::Unsuited { expected, got: "no state that can be saved".to_owned() });
+            }
         }
+        Ok(())
     }
 
     /// Saves the states of all parts, and the state of the evaluator if there is one.

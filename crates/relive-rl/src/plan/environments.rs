@@ -39,11 +39,11 @@ pub trait MakeRows: Send + Sync {
     /// No environment can be created.
     fn spec(&self, seed: u64) -> Result<EnvironmentSpec>;
 
-    /// Returns whether the environments can [save](BatchEnvironment::save) their states.
+    /// Returns whether the environments for this purpose can [save](BatchEnvironment::save) their states.
     ///
     /// # Errors
     /// Same as [`spec`](Self::spec).
-    fn are_saved(&self, seed: u64) -> Result<bool>;
+    fn are_saved(&self, seed: u64, purpose: Purpose) -> Result<bool>;
 
     /// Creates the environments of the given rows.
     ///
@@ -96,20 +96,26 @@ struct Apart {
     evaluation: MakeEnvironment,
 }
 
+impl Apart {
+    fn of(&self, purpose: Purpose) -> &MakeEnvironment {
+        match purpose {
+            Purpose::Training => &self.training,
+            Purpose::Evaluation => &self.evaluation,
+        }
+    }
+}
+
 impl MakeRows for Apart {
     fn spec(&self, seed: u64) -> Result<EnvironmentSpec> {
         self.training.spec(seed)
     }
 
-    fn are_saved(&self, seed: u64) -> Result<bool> {
-        Ok(self.training.are_saved(seed)? && self.evaluation.are_saved(seed)?)
+    fn are_saved(&self, seed: u64, purpose: Purpose) -> Result<bool> {
+        self.of(purpose).are_saved(seed, purpose)
     }
 
     fn rows(&self, rows: Rows<'_>) -> Result<Box<dyn BatchEnvironment>> {
-        match rows.purpose {
-            Purpose::Training => self.training.rows(rows),
-            Purpose::Evaluation => self.evaluation.rows(rows),
-        }
+        self.of(rows.purpose).rows(rows)
     }
 }
 
@@ -139,7 +145,7 @@ impl<F: Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync> MakeRows for Each
         Ok((self.0)(seed)?.spec().clone())
     }
 
-    fn are_saved(&self, seed: u64) -> Result<bool> {
+    fn are_saved(&self, seed: u64, _purpose: Purpose) -> Result<bool> {
         Ok((self.0)(seed)?.save().is_some())
     }
 

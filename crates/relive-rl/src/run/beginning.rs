@@ -20,7 +20,7 @@ use crate::recorded::RunData;
 use crate::remote::{Driver, Layouts, Started, Team};
 use crate::seeds::{EnvironmentUser, environment_seed};
 use crate::watching::{LogWriter, Origin, PlanStateWriter, WorkerStats};
-use crate::{Result, RlError};
+use crate::{Purpose, Result, RlError};
 
 impl Session {
     pub(super) fn begin(
@@ -157,5 +157,5 @@ fn evaluator(options: &RunOptions, crew: &Crew) -> Result<Option<(Evaluation, Ro
 /// Returns whether environments in the process that writes checkpoints reset after each checkpoint.
 fn begins_anew(options: &RunOptions, make: &MakeEnvironment) -> Result<bool> {
     let first = environment_seed(&options.environment, options.seed, EnvironmentUser::Actor(0));
-    Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first)?)
+    Ok(options.checkpoints.is_some() && options.actors == 0 && !make.are_saved(first, Purpose::Training)?)
 }

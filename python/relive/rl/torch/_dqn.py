@@ -163,8 +163,7 @@ class _Policy(Policy):
             values = self.module(inputs(tensors(observations)))
         expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
-        are_allowed = (values != -torch.inf).numpy()
-        if self.explores and not are_allowed.all():
+        if self.explores and not (are_allowed := (values != -torch.inf).numpy()).all():
             any_of_them = np.where(are_allowed, self.rng.random(are_allowed.shape), -1.0).argmax(1)
         left = max(0, self.decay - self.decayed) / max(1, self.decay)
         self.decayed += 1
