@@ -84,6 +84,15 @@ def test_a_skipped_environment_ends_its_episode() -> None:
     assert spans == {(0, 3, 0.125), (1, 4, 0.125), (10, 11, 0.5)}
 
 
+def test_a_priority_is_for_each_row_also_with_skip() -> None:
+    buffer, rows = ReplayBuffer(10, prioritized=0.6), {"reward": np.ones(3)}
+    with pytest.raises(ValueError, match=r"priority must be one number, or a number for each of the 3 rows, but its shape is \(2,\)"):
+        buffer.add_batch(rows, priority=[1.0, 2.0], skip=[True, False, False])
+    buffer.add_batch(rows, priority=[1.0, 2.0, 4.0], skip=[True, False, False])
+    buffer.add_batch(rows, priority=8.0, skip=[False, True, True])
+    assert len(buffer) == 3
+
+
 @pytest.mark.parametrize("settings", [{}, {"discount": 0.9}, {"n_step": 3, "discount": 0.9}])
 def test_skip_is_a_bool_for_each_row(settings: dict[str, Any]) -> None:
     buffer = ReplayBuffer(10, **settings)
@@ -95,9 +104,6 @@ def test_skip_is_a_bool_for_each_row(settings: dict[str, Any]) -> None:
             buffer.add_batch(rows, skip=bad)
     with pytest.raises(ValueError, match="leading dimension"):
         buffer.add_batch({**rows, "next_observation": np.zeros(2)}, skip=[True, False, False])
-    if settings.get("n_step") != 3:
-        with pytest.raises(ValueError, match=r"priority must be one number, or a number for each of the 3 rows, but its shape is \(2,\)"):
-            buffer.add_batch(rows, priority=[1.0, 2.0], skip=[True, False, False])
     buffer.add_batch(rows)
     if settings.get("n_step") == 3:
         with pytest.raises(ValueError, match=r"must always get steps of the same environments: .* pass add_batch\(…, skip=mask\)"):
