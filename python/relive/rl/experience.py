@@ -74,9 +74,9 @@ class Sequences:
     ``[batch_size, length, …]``.
 
     Row ``t`` contains the observation, the action taken for it, and the resulting reward and discount; in the row of an
-    episode's last observation, these three values and the extras are zeros. Sequences that end with their episode are shorter:
-    ``lengths``, which has the same structure as ``data``, contains the number of rows of each sequence, such as
-    ``lengths["reward"]``, and missing rows are filled with zeros. If the policy's recurrent state is among its
+    episode's last observation, these three values and the extras are zeros. Sequences that end with their episode are
+    shorter: ``lengths``, which has the same structure as ``data``, contains the number of rows of each sequence, such
+    as ``lengths["reward"]``, and missing rows are filled with zeros. If the policy's recurrent state is among its
     ``extras``, each row contains this state.
 
     Args:

@@ -43,8 +43,8 @@ type OnRollout = Box<dyn FnMut(&Rollout, &Layouts) -> Result<()> + Send>;
 type OnBatch = Box<dyn FnMut(LearnerInput<'_>, &Layouts) -> Result<AfterBatch> + Send>;
 type OnEvaluation = Box<dyn FnMut(Evaluated<'_>) -> Result<ControlFlow<()>> + Send>;
 
-/// Functions that observe the rollouts, batches and evaluations of a run. An error of a function ends the run. Clones share the
-/// functions. Without hooks, the only cost is a branch per rollout and batch.
+/// Functions that observe the rollouts, batches and evaluations of a run. An error of a function ends the run. Clones
+/// share the functions. Without hooks, the only cost is a branch per rollout and batch.
 ///
 /// ```
 /// use std::sync::Arc;
