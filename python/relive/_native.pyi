@@ -44,6 +44,7 @@ def train_agent(
     evaluation: tuple[int, int] | None,
     evaluation_environment: str | Any | None,
     checkpoints: tuple[str, int] | None,
+    warm_start: str | None,
     progress: Callable[[dict[str, Any]], object] | None,
     reports: Reports | None,
     supervisor: Any | None,

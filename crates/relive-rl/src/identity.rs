@@ -15,6 +15,12 @@ const VERSION: u32 = 5;
 /// The values, in JSON, of settings that change nothing.
 const OFF: [&str; 4] = ["0", "0.0", "false", "null"];
 
+const ENVIRONMENT: &str = "environment";
+const SEED: &str = "seed";
+
+/// The fields in which runs with the same kind of learner may differ.
+const OF_ONE_RUN: [&str; 2] = [ENVIRONMENT, SEED];
+
 /// The identity of a run: only a run with an equal identity may resume it. The identity does not include the run's
 /// length, its workers or its reports, nor the location of the data that it learns from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +130,17 @@ impl Identity {
         comparison.refuse(&differences)
     }
 
+    /// Checks that a run with the identity `asked` may begin with the learner of this run.
+    ///
+    /// # Errors
+    /// [`OtherRun`](RlError::OtherRun) with the differences: another agent, or other observations or actions.
+    pub(crate) fn expect_alike(&self, asked: &Identity, comparison: Comparison<'_>) -> Result<()> {
+        let fields = self.fields().into_iter().zip(asked.fields());
+        let fields = fields.filter(|((name, _), _)| !OF_ONE_RUN.contains(name));
+        let fields = fields.map(|((name, saved), (_, asked))| (name, Some(saved), Some(asked)));
+        comparison.refuse(&comparison.differences(fields))
+    }
+
     /// Returns the settings of the agent, as a JSON object.
     pub(crate) fn settings_json(&self) -> String {
         let fields = self.settings.iter().map(|(name, text)| {
@@ -136,10 +153,10 @@ impl Identity {
     fn fields(&self) -> [(&'static str, String); 5] {
         [
             ("agent", self.agent.clone()),
-            ("environment", self.environment.clone()),
+            (ENVIRONMENT, self.environment.clone()),
             ("observation spec", self.observations.clone()),
             ("action spec", self.actions.clone()),
-            ("seed", self.seed.to_string()),
+            (SEED, self.seed.to_string()),
         ]
     }
 }

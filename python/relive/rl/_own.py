@@ -254,9 +254,20 @@ class LearnerBridge:
 
     def restore(self, state: bytes) -> None:
         """Restores a state."""
+        self._learner.restore(self._decoded(state))
+
+    def warm_start(self, state: bytes) -> None:
+        """Begins with the state of an earlier run's learner."""
+        begin = getattr(self._learner, "warm_start", None)
+        if begin is None:
+            _expect_methods(self._learner, "a learner of a run with a warm start", "restore")
+            begin = self._learner.restore
+        begin(self._decoded(state))
+
+    def _decoded(self, state: bytes) -> Any:
         if not state:
             raise ValueError(f"the run was saved without a state of {called(self._learner)}")
-        self._learner.restore(_state.decode(state))
+        return _state.decode(state)
 
 
 def _kind(error: Exception) -> type[Exception]:

@@ -44,6 +44,7 @@ def run(
     evaluation_env: Any = None,
     checkpoint_dir: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10_000,
+    warm_start: str | os.PathLike[str] | None = None,
     loggers: Iterable[Logger] = (),
     progress: bool | Display | Progress | None = None,
     on_step: OnStep | None = None,
@@ -101,6 +102,10 @@ def run(
         environments, and environments of threads and processes, reset when a run resumes, and after each checkpoint of
         a run in one thread; everything else continues unchanged. ``on`` and ``actors`` may differ.
       checkpoint_every: the number of steps between checkpoints.
+      warm_start: the ``checkpoint_dir`` of an earlier run, or one of its checkpoint files, with whose learner a new run
+        begins: its networks, its optimizer and its statistics. The earlier run had the same agent, observations and
+        actions, and networks of the same shapes; other settings, the environment and the seed may differ. Steps,
+        schedules and the replay table begin anew. Without effect on a run that resumes from its own ``checkpoint_dir``.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.
         They are closed at the end of the call, also after an error, except if one of them is not a logger.
       progress: the display of the run's progress: ``"line"`` on stderr, a ``"tqdm"`` or ``"rich"`` progress bar, which
@@ -173,6 +178,7 @@ def _train(
                 evaluation=checked.evaluation,
                 evaluation_environment=parts.evaluation_environment,
                 checkpoints=checked.checkpoints,
+                warm_start=checked.warm_start,
                 progress=progress if callable(progress) else None,
                 reports=Reports(loggers) if loggers else None,
                 supervisor=parts.supervisor,

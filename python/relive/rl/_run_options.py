@@ -38,6 +38,7 @@ class RunOptions(TypedDict, total=False):
     evaluation_env: Any
     checkpoint_dir: str | os.PathLike[str] | None
     checkpoint_every: int
+    warm_start: str | os.PathLike[str] | None
     loggers: Iterable[Logger]
     progress: bool | Display | Progress | None
     on_step: OnStep | None
@@ -61,6 +62,7 @@ class Checked:
     """The number of steps between evaluations, and the number of episodes of an evaluation."""
     checkpoints: tuple[str, int] | None
     """The folder of the checkpoints, and the number of steps between them."""
+    warm_start: str | None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Checked:
@@ -70,7 +72,7 @@ class Checked:
         seed, actors = count("seed", given["seed"]), _actors(on, given["actors"], learners)
         learner_steps = _count_or_none("learner_steps", learner_steps)
         _expect_seconds(given["timeout"])
-        folder = _folder(given["checkpoint_dir"])
+        folder = _folder("checkpoint_dir", given["checkpoint_dir"])
         checkpoint_every = count("checkpoint_every", given["checkpoint_every"], 1)
         episodes = count("evaluation_episodes", given["evaluation_episodes"], 1)
         evaluate_every = _count_or_none("evaluate_every", given["evaluate_every"])
@@ -87,6 +89,7 @@ class Checked:
             timeout=given["timeout"],
             evaluation=None if evaluate_every is None else (evaluate_every, episodes),
             checkpoints=None if folder is None else (folder, checkpoint_every),
+            warm_start=_folder("warm_start", given["warm_start"]),
         )
 
     @property
@@ -126,14 +129,14 @@ def _expect_seconds(timeout: Any) -> None:
         raise TypeError(f"timeout is {timeout!r}, but it must be a number of seconds, or None")
 
 
-def _folder(checkpoint_dir: Any) -> str | None:
-    if checkpoint_dir is None:
+def _folder(name: str, given: Any) -> str | None:
+    if given is None:
         return None
-    folder = os.fspath(checkpoint_dir) if isinstance(checkpoint_dir, (str, os.PathLike)) else None
+    folder = os.fspath(given) if isinstance(given, (str, os.PathLike)) else None
     if not isinstance(folder, str):
-        raise TypeError(f"checkpoint_dir is {checkpoint_dir!r}, but it must be the path of a folder, or None")
+        raise TypeError(f"{name} is {given!r}, but it must be the path of a folder, or None")
     if not folder:
-        raise ValueError("checkpoint_dir is '', but it must be the path of a folder; '.' is the current folder")
+        raise ValueError(f"{name} is '', but it must be the path of a folder; '.' is the current folder")
     # URLs are refused later.
     return absolute(folder)
 

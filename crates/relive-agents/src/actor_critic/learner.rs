@@ -256,6 +256,16 @@ impl Learner for ActorCriticLearner {
         weights::published(&self.params)
     }
 
+    fn warm_start(&mut self, state: &[u8]) -> Result<()> {
+        let rows = self.rows();
+        self.with_parts(|parts| saved::restore(WHAT, parts, state))?;
+        self.env_steps = 0;
+        if let Some((_, returns)) = &mut self.returns {
+            *returns = vec![0.0; rows];
+        }
+        Ok(())
+    }
+
     /// All learners receive the whole rollout and divide it into the same minibatches, so that all learners take the
     /// same steps and stop at the same step.
     fn share(&mut self, peers: Peers) -> Result<()> {
@@ -273,11 +283,22 @@ impl Saveable for ActorCriticLearner {
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        self.with_parts(|parts| saved::restore(WHAT, parts, bytes))
+        let rows = self.rows();
+        self.with_parts(|parts| saved::restore(WHAT, parts, bytes))?;
+        if self.rows() == rows {
+            return Ok(());
+        }
+        let reason = format!("it has the returns of {} environments, not of {rows}", self.rows());
+        Err(RlError::State { what: WHAT, reason })
     }
 }
 
 impl ActorCriticLearner {
+    /// Returns the number of rows with a running return.
+    fn rows(&self) -> usize {
+        self.returns.as_ref().map_or(0, |(_, returns)| returns.len())
+    }
+
     fn with_parts<R>(&mut self, then: impl FnOnce(&mut [Saved<'_>]) -> R) -> R {
         let Self { params, optimizer, stream, env_steps, observations, returns, .. } = self;
         let mut visit = |state: &mut State<'_>| {
@@ -287,7 +308,7 @@ impl ActorCriticLearner {
             }
             if let Some((moments, returns)) = returns.as_mut() {
                 moments.visit(state);
-                state.fields(returns);
+                state.numbers(returns);
             }
         };
         then(&mut [

@@ -60,6 +60,10 @@ impl Learner for Applied {
     fn weights(&self) -> Result<Weights> {
         self.0.weights()
     }
+
+    fn warm_start(&mut self, state: &[u8]) -> Result<()> {
+        self.0.warm_start(state)
+    }
 }
 
 impl Saveable for Applied {

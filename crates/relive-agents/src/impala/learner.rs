@@ -166,6 +166,12 @@ impl Learner for VTraceLearner {
         weights::published(&self.params)
     }
 
+    fn warm_start(&mut self, state: &[u8]) -> Result<()> {
+        self.restore(state)?;
+        self.env_steps = 0;
+        Ok(())
+    }
+
     /// Each learner uses its own fragments of a batch.
     fn share(&mut self, peers: Peers) -> Result<()> {
         let count = peers.count() as usize;

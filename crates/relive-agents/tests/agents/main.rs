@@ -40,3 +40,5 @@ mod recorded;
 mod suite;
 #[cfg(test)]
 mod suites;
+#[cfg(test)]
+mod warm_start;

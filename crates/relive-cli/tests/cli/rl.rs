@@ -392,6 +392,25 @@ fn a_saved_run_is_resumed_only_with_the_same_settings() {
 }
 
 #[test]
+fn a_run_begins_with_the_learner_of_an_earlier_run() {
+    let (config, saved) = (small(), folder());
+    let train = |agent: &str, environment: &str, folder: [&str; 2]| {
+        let args = ["rl", "train", agent, "--env", environment, "--steps", "250"];
+        let config = if agent == "dqn" { &["--config", text(&config)][..] } else { &[] };
+        outcome(&[&args[..], config, &folder[..]].concat())
+    };
+    let (code, _, stderr) = train("dqn", "catch/0", ["--checkpoint-dir", text(&saved)]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, stdout, stderr) = train("dqn", "catch_noise/3", ["--warm-start", text(&saved)]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let (code, _, stderr) = train("ppo", "catch/0", ["--warm-start", text(&saved)]);
+    assert_eq!(code, Some(2), "{stderr}");
+    let expected =
+        format!("--warm-start: {} has a different run: agent: the checkpoint has dqn", text(&saved));
+    assert!(stderr.contains(&expected), "{stderr}");
+}
+
+#[test]
 fn agents_are_listed_with_their_settings() {
     let listed = succeeds(&["rl", "agents"]);
     for name in ["dqn", "ppo", "r2d2", "impala", "mcts"] {

@@ -149,7 +149,8 @@ fn joined<'py>(object: &Bound<'py, PyAny>, depth: usize) -> PyResult<Bound<'py, 
 
 /// Returns the leaves of `object` in flattening order.
 pub(crate) fn leaves<'py>(object: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let mut found = Vec::new();
+    // Most items have few columns.
+    let mut found = Vec::with_capacity(8);
     add_leaves(object, &mut found, 0)?;
     Ok(found)
 }

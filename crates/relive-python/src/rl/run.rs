@@ -39,7 +39,7 @@ const SILENCE: Duration = Duration::from_secs(5);
 /// Trains an agent and returns the result of the run. `agent` is a native name with its settings in JSON, or a bridge;
 /// `environment` is a native name, or a function from seeds to bridges; so is `evaluation_environment`.
 #[pyfunction]
-#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, evaluation_environment, checkpoints, progress, reports, supervisor, on_step, on_batch, on_evaluation))]
+#[pyo3(signature = (agent, environment, *, name, steps, seed, actors, learners, learner_steps, data, timeout, evaluation, evaluation_environment, checkpoints, warm_start, progress, reports, supervisor, on_step, on_batch, on_evaluation))]
 #[expect(clippy::too_many_arguments, reason = "the options of a run, which are keyword arguments in Python")]
 pub(crate) fn train_agent<'py>(
     py: Python<'py>,
@@ -56,6 +56,7 @@ pub(crate) fn train_agent<'py>(
     evaluation: Option<(u64, u64)>,
     evaluation_environment: Option<&Bound<'py, PyAny>>,
     checkpoints: Option<(PathBuf, u64)>,
+    warm_start: Option<PathBuf>,
     progress: Option<Bound<'py, PyAny>>,
     reports: Option<Bound<'py, PyAny>>,
     supervisor: Option<Bound<'py, PyAny>>,
@@ -76,16 +77,13 @@ pub(crate) fn train_agent<'py>(
         let start = supervisor.getattr(intern!(py, "start"))?.unbind();
         Ok::<_, PyErr>(serving.begun(start, &raised, &stop))
     });
-    let are_processes = supervisor
-        .as_ref()
-        .map_or(Ok(false), |supervisor| supervisor.getattr(intern!(py, "has_workers"))?.extract::<bool>())?;
     let options = RunOptions {
         environment: name,
         loggers,
         hooks: hooks([on_step, on_batch, on_evaluation].map(|hook| hook.map(Bound::unbind)), &agent, &raised),
         watch: serving.as_ref().map(ServedTables::watch),
         begun: begun.transpose()?,
-        processes: if are_processes { supervisor.as_ref().map(processes).transpose()? } else { None },
+        processes: supervisor.as_ref().map(processes).transpose()?.flatten(),
         learners: Some(learners),
         env_steps: steps,
         learner_steps,
@@ -96,6 +94,7 @@ pub(crate) fn train_agent<'py>(
         log_lines: Some(logs::lines()),
         evaluation: evaluation.map(|(every, episodes)| Evaluation { every, episodes }),
         checkpoints: checkpoints.map(|(folder, every)| Checkpoints { folder, every }),
+        warm_start,
     };
     let (listener, report_sender) = reports.map(Listener::new).unzip();
     let mut watch = RunWatch {
@@ -138,10 +137,13 @@ pub(crate) fn train_agent<'py>(
     result(py, &watch, trained, raised)
 }
 
-/// Returns the actors as processes of this machine, or as processes of nodes if `supervisor` starts nodes.
-fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Processes> {
-    let by_nodes = supervisor.getattr(intern!(supervisor.py(), "by_nodes"))?.extract()?;
-    Ok(Processes { server: None, by_nodes })
+/// Returns the actors as processes of this machine, or as processes of nodes if `supervisor` starts nodes. Returns
+/// `None` if it starts no actors.
+fn processes(supervisor: &Bound<'_, PyAny>) -> PyResult<Option<Processes>> {
+    let py = supervisor.py();
+    let are_processes: bool = supervisor.getattr(intern!(py, "has_workers"))?.extract()?;
+    let by_nodes = supervisor.getattr(intern!(py, "by_nodes"))?.extract()?;
+    Ok(are_processes.then_some(Processes { server: None, by_nodes }))
 }
 
 /// Serves the tables of the run for the workers that `supervisor` starts.

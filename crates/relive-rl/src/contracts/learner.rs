@@ -20,6 +20,16 @@ pub trait Learner: Saveable + Send {
     /// The weights cannot be published.
     fn weights(&self) -> Result<Weights>;
 
+    /// Begins with what the learner of another run has learned, given as its [saved](Saveable::save) state: networks,
+    /// optimizer and statistics. Keeps nothing that belongs to that run, such as its position in a schedule. Restores
+    /// the state by default, for learners whose state has no such part.
+    ///
+    /// # Errors
+    /// The state belongs to a learner of another kind, or to one with networks of other shapes.
+    fn warm_start(&mut self, state: &[u8]) -> Result<()> {
+        self.restore(state)
+    }
+
     /// Joins a group of learners with the same settings and state, each in its own process. Each learner learns from
     /// its share of the data, and all learners apply the [mean](Peers::mean) of their gradients. This method must be
     /// called before the first batch.

@@ -9,7 +9,7 @@ use relive_env::{Buffer, EnvironmentSpec};
 use relive_random::Key;
 
 use super::environments::expect_alike;
-use super::saved_parts::{SavePart, SavedParts};
+use super::saved_parts::{EarlierLearner, LEARNER, SavePart, SavedParts};
 use super::{MakeEnvironment, Rows, RunHooks, SharedLearner};
 use crate::acting::RolloutWorker;
 use crate::adders::Adder;
@@ -21,7 +21,6 @@ use crate::seeds::{EnvironmentUser, actor_key, environment_seed, learner_key};
 use crate::times::SharedTimes;
 use crate::{Learner, PolicyContext, Purpose, Result, RlError};
 
-const LEARNER: &str = "learner";
 const EVALUATOR: &str = "evaluator";
 
 /// The workers and the learner of a run, as seen by its plan. Clones are cheap.
@@ -49,6 +48,8 @@ pub(crate) struct CrewParts {
     pub(crate) begins_anew: bool,
     pub(crate) weights: WeightStore,
     pub(crate) parts: SavedParts,
+    /// The state of an earlier run's learner, with which the learner begins.
+    pub(crate) earlier_learner: Option<EarlierLearner>,
     pub(crate) client: Client,
     /// The times of operators in this process, apart from the operators of workers.
     pub(crate) times: SharedTimes,
@@ -95,6 +96,7 @@ impl CrewParts {
             begins_anew: false,
             weights: WeightStore::default(),
             parts: SavedParts::default(),
+            earlier_learner: None,
             client: client.clone(),
             times: SharedTimes::default(),
             hooks: RunHooks::default(),
@@ -149,6 +151,8 @@ impl Crew {
     pub fn learner<L: Learner + 'static>(&self, mut learner: L) -> Result<SharedLearner<L>> {
         if let Some(saved) = self.0.parts.saved(LEARNER) {
             learner.restore(saved)?;
+        } else if let Some(earlier) = &self.0.earlier_learner {
+            earlier.warm_start(&mut learner)?;
         }
         if let Some(team) = &self.0.team {
             if matches!(self.0.role, Role::Follower { .. }) {

@@ -43,7 +43,7 @@ pub(crate) use progress::next_progress;
 pub use relive_client::SampleBatch;
 pub use relive_client::blocking::Client;
 pub use replay_table::{ReplayTable, unlimited};
-pub(crate) use saved_parts::SavedParts;
+pub(crate) use saved_parts::{EarlierLearner, SavedParts, WARM_START};
 pub use sequences::Sequences;
 pub use shared_learner::SharedLearner;
 pub use source::BatchSource;

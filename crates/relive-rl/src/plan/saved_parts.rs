@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use relive_env::State;
 
-use crate::{Result, state};
+use crate::{Learner, Result, RlError, state};
+
+/// The name of the learner's part.
+pub(super) const LEARNER: &str = "learner";
 
 /// Returns the state of a part, or `None` if it has none.
 pub(crate) type SavePart = Box<dyn Fn() -> Option<Vec<u8>> + Send + Sync>;
@@ -60,6 +63,33 @@ impl SavedParts {
         state::save(|state| visit(state, &mut sections))
     }
 }
+
+/// What the learner of an earlier run has learned.
+pub(crate) struct EarlierLearner {
+    /// The location of the earlier run's checkpoint.
+    place: String,
+    state: Vec<u8>,
+}
+
+impl EarlierLearner {
+    /// Returns the learner in the parts of an earlier run, or `None` if that run had no learner.
+    pub(crate) fn of(mut parts: SavedParts, place: String) -> Option<EarlierLearner> {
+        parts.saved.remove(LEARNER).map(|state| EarlierLearner { place, state })
+    }
+
+    /// Makes a learner begin with what the earlier one has learned.
+    pub(super) fn warm_start(&self, learner: &mut impl Learner) -> Result<()> {
+        learner.warm_start(&self.state).map_err(|error| {
+            let expected = format!(
+                "the checkpoint of a run with the same agent and networks of the same shapes ({error})"
+            );
+            RlError::setting(WARM_START, &self.place, expected)
+        })
+    }
+}
+
+/// The name of the option in errors.
+pub(crate) const WARM_START: &str = "warm_start";
 
 fn visit(state: &mut State<'_>, sections: &mut Vec<[Vec<u8>; 2]>) {
     state.list(sections, Default::default, |state, section| {

@@ -11,6 +11,7 @@ use super::opening::{Opened, Tables};
 use super::options::Begun;
 use super::pace::ReportPace;
 use super::session::Session;
+use super::warm_start::earlier_learner;
 use super::{Evaluation, RunOptions};
 use crate::acting::RolloutWorker;
 use crate::contracts::WeightStore;
@@ -46,6 +47,7 @@ impl Session {
             watch.show(engine);
         }
         let (counters, saved) = opened.resumed(state.as_deref())?;
+        let warm_start = options.warm_start.as_deref().filter(|_| state.is_none());
         let role = role(options, driver.as_ref(), opened.engine.as_ref())?;
         let layouts = || Layouts::of(agent, &spec, options.seed);
         let crew = Crew::new(CrewParts {
@@ -56,6 +58,7 @@ impl Session {
             begins_anew,
             weights,
             parts: saved,
+            earlier_learner: warm_start.map(|place| earlier_learner(place, &identity)).transpose()?,
             hooks: options.hooks.of_run(layouts)?,
             team: team(options, &identity, layouts)?,
             ..CrewParts::new(&identity, role, policies_of(agent), make, spec.clone(), &opened.client)

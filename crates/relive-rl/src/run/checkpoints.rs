@@ -73,15 +73,12 @@ impl Folder {
     /// [`OtherRun`](RlError::OtherRun) if the checkpoint belongs to another run. Also fails if the checkpoint does not
     /// contain a run.
     pub(crate) fn expect_run(&self, snapshot: &Snapshot, own: &Identity) -> Result<()> {
-        let of_run = snapshot.tables.iter().find(|table| table.config.name == run::STATE);
-        let Some(item) = of_run.and_then(|table| table.items.first()) else {
-            let tables: Vec<&str> = snapshot.tables.iter().map(|table| table.config.name.as_str()).collect();
-            let got = format!("{}, whose checkpoint has the tables {}", self.path, tables.join(", "));
+        let Some((of_run, _)) = run_in(snapshot)? else {
+            let got = of_no_run(&self.path, snapshot);
             return Err(RlError::setting(WHAT, got, "a new folder, or one with the checkpoints of a run"));
         };
-        let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
         let (place, saved, asked) = (&self.path[..], "the checkpoint", "this run");
-        item::read(&columns, "a run")?.0.expect(own, Comparison { place, saved, asked, advice: ADVICE })
+        of_run.expect(own, Comparison { place, saved, asked, advice: ADVICE })
     }
 
     /// Logs that the run resumes from this folder.
@@ -111,4 +108,18 @@ impl Folder {
         self.store.save(snapshot.clone(), &CheckpointProgress::default())?;
         Ok(snapshot)
     }
+}
+
+/// Returns the identity and the state of the run in a snapshot, or `None` if it contains no run.
+pub(super) fn run_in(snapshot: &Snapshot) -> Result<Option<(Identity, Vec<u8>)>> {
+    let of_run = snapshot.tables.iter().find(|table| table.config.name == run::STATE);
+    let Some(item) = of_run.and_then(|table| table.items.first()) else { return Ok(None) };
+    let columns = item.data.trajectory.decode().map_err(|error| RlError::state("a run", error))?;
+    item::read(&columns, "a run").map(Some)
+}
+
+/// Describes a checkpoint that contains no run.
+pub(super) fn of_no_run(place: &str, snapshot: &Snapshot) -> String {
+    let tables: Vec<&str> = snapshot.tables.iter().map(|table| table.config.name.as_str()).collect();
+    format!("{place}, whose checkpoint has the tables {}", tables.join(", "))
 }

@@ -15,6 +15,7 @@ mod options;
 mod pace;
 mod session;
 mod train;
+mod warm_start;
 mod warnings;
 
 pub use checkpoints::Checkpoints;

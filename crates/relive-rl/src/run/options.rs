@@ -48,6 +48,12 @@ pub struct RunOptions {
     /// Where to save the run for resuming; nowhere by default. A run on a server is saved on the server, and
     /// in the server's checkpoints.
     pub checkpoints: Option<Checkpoints>,
+    /// The location of an earlier run's checkpoints, a folder or one of its checkpoint files, with whose learner a new
+    /// run begins; none by default. The earlier run had the same agent, observations and actions; its networks must have
+    /// the same shapes, but other settings, the environment and the seed may differ. The new run gets the networks, the
+    /// optimizer and the statistics of the newest checkpoint; its counters, schedules and tables begin anew. Without
+    /// effect on a run that resumes from its own checkpoint.
+    pub warm_start: Option<PathBuf>,
     /// Where to write the run's reports; nowhere by default. With [`checkpoints`](Self::checkpoints), the loggers'
     /// files must belong to this run only: resuming truncates them to their state at the checkpoint, since the run
     /// repeats later reports. A new run appends to them; see [`Loggers::remove_files`].

@@ -117,7 +117,7 @@ pub(crate) struct CellRun {
 
 impl PendingItem {
     pub(crate) fn new(key: u64, table: Arc<str>, priority: f64, columns: &[Column]) -> PendingItem {
-        let mut draft = ItemDraft::new(key, table, priority);
+        let mut draft = ItemDraft::new(key, table, priority, columns.len());
         for column in columns {
             column.runs().iter().for_each(|run| draft.add_run(&run.chunk, run.offset, run.length));
             draft.end_column(column.is_squeezed());
@@ -246,8 +246,10 @@ pub(crate) struct ItemDraft {
 }
 
 impl ItemDraft {
-    pub(crate) fn new(key: u64, table: Arc<str>, priority: f64) -> ItemDraft {
-        let (columns, slices, chunks) = (SmallVec::new(), SmallVec::new(), SmallVec::new());
+    /// Returns a draft with room for this many columns of one slice each.
+    pub(crate) fn new(key: u64, table: Arc<str>, priority: f64, columns: usize) -> ItemDraft {
+        let (columns, slices) = (SmallVec::with_capacity(columns), SmallVec::with_capacity(columns));
+        let chunks = SmallVec::new();
         let item = PendingItem { key, table, priority, columns, slices, chunks };
         ItemDraft { item, known: ChunkLookup::default() }
     }

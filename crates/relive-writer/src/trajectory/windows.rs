@@ -184,7 +184,7 @@ impl TrajectoryWriter {
         columns: &[usize],
     ) -> Result<PendingItem> {
         let positions = self.window_positions(windows.length, end)?;
-        let mut draft = ItemDraft::new(self.recorder.new_key(), Arc::clone(table), priority);
+        let mut draft = ItemDraft::new(self.recorder.new_key(), Arc::clone(table), priority, columns.len());
         for &column in columns {
             self.visit(column, positions.clone(), |chunk, offset, rows| {
                 draft.add_run(chunk, offset, rows);

@@ -84,6 +84,21 @@ class Learner(Stateful):
         """Returns the module's ``state_dict()``."""
         return self.module.state_dict()
 
+    def warm_start(self, state: Mapping[str, Any]) -> None:
+        """Begins with the state of an earlier run's learner, except for its numbers and strings, such as counters, and
+        for the settings of its optimizers, such as the learning rate."""
+        kept = {name: form for name, form in state["attributes"].items() if not isinstance(getattr(self, name, None), (int, float, str))}
+        optimizers = [value for value in vars(self).values() if isinstance(value, torch.optim.Optimizer)]
+        settings = [[_settings(group) for group in optimizer.param_groups] for optimizer in optimizers]
+        self.restore({**state, "attributes": kept})
+        for optimizer, groups in zip(optimizers, settings, strict=True):
+            for group, own in zip(optimizer.param_groups, groups, strict=True):
+                group.update(own)
+
+
+def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
 
 def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor, *, max_norm: float | None = None) -> float:
     """Takes an optimizer step on a loss, and returns the loss. Only the optimizer's parameters get gradients, even if

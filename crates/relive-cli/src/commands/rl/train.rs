@@ -48,6 +48,10 @@ pub(crate) struct Options {
     length: Length,
     #[command(flatten)]
     data: Data,
+    /// Begin with the networks, the optimizer and the statistics of an earlier run of the same agent: a folder of its
+    /// checkpoints
+    #[arg(long, value_name = "DIR")]
+    warm_start: Option<PathBuf>,
     #[command(flatten)]
     evaluate: Evaluate,
     /// Mean returns of a random policy and of an expert, which give evaluations a normalized score from 0 to 100
@@ -270,10 +274,17 @@ impl Options {
 
     /// Adds the name of the option to an error about its folder.
     fn with_option(&self, error: RlError) -> Failure {
-        let folder = self.saved.checkpoint_dir.as_ref().map(|folder| folder.display().to_string());
-        let exists = matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder);
+        let of_folder = |given: &Option<PathBuf>| {
+            let folder = given.as_ref().map(|folder| folder.display().to_string());
+            matches!((&error, folder), (RlError::File { path, .. } | RlError::OtherRun { place: path, .. }, Some(folder)) if *path == folder)
+        };
+        let options = [("--checkpoint-dir", &self.saved.checkpoint_dir), ("--warm-start", &self.warm_start)];
+        let option = options.into_iter().find(|(_, folder)| of_folder(folder));
         let failure = self.data.with_option(error);
-        if exists { failure.of("--checkpoint-dir") } else { failure }
+        match option {
+            Some((option, _)) => failure.of(option),
+            None => failure,
+        }
     }
 
     /// Returns the loggers of the run. With a server or checkpoints, the folder may contain an earlier part of the run.
@@ -338,6 +349,7 @@ impl Options {
             stop: Stop::new(),
             evaluation: self.evaluate.options(),
             checkpoints: checkpoints.map(|folder| Checkpoints { folder, every: self.saved.checkpoint_every }),
+            warm_start: self.warm_start.clone(),
             watch: run_server.map(RunServer::watch),
             log_lines: Some(output::capture()),
             ..RunOptions::default()

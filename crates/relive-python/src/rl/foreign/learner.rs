@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use relive_rl::learners::Peers;
 use relive_rl::plan::SampleBatch;
 use relive_rl::{Learner, Learnt, Result, RlError, Rollout, Saveable, Weights};
@@ -153,6 +153,14 @@ impl<S: ToArrays> Learner for ForeignLearner<S> {
         Ok(Learnt { samples: learnt.samples * times, ..learnt })
     }
 
+    fn warm_start(&mut self, state: &[u8]) -> Result<()> {
+        let (_, state) = counts(state);
+        self.raised.call(|py| {
+            let state = PyBytes::new(py, state);
+            self.bridge.bind(py).call_method1(intern!(py, "warm_start"), (state,)).map(drop)
+        })
+    }
+
     fn share(&mut self, peers: Peers) -> Result<()> {
         self.raised.call(|py| self.bridge.bind(py).call_method0(intern!(py, "expect_shared")).map(drop))?;
         self.peers = peers;
@@ -193,11 +201,18 @@ impl<S> Saveable for ForeignLearner<S> {
     }
 
     fn restore(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut left = bytes;
-        for count in [&mut self.version, &mut self.steps] {
-            let Some((bytes, others)) = left.split_first_chunk::<COUNT>() else { break };
-            (*count, left) = (u64::from_le_bytes(*bytes), others);
-        }
-        self.raised.restore(&self.bridge, left)
+        let state;
+        ([self.version, self.steps], state) = counts(bytes);
+        self.raised.restore(&self.bridge, state)
     }
+}
+
+/// Returns the counts at the start of a saved state, and the state of the bridge.
+fn counts(bytes: &[u8]) -> ([u64; 2], &[u8]) {
+    let (mut counts, mut left) = ([0; 2], bytes);
+    for count in &mut counts {
+        let Some((bytes, others)) = left.split_first_chunk::<COUNT>() else { break };
+        (*count, left) = (u64::from_le_bytes(*bytes), others);
+    }
+    (counts, left)
 }
