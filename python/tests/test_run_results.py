@@ -57,6 +57,39 @@ def test_a_result_can_resume_its_run(tmp_path: pathlib.Path) -> None:
         rl.run(Agent(TRANSITIONS), "catch/0", steps=100).resume(steps=200)
 
 
+@pytest.mark.parametrize("actors", [0, 2])
+@pytest.mark.parametrize("agent", [Agent(TRANSITIONS), rl.DQN(hidden=[8], batch_size=8, min_replay_size=20)], ids=["own", "DQN"])
+def test_an_interrupted_run_keeps_its_result(tmp_path: pathlib.Path, agent: Any, actors: int) -> None:
+    def interrupt(episode: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rl.run(agent, "catch/0", steps=10**9, actors=actors, progress=interrupt, checkpoint_dir=tmp_path / "run")
+    result: rl.TrainingResult = caught.value.result  # type: ignore[attr-defined]
+    assert not result.is_complete and result.env_steps >= 9 and len(result.episodes)
+    result.policy.save(tmp_path / "policy")
+    resumed = result.resume(steps=result.env_steps + 100, progress=False)
+    assert resumed.env_steps > result.env_steps
+
+
+def test_only_an_interrupt_has_a_result() -> None:
+    class Interrupt(KeyboardInterrupt):
+        result = {"policy": "the exception's own"}
+
+    def interrupt(episode: Any) -> None:
+        raise Interrupt
+
+    def fail(rollout: Any) -> None:
+        raise ValueError("the hook fails")
+
+    with pytest.raises(Interrupt) as caught:
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10**9, progress=interrupt)
+    assert caught.value.result != Interrupt.result, "the run's result replaces the attribute of the class"
+    with pytest.raises(ValueError, match="the hook fails") as failed:
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10**9, on_step=fail)
+    assert not hasattr(failed.value, "result")
+
+
 def test_a_result_is_plotted(tmp_path: pathlib.Path) -> None:
     result = rl.run(Agent(TRANSITIONS), "catch/0", steps=300, evaluate_every=100, evaluation_episodes=2)
     result.plot().save(tmp_path / "curve.svg")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import pickle
 import queue
 import select
 import signal
@@ -18,6 +17,7 @@ from relive._by_value import sendable
 from relive._remote import end_with_parent
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
+from relive.flow._parcels import Parcel, receive, send
 from relive.flow._remote_shards import LOOK_SECONDS, Ahead, RemoteShards, refused
 from relive.flow._shard_process import Message, serve
 
@@ -47,8 +47,10 @@ class _Pipe:
         self._credit = _MOST_AHEAD if ahead == "most" else ahead
         self._process: SpawnProcess | None = None
         # Calls of methods before the process has started. Both the pulling thread and threads that call methods send.
-        self._calls: list[bytes] = []
+        self._calls: list[Parcel] = []
         self._sending, self._is_over = threading.Lock(), False
+        # Whether a message has been received in part.
+        self._is_torn = False
 
     def begin(self) -> None:
         context = multiprocessing.get_context("spawn")
@@ -60,32 +62,39 @@ class _Pipe:
             process = context.Process(target=_serve, args=(self._work, theirs), name=f"relive shard {self._number}", daemon=True)
             process.start()
         with self._sending:
-            self._process, self._is_over = process, False
+            self._process, self._is_over, self._is_torn = process, False, False
             for call in self._calls:
-                self._send(call)
-            self._send(self._credit)
+                self._send("call", 0, call)
+            self._send("items", self._credit)
 
     def ask(self, items: int) -> None:
         with self._sending:
-            self._send(items)
+            self._send("items", items)
 
-    def tell(self, call: bytes) -> None:
+    def tell(self, call: Parcel) -> None:
         with self._sending:
             if self._process is None and not self._is_over:
                 self._calls.append(call)
             else:
-                self._send(call)
+                self._send("call", 0, call)
 
-    def _send(self, message: int | bytes) -> None:
+    def _send(self, kind: str, items: int, *calls: Parcel) -> None:
         if self._is_over:
             return
         # A process that has ended is reported by receive(), after the messages that it has sent.
         with contextlib.suppress(OSError):
-            _send(self._pipe, message)
+            send(self._pipe, kind, items, calls)
 
     def receive(self) -> Message | None:
+        if self._is_torn:
+            raise RuntimeError(f"Ctrl-C interrupted the transfer of an item from {self.where}; gather again to continue")
         try:
-            return cast("Message", self._pipe.recv()) if self._poll.poll(LOOK_SECONDS * 1_000) else None
+            if not self._poll.poll(LOOK_SECONDS * 1_000):
+                return None
+            self._is_torn = True
+            message = cast("Message", receive(self._pipe))
+            self._is_torn = False
+            return message
         except (EOFError, OSError):
             assert self._process is not None, "the shard has begun"
             self._process.join(self._grace_seconds)
@@ -117,18 +126,18 @@ class _PipeOutput:
         self._pipe, self._credit = pipe, 0
         # Granted items; `None` when the consumer is gone.
         self._grants: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        self._calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Parcel] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, name="relive shard input", daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
-                message = self._pipe.recv()
-                if isinstance(message, bytes):
-                    self._calls.put(message)
-                else:
-                    self._grants.put(message)
+                _, items, calls = receive(self._pipe)
+                for call in calls:
+                    self._calls.put(call)
+                if items:
+                    self._grants.put(items)
         self._grants.put(None)
 
     def room(self) -> int:
@@ -139,22 +148,17 @@ class _PipeOutput:
             self._credit += granted
         return self._credit
 
-    def calls(self) -> Iterator[bytes]:
+    def calls(self) -> Iterator[Parcel]:
         while not self._calls.empty():
             yield self._calls.get()
 
     def send(self, message: Message) -> None:
-        _send(self._pipe, message)
-        self._credit -= len(message[1]) if message[0] == "items" else 1
+        send(self._pipe, *message)
+        self._credit -= len(message[2]) if message[0] == "items" else 1
 
     def wait_until_gone(self) -> None:
         """Waits until the consumer has closed the pipe, which it does after it has read the last message."""
         self._reader.join()
-
-
-def _send(pipe: Connection, message: Message | int | bytes) -> None:
-    """Sends a message that the pipe's ``recv()`` can read; faster than the pipe's own ``send()``."""
-    pipe.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
 
 def _serve(work: tuple[Any, list[Operator]], pipe: Connection) -> None:

@@ -16,6 +16,7 @@ from relive import _native
 from relive._ray_cluster import Placed, Placement, connected, first_line, imported
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
+from relive.flow._parcels import Parcel
 from relive.flow._remote_shards import LOOK_SECONDS, Ahead, RemoteShards
 from relive.flow._shard_process import TOGETHER, Message, serve
 from relive.ray import Workers
@@ -86,7 +87,7 @@ class _Stream:
         self._reader: _native.StreamReader | None = None
         self._host: Any = None
         # Calls of methods before the actor exists, and calls that may not have reached it.
-        self._calls: list[bytes] = []
+        self._calls: list[Parcel] = []
         self._sent: list[Any] = []
         self._told = 0
         self._telling, self._is_over = threading.Lock(), False
@@ -112,17 +113,18 @@ class _Stream:
     def ask(self, items: int) -> None:
         """Does nothing: the reader requests more items as items are taken."""
 
-    def tell(self, call: bytes) -> None:
+    def tell(self, call: Parcel) -> None:
         with self._telling:
             if self._host is None and not self._is_over:
                 self._calls.append(call)
             elif not self._is_over:
                 self._send(call)
 
-    def _send(self, call: bytes) -> None:
+    def _send(self, call: Parcel) -> None:
         # An actor that has ended is reported by receive().
         with contextlib.suppress(Exception):
-            self._sent.append(self._host.call.remote(self._told, call))
+            # Ray would make arrays beside the pickle read-only.
+            self._sent.append(self._host.call.remote(self._told, pickle.dumps(call)))
             self._told += 1
 
     def _has_arrived(self) -> bool:
@@ -145,7 +147,7 @@ class _Stream:
         except TimeoutError:
             self._placement.log_wait()
             return None
-        return ("end", None) if message is None else cast("Message", pickle.loads(message))
+        return ("end", "", []) if message is None else cast("Message", pickle.loads(message))
 
     def end(self) -> None:
         with self._telling:
@@ -165,15 +167,15 @@ class _ShardHost(Placed):
     """A shard in the process of an actor."""
 
     def __init__(self) -> None:
-        self._calls: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Parcel] = queue.SimpleQueue()
         # Calls by number that have overtaken earlier ones, because the actor has several threads.
-        self._early: dict[int, bytes] = {}
+        self._early: dict[int, Parcel] = {}
         self._next, self._ordering = 0, threading.Lock()
 
     def call(self, number: int, call: bytes) -> None:
         """Receives a call of a method; the thread that produces items performs it, in the order of the numbers."""
         with self._ordering:
-            self._early[number] = call
+            self._early[number] = pickle.loads(call)
             while self._next in self._early:
                 self._calls.put(self._early.pop(self._next))
                 self._next += 1
@@ -191,7 +193,7 @@ class _ShardHost(Placed):
 class _StreamOutput:
     """The shard's end of the stream."""
 
-    def __init__(self, writer: _native.StreamWriter, together: int, calls: queue.SimpleQueue[bytes]) -> None:
+    def __init__(self, writer: _native.StreamWriter, together: int, calls: queue.SimpleQueue[Parcel]) -> None:
         self._writer, self._together, self._calls = writer, together, calls
 
     def room(self) -> int:
@@ -199,7 +201,7 @@ class _StreamOutput:
             raise EOFError
         return self._together
 
-    def calls(self) -> Iterator[bytes]:
+    def calls(self) -> Iterator[Parcel]:
         while not self._calls.empty():
             yield self._calls.get()
 

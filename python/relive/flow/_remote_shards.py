@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import pickle
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
@@ -17,6 +16,7 @@ from relive.flow._local import LocalIterator
 from relive.flow._metrics import Binding, NotReady
 from relive.flow._operators import Operator
 from relive.flow._parallel import ParallelIterator
+from relive.flow._parcels import Parcel, pack, unpack
 from relive.flow._shard_process import Message
 
 # How long a thread waits for a message before it checks whether its stream was closed.
@@ -39,8 +39,8 @@ class Link(Protocol):
         """Allows the shard to produce the given number of further items."""
         ...
 
-    def tell(self, call: bytes) -> None:
-        """Sends a pickled call of one of the shard's methods, which the shard performs before the items that are requested
+    def tell(self, call: Parcel) -> None:
+        """Sends a call of one of the shard's methods, which the shard performs before the items that are requested
         later. Has no effect if the shard has ended."""
         ...
 
@@ -90,7 +90,7 @@ class RemoteShard:
 
     def _tell(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         try:
-            call = pickle.dumps((name, args, kwargs), pickle.HIGHEST_PROTOCOL)
+            call = pack((name, args, kwargs))
         except Exception as error:
             raise TypeError(f"{self!r}: the arguments of {name} cannot be pickled: {error}") from error
         for link in list(self._links):
@@ -233,7 +233,7 @@ class _Lists:
         self._is_open, self._is_over = False, False
         # The items of the latest message that have not been returned yet, and the error that follows the returned
         # items.
-        self._arrived: Iterator[bytes] = iter(())
+        self._arrived: Iterator[Parcel] = iter(())
         self._error: Exception | None = None
         # The number of items received since the last request.
         self._received = 0
@@ -243,7 +243,7 @@ class _Lists:
 
     def __next__(self) -> Any:
         while True:
-            items = self._unpickled()
+            items = self._unpacked()
             if items:
                 return items
             if self._error is not None:
@@ -258,13 +258,13 @@ class _Lists:
             if not self._receive():
                 return _NOT_YET
 
-    def _unpickled(self) -> list[Any]:
+    def _unpacked(self) -> list[Any]:
         """Returns the items before the next error."""
         items: list[Any] = []
         if self._error is None:
             try:
                 for item in self._arrived:
-                    items.append(pickle.loads(item))
+                    items.append(unpack(item))
             except Exception as error:
                 text = f"an item cannot be unpickled in the process that pulls it: {type(error).__name__}: {error}"
                 self._error = TypeError(text)
@@ -284,10 +284,11 @@ class _Lists:
             raise
         if message is None:
             return False
-        if message[0] == "items":
-            self._arrived, self._received = iter(message[1]), self._received + len(message[1])
-        elif message[0] == "error":
-            self._error, self._received = self._exception(*message[1]), self._received + 1
+        kind, text, parcels = message
+        if kind == "items":
+            self._arrived, self._received = iter(parcels), self._received + len(parcels)
+        elif kind == "error":
+            self._error, self._received = self._exception(parcels[0], text), self._received + 1
         else:
             self.end()
         if self._enough is not None and self._received >= self._enough:
@@ -309,9 +310,9 @@ class _Lists:
             self._link.end()
             raise
 
-    def _exception(self, pickled: bytes, text: str) -> Exception:
+    def _exception(self, packed: Parcel, text: str) -> Exception:
         try:
-            error = pickle.loads(pickled)
+            error = unpack(packed)
         except Exception:
             # The exception's class may exist only in the other process.
             error = RuntimeError(text.strip().rpartition("\n")[2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
 from collections.abc import Iterable
@@ -13,15 +12,15 @@ from relive._remote import RemoteError, describe_error
 from relive.flow._local import LocalIterator
 from relive.flow._metrics import Binding, Origins, SharedMetrics
 from relive.flow._operators import Operator, bound
+from relive.flow._parcels import Parcel, pack, unpack
 
 # The largest number of items that are sent together.
 TOGETHER = 256
 # How long an item waits to be sent together with later items.
 _TOGETHER_SECONDS = 0.001
 
-Message = tuple[Literal["items"], list[bytes]] | tuple[Literal["error"], tuple[bytes, str]] | tuple[Literal["end"], None]
-"""A message from a shard: items, each pickled separately; an error, as a pickled exception and its traceback; or the
-end of the shard."""
+Message = tuple[Literal["items", "error", "end"], str, list[Parcel]]
+"""A message from a shard: items; an error, as its traceback and the exception; or the end of the shard."""
 
 
 class Output(Protocol):
@@ -32,8 +31,8 @@ class Output(Protocol):
         error counts as an item. Raises EOFError or OSError if the consumer is gone."""
         ...
 
-    def calls(self) -> Iterable[bytes]:
-        """Returns the calls of methods that have arrived, pickled: the method's name and its arguments."""
+    def calls(self) -> Iterable[Parcel]:
+        """Returns the calls of methods that have arrived: the method's name and its arguments."""
         ...
 
     def send(self, message: Message) -> None:
@@ -53,7 +52,7 @@ def serve(shard: Any, operators: list[Operator], output: Output) -> None:
         try:
             for call in output.calls():
                 _perform(shard, call)
-            item = _pickled(next(stream))
+            item = _packed(next(stream))
         except StopIteration:
             outbox.end()
             return
@@ -73,18 +72,18 @@ def _stream(shard: Any, operators: list[Operator]) -> LocalIterator[Any]:
     return LocalIterator._over(native, "items", kept=kept)
 
 
-def _perform(shard: Any, call: bytes) -> None:
-    name, arguments, named = pickle.loads(call)
+def _perform(shard: Any, call: Parcel) -> None:
+    name, arguments, named = unpack(call)
     try:
         getattr(shard, name)(*arguments, **named)
     except StopIteration as error:
         raise RuntimeError(f"the method {name} raised StopIteration") from error
 
 
-def _pickled(item: Any) -> bytes:
+def _packed(item: Any) -> Parcel:
     # Each item is pickled separately, so that an item that cannot be pickled affects no other item.
     try:
-        return pickle.dumps(item, pickle.HIGHEST_PROTOCOL)
+        return pack(item)
     except Exception as error:
         text = f"an item cannot be pickled in the process of its shard: {type(error).__name__}: {error}"
         raise TypeError(text) from error
@@ -95,7 +94,7 @@ class _Outbox:
 
     def __init__(self, output: Output) -> None:
         self._output = output
-        self._items: list[bytes] = []
+        self._items: list[Parcel] = []
         # Held while items are added or sent.
         self._lock = threading.Lock()
         self._sent_at = 0.0
@@ -108,8 +107,10 @@ class _Outbox:
         # Items are removed only after they have been sent.
         return not self._items
 
-    def add(self, item: bytes, at_once: bool) -> None:
+    def add(self, item: Parcel, at_once: bool) -> None:
         """Sends an item, immediately or together with later items."""
+        # The shard may change an array after this call.
+        at_once = at_once or not isinstance(item, bytes)
         with self._lock:
             self._items.append(item)
             if at_once or len(self._items) == TOGETHER or time.perf_counter() - self._sent_at > _TOGETHER_SECONDS:
@@ -122,13 +123,13 @@ class _Outbox:
         raised, text = error
         with self._lock:
             self._send()
-            self._output.send(("error", (pickle.dumps(raised), text)))
+            self._output.send(("error", text, [pack(raised)]))
 
     def end(self) -> None:
         """Sends the end, after all items."""
         with self._lock:
             self._send()
-            self._output.send(("end", None))
+            self._output.send(("end", "", []))
         self._is_over = True
         self._has_items.set()
 
@@ -136,7 +137,7 @@ class _Outbox:
         if self._failure is not None:
             raise self._failure
         if self._items:
-            self._output.send(("items", self._items))
+            self._output.send(("items", "", self._items))
             self._items = []
             self._sent_at = time.perf_counter()
 

@@ -54,8 +54,9 @@ def run(
     """Trains an agent in an environment.
 
     A named environment runs in Rust, without the interpreter. An environment in Python is called by a thread of the
-    run, once per step of all its rows; Ctrl-C then ends the run at its next step. A second Ctrl-C ends the run without
-    waiting for this step.
+    run, once per step of all its rows. Ctrl-C ends the run at its next step with a ``KeyboardInterrupt``, whose attribute
+    ``result`` is the :class:`TrainingResult` so far. A second Ctrl-C ends the run without waiting for this step, and
+    without a result.
 
     The agent determines the number of environments, which are divided among its workers. A Gymnasium vector
     (``gymnasium.vector``, or :class:`relive.rl.vector.ProcessVectorEnv`) counts as one environment per row, and a
@@ -146,13 +147,19 @@ def run(
         if display is not None:
             closing.callback(display.close)
             loggers.append(display)
-        result = _train(agent, env, checked, parts, loggers, options)
+        own = None if hasattr(agent, "_for_extension") else agent
+        again = None
+        if checked.checkpoints is not None:
+            again = functools.partial(_resumed, agent, env, {**options, "checkpoint_dir": checked.checkpoints[0]})
+        try:
+            result = _train(agent, env, checked, parts, loggers, options)
+        except BaseException as error:
+            if hasattr(error, "_relive_result"):
+                result = vars(error).pop("_relive_result")
+                vars(error)["result"] = TrainingResult.of(Policy(result["policy"], own), result, again)
+            raise
         if isinstance(display, Shown):
             display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
-    own = None if hasattr(agent, "_for_extension") else agent
-    again = None
-    if checked.checkpoints is not None:
-        again = functools.partial(_resumed, agent, env, {**options, "checkpoint_dir": checked.checkpoints[0]})
     return TrainingResult.of(Policy(result["policy"], own), result, again)
 
 

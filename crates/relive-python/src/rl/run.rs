@@ -128,8 +128,11 @@ pub(crate) fn train_agent<'py>(
     let ended = watch.wait(py, events)?;
     // The run's warnings should precede its result.
     logs::flush_logs(py);
-    if let Some(error) = watch.failed.take().or(watch.interrupt.take()) {
+    if let Some(error) = watch.failed.take() {
         return Err(error);
+    }
+    if let Some(interrupt) = watch.interrupt.take() {
+        return Err(with_result(py, interrupt, ended, |trained| result(py, &watch, trained, raised)));
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
     // An exception that could not be reported when it was raised, such as one in the last save of a state.
@@ -170,6 +173,22 @@ fn result<'py>(
     dict.set_item("is_complete", !watch.stop.is_stopped())?;
     dict.set_item("policy", Policy::new(policy, raised)?)?;
     Ok(dict)
+}
+
+/// Adds the result of the run to the exception that interrupted it, for `relive.rl.run`.
+fn with_result<'py>(
+    py: Python<'py>,
+    interrupt: PyErr,
+    ended: Outcome,
+    result: impl FnOnce((Summary, SavedPolicy)) -> PyResult<Bound<'py, PyDict>>,
+) -> PyErr {
+    let added =
+        ended.map(|trained| interrupt.value(py).setattr(intern!(py, "_relive_result"), result(trained)?));
+    if let Ok(Err(error)) = added {
+        // An exception of another class may refuse attributes.
+        tracing::debug!(target: "relive", "the interrupt has no result: {error}");
+    }
+    interrupt
 }
 
 /// The runs with live threads, by number. After a fork, those of the parent process remain, which have no threads.

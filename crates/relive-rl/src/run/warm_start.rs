@@ -10,6 +10,9 @@ use crate::identity::{Comparison, Identity};
 use crate::plan::{EarlierLearner, SavedParts, WARM_START};
 use crate::{Result, RlError};
 
+const EXPECTED: &str =
+    "a folder with the checkpoints of a run, or one of its checkpoints; the file of a policy has no learner";
+
 /// The advice if the learner of another run does not fit.
 const ALIKE: &str = "a warm start needs the same agent, observations and actions";
 
@@ -20,8 +23,9 @@ const ALIKE: &str = "a warm start needs the same agent, observations and actions
 /// ([`OtherRun`](RlError::OtherRun)).
 pub(super) fn earlier_learner(place: &Path, own: &Identity) -> Result<EarlierLearner> {
     let text = place.display().to_string();
-    let refused = |got: &str| RlError::setting(WARM_START, got, "a folder with the checkpoints of a run");
-    let location = place.to_str().filter(|_| place.exists()).ok_or_else(|| refused(&text))?;
+    let refused = |got: &str| RlError::setting(WARM_START, got, EXPECTED);
+    let is_usable = place.is_dir() || place.extension().is_some_and(|extension| extension == "relive");
+    let location = place.to_str().filter(|_| is_usable && place.exists()).ok_or_else(|| refused(&text))?;
     let loaded = Catalog::open(location)?.load(&LoadOptions::new()).map_err(RlError::Unreadable)?;
     let snapshot = loaded.ok_or_else(|| refused(&text))?.snapshot;
     let Some((identity, state)) = run_in(&snapshot)? else {
