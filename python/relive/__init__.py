@@ -14,7 +14,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from relive import _native
+from relive import _at_exit, _native
 from relive import checkpointers
 from relive import item_selectors
 from relive import item_selectors as selectors
@@ -135,8 +135,10 @@ def _is_installed(package: str) -> bool:
 
 
 _native.install_logging()
-# At exit, these handlers send the remaining items of writers. The handler registered last runs first.
+# At exit, these handlers end runs, send the remaining items of writers, and stop servers. The handler registered last
+# runs first.
 atexit.register(_native.flush_logs)
+atexit.register(_at_exit.close_all)
 atexit.register(_native.end_writers)
 atexit.register(_native.end_runs)
 if hasattr(os, "register_at_fork"):

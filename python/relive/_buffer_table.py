@@ -18,13 +18,15 @@ from relive import nest
 from relive._buffer_checks import expect_like, fitted, has_tensors, readable, specs_of, specs_of_rows
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
-from relive.errors import ClosedError, FailedPreconditionError
+from relive.errors import ClosedError, DeadlineExceededError, FailedPreconditionError
 from relive.server import Server
 from relive.tables import Table
 
 
 # The number of batch sizes for which a buffer keeps an iterator, which holds the memory of a batch and of the next one.
 _MAX_ITERATORS = 8
+# How long to wait for a batch before checking again whether the table is empty.
+_LOOK_SECONDS = 1.0
 
 
 class BufferTable:
@@ -259,16 +261,22 @@ class BufferTable:
         """Returns a batch, or ``None`` if the table is empty."""
         self.expect_open()
         self.flush()
-        if self._server is None or not self._table.can_sample(1):
+        if self._server is None:
             return None
         iterator = self._iterators.get(batch_size)
         if iterator is None:
-            iterator = self._client.batches(self._name, batch_size)
+            iterator = self._client.batches(self._name, batch_size, timeout=_LOOK_SECONDS)
             if len(self._iterators) == _MAX_ITERATORS:
                 self._iterators.pop(next(iter(self._iterators))).close()
             self._iterators[batch_size] = iterator
         try:
-            return next(iterator)
+            while self._table.can_sample(1):
+                try:
+                    return next(iterator)
+                except DeadlineExceededError:
+                    # Another client has removed the last item after the check.
+                    continue
+            return None
         except StopIteration:
             # Iterators end only if they are closed, in this case by another thread.
             self.expect_open()

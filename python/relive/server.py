@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from relive import _native
+from relive._at_exit import close_at_exit
 from relive._numbers import count, flag, seconds, string, whole
 from relive.checkpointers import Checkpointer, CheckpointerBase
 from relive.client import Client
@@ -148,6 +149,8 @@ class Server:
         listened, self._client_class = (port or 0) if listen else None, Client
         native_host = self._host(host, security) if listen else None
         self._native = _native.Server(natives, native_host, listened, checkpoints, memory, security, http, seed)
+        if checkpoints is not None and checkpoints["at_shutdown"]:
+            close_at_exit(self, Server.stop)
 
     def _host(self, host: str | None, security: dict[str, Any]) -> str | None:
         """Returns the address in the compiled server's form: empty for all addresses."""

@@ -11,7 +11,7 @@ from buffers import filled, priorities, rewards, step
 from conftest import PATIENCE_S
 
 import relive
-from relive import ReplayBuffer, errors
+from relive import ReplayBuffer, _buffer_table, errors
 
 
 def test_the_common_case_takes_three_lines() -> None:
@@ -148,3 +148,27 @@ def test_tensors_are_sampled_on_a_device() -> None:
     assert buffer.sample(3, to="torch", device="meta")["observation"].device == torch.device("meta")
     with pytest.raises(ValueError, match="device is 'cpu', but numpy has no devices"):
         buffer.sample(3, device="cpu")
+
+
+def test_a_buffer_that_another_client_empties_during_a_sample_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_buffer_table, "_LOOK_SECONDS", 0.05)
+    buffer = relive.ReplayBuffer(10, batch_size=4, seed=0)
+    buffer.add(a=0)
+    buffer.sample()
+    client = buffer.server.localhost_client()
+    client.delete_items("replay", [item.key for item in client.items("replay")])
+    table, checks = buffer._table._table, []
+
+    class Emptied:
+        """A table that is emptied directly after the first check."""
+
+        def can_sample(self, items: int) -> bool:
+            checks.append(items)
+            return len(checks) == 1 or table.can_sample(items)
+
+    buffer._table._table = Emptied()  # type: ignore[assignment]
+    with pytest.raises(ValueError, match="empty"):
+        buffer.sample()
+    assert len(checks) == 2
+    buffer.add(a=7)
+    assert buffer.sample()["a"].tolist() == [7] * 4

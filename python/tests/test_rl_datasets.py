@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
 from typing import Any
 
+import gymnasium
+import h5py
 import numpy as np
 import pytest
 
@@ -280,3 +283,64 @@ def test_arrays_of_different_lengths_are_not_saved(tmp_path: pathlib.Path) -> No
     with pytest.raises(ValueError, match="the data: array `actions`: it has 4 rows, but `rewards` has 5; give one row for each transition"):
         rl.save_dataset(tmp_path / "data.npz", data)
     assert not list(tmp_path.iterdir())
+
+
+class Bits:
+    """An environment whose observations are flags of int8, as of ``gymnasium.spaces.MultiBinary``."""
+
+    def __init__(self) -> None:
+        self.observation_space, self.action_space = gymnasium.spaces.MultiBinary(3), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return np.ones(3, np.int8), {}
+
+    def step(self, action: Any) -> Any:
+        return np.zeros(3, np.int8), 1.0, True, False, {}
+
+
+SMALL_INTEGERS = {
+    "observations": np.array([[1, 0, 1], [0, 0, 0]]),
+    "actions": np.array([0, 1]),
+    "rewards": np.array([1.0, 0.0]),
+    "terminals": np.array([False, True]),
+}
+
+
+def test_data_has_the_types_of_the_environment() -> None:
+    for dtype in (np.int8, np.uint16, np.float16, ">f4", ">i8", np.longdouble):
+        data = {**SMALL_INTEGERS, "observations": SMALL_INTEGERS["observations"].astype(dtype), "rewards": np.array([1, 0], dtype)}
+        result = rl.DQN(hidden=[4], batch_size=4).train(Bits(), data=data, learner_steps=5)
+        assert result.learner_steps == 5
+    with pytest.raises(ValueError, match=r"^the data: array `observations`: row 0 has 300, but the environment has int8 \(3,\)"):
+        rl.BC().train(Bits(), data={**SMALL_INTEGERS, "observations": np.full((2, 3), 300)}, learner_steps=1)
+
+
+def test_errors_name_the_data_and_not_a_temporary_file(tmp_path: pathlib.Path) -> None:
+    broken = {**SMALL_INTEGERS, "rewards": np.array([0.0, np.inf])}
+    with pytest.raises(ValueError, match="^the data: array `rewards`: row 1 has inf"):
+        rl.DQN().train(Bits(), data=broken, learner_steps=1)
+    with h5py.File(tmp_path / "data.hdf5", "w") as file:
+        for name, array in broken.items():
+            file[name] = array
+    with pytest.raises(ValueError, match=f"^{re.escape(str(tmp_path))}/data.hdf5: array `rewards`: row 1 has inf"):
+        rl.DQN().train(Bits(), data=tmp_path / "data.hdf5", learner_steps=1)
+    with pytest.raises(TypeError, match=r"data is a list, but it must be a data set, or an iterator of batches, such as iter\(data\)"):
+        rl.DQN().train(Bits(), data=[SMALL_INTEGERS], learner_steps=1)
+
+
+def test_shuffled_transitions_are_learned_from_as_they_are() -> None:
+    # State 0 leads to itself with reward 0, and state 1 ends the episode with reward 1, but in the data they alternate.
+    states = np.eye(2, dtype=np.float32)[np.arange(400) % 2]
+    ends = np.arange(400) % 2 == 1
+    data = {
+        "observations": states, "next_observations": states, "actions": np.zeros(400, int), "rewards": ends.astype(float), "terminals": ends,
+    }
+
+    class Two(Bits):
+        def __init__(self) -> None:
+            self.observation_space, self.action_space = gymnasium.spaces.Box(0, 1, (2,)), gymnasium.spaces.Discrete(2)
+
+    agent = rl.DQN(hidden=[32], n_step=1, discount=0.9, learning_rate=3e-3, target_update_period=50, batch_size=64)
+    policy = agent.train(Two(), data=data, learner_steps=1500, seed=1).policy
+    values = policy.values(np.eye(2, dtype=np.float32))[:, 0]
+    assert abs(values[0]) < 0.1 and abs(values[1] - 1) < 0.1, values

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from relive import _native
+from relive._at_exit import close_at_exit
 from relive.errors import InvalidArgumentError, UnavailableError
 from relive.gpu import _columns, _datasets, _ranks, _removal, _saves, _writing
 from relive.gpu._given import flag, floats, generations_of, number, place, places, real, store_name, whole
@@ -126,6 +127,7 @@ class Store(Readable):
             raise InvalidArgumentError("network requires a group; give group=")
         if group is None or group.ranks == 1:
             super().__init__(make(name, (0, 1)), group=group)
+            self._close_at_exit(name)
             return
         name = _ranks.agree_on_name(group, name)
         store, failed = None, None
@@ -137,6 +139,12 @@ class Store(Readable):
         assert store is not None, "otherwise `join` has raised"
         _ranks.honor(group, network)
         super().__init__(store, group=group)
+        self._close_at_exit(name)
+
+    def _close_at_exit(self, name: str | None) -> None:
+        """Makes sure that the file of a store with a name is removed."""
+        if name is not None:
+            close_at_exit(self, Store.close)
 
     @classmethod
     def load(

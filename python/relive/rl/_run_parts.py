@@ -29,6 +29,8 @@ class Parts:
     def of(cls, agent: Any, env: Any, evaluation_env: Any, data: Any, checked: Checked, closing: contextlib.ExitStack) -> Parts:
         """Connects the parts. ``closing`` ends those that this call starts."""
         is_saved = checked.checkpoints is not None
+        if isinstance(data, (list, tuple)):
+            raise TypeError(f"data is a {type(data).__name__}, but it must be a data set, or an iterator of batches, such as iter(data)")
         data, batches = (None, SourceBridge(data, is_saved=is_saved)) if is_source(data) else (data, None)
         native, number = for_extension(
             agent,

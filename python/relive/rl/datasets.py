@@ -149,12 +149,33 @@ def path_of(data: Any) -> Iterator[str | None]:
         path = os.path.join(folder, "data.npz")
         with open(path, "wb") as file:
             _write(file, arrays_of(data))
-        yield path
+        try:
+            yield path
+        except Exception as error:
+            if error.args and isinstance(error.args[0], str):
+                error.args = (error.args[0].replace(path, _place_of(data)), *error.args[1:])
+            raise
+
+
+def _place_of(data: Any) -> str:
+    """Returns the name of a data set in errors."""
+    if isinstance(data, (str, os.PathLike)):
+        return os.fspath(data)
+    if hasattr(data, "iterate_episodes"):
+        return "the data set of Minari"
+    return "the data" if isinstance(data, Mapping) else "the table" if hasattr(data, "column_names") else "the store"
 
 
 def _write(file: IO[bytes], arrays: Arrays) -> None:
     # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
-    np.savez(file, **arrays)  # type: ignore[arg-type]
+    np.savez(file, **{name: _readable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+
+
+def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Returns an array of a type that the extension reads."""
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def _of_recording(folder: pathlib.Path) -> Arrays:

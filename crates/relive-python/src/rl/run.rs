@@ -128,16 +128,26 @@ pub(crate) fn train_agent<'py>(
     let ended = watch.wait(py, events)?;
     // The run's warnings should precede its result.
     logs::flush_logs(py);
+    finished(py, &mut watch, ended, raised)
+}
+
+/// Returns the result of a run that has ended.
+fn finished<'py>(
+    py: Python<'py>,
+    watch: &mut RunWatch<'py>,
+    ended: Outcome,
+    raised: Raised,
+) -> PyResult<Bound<'py, PyDict>> {
     if let Some(error) = watch.failed.take() {
         return Err(error);
     }
     if let Some(interrupt) = watch.interrupt.take() {
-        return Err(with_result(py, interrupt, ended, |trained| result(py, &watch, trained, raised)));
+        return Err(with_result(py, interrupt, ended, |trained| result(py, watch, trained, raised)));
     }
     let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
     // An exception that could not be reported when it was raised, such as one in the last save of a state.
     raised.take().map_or(Ok(()), Err)?;
-    result(py, &watch, trained, raised)
+    result(py, watch, trained, raised)
 }
 
 /// Returns the actors as processes of this machine, or as processes of nodes if `supervisor` starts nodes. Returns

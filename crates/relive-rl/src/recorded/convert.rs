@@ -30,6 +30,11 @@ pub(super) fn of_type(spec: &ArraySpec, _: usize) -> (f64, f64) {
     match spec.dtype {
         DType::Bool => (0.0, 1.0),
         DType::UInt8 => (0.0, 255.0),
+        DType::UInt16 => (0.0, f64::from(u16::MAX)),
+        DType::UInt32 => (0.0, f64::from(u32::MAX)),
+        DType::UInt64 => (0.0, f64::INFINITY),
+        DType::Int8 => (f64::from(i8::MIN), f64::from(i8::MAX)),
+        DType::Int16 => (f64::from(i16::MIN), f64::from(i16::MAX)),
         DType::Int32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
         _ => (f64::NEG_INFINITY, f64::INFINITY),
     }
@@ -56,7 +61,12 @@ pub(super) fn write(
     match spec.dtype {
         DType::Float32 => element.copy_from_slice(&(value as f32).to_le_bytes()),
         DType::Float64 => element.copy_from_slice(&value.to_le_bytes()),
+        DType::Int8 => element.copy_from_slice(&(value as i8).to_le_bytes()),
+        DType::Int16 => element.copy_from_slice(&(value as i16).to_le_bytes()),
         DType::Int32 => element.copy_from_slice(&(value as i32).to_le_bytes()),
+        DType::UInt16 => element.copy_from_slice(&(value as u16).to_le_bytes()),
+        DType::UInt32 => element.copy_from_slice(&(value as u32).to_le_bytes()),
+        DType::UInt64 => element.copy_from_slice(&(value as u64).to_le_bytes()),
         DType::Int64 => element.copy_from_slice(&(value as i64).to_le_bytes()),
         DType::UInt8 | DType::Bool => element.copy_from_slice(&[value as u8]),
         _ => return Err(format!("{spec} is not supported in recorded data")),

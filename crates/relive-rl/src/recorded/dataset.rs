@@ -37,9 +37,10 @@ struct LeafArray {
 /// `terminals`, and optionally `timeouts` and `next_observations` (Fu et al. 2020). Arrays of leaves with a
 /// path are named `observations/PATH`.
 ///
-/// An episode ends after a row with a terminal or a timeout. The observation after its last row comes from
-/// `next_observations`. Without this array, a last row without a terminal is dropped, as in D4RL, since its
-/// outcome is unknown.
+/// An episode ends after a row with a terminal or a timeout, and after a row whose next observation is not the
+/// observation of the next row, as in shuffled transitions. The observation after its last row comes from
+/// `next_observations`. Without this array, a last row without a terminal is dropped, as in D4RL, since its outcome is
+/// unknown.
 ///
 /// # Errors
 /// [`Dataset`](crate::RlError::Dataset) with file and array: an array is missing, lengths differ, a number is not
@@ -49,13 +50,21 @@ struct LeafArray {
 pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEpisode>> {
     let arrays = Arrays::read(Npz::open(path)?, spec)?;
     let mut episodes = Vec::new();
-    let mut begin = 0;
+    let (mut begin, mut jumps) = (0, 0);
     for row in 0..arrays.rows {
         let ends = arrays.terminates(row) || arrays.times_out(row) || row + 1 == arrays.rows;
-        if ends {
+        let jumps_here = !ends && !arrays.leads_to_next_row(row)?;
+        jumps += usize::from(jumps_here);
+        if ends || jumps_here {
             episodes.extend(arrays.episode(begin, row + 1, spec)?);
             begin = row + 1;
         }
+    }
+    if jumps > 0 {
+        let (path, rows) = (path.display(), arrays.rows);
+        tracing::info!(
+            "{path}: {jumps} of {rows} rows without a terminal or a timeout are truncated, because their              next_observations are not the observations of the next row"
+        );
     }
     if episodes.is_empty() {
         return Err(arrays.npz.refused("observations", "it has no transition to learn from"));
@@ -143,6 +152,30 @@ impl Arrays {
 
     fn times_out(&self, row: usize) -> bool {
         self.timeouts.as_ref().is_some_and(|timeouts| timeouts.number(row) != 0.0)
+    }
+
+    /// Returns whether the observation after a row is the observation of the next row. Without next observations, it
+    /// is assumed to be.
+    fn leads_to_next_row(&self, row: usize) -> Result<bool> {
+        let Some(next) = &self.next_observations else { return Ok(true) };
+        for (leaf, next) in self.observations.iter().zip(next) {
+            let width = leaf.spec.num_elements()?;
+            let is_double = leaf.spec.dtype == DType::Float64;
+            let is_equal = |element: usize| {
+                let [after, then] = [
+                    next.array.number(row * width + element),
+                    leaf.array.number((row + 1) * width + element),
+                ];
+                // The arrays may have different types; agents see both as the environment's type.
+                #[expect(clippy::cast_possible_truncation, reason = "numbers of at most 32 bits")]
+                let as_single = after as f32 == then as f32;
+                after == then || (!is_double && as_single)
+            };
+            if !(0..width).all(is_equal) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the episode in a range of rows, or `None` if its only row has no known outcome.

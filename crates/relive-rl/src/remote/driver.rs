@@ -34,6 +34,10 @@ const WORKERS_LEAVE_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long to wait for workers and nodes after the run has failed. The error is then reported, so the wait is short.
 const FAILED_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long to wait at the end for workers that have never joined. One that has read the job, but whose message has not
+/// been read, learns of the end within this time; it would otherwise wait for the tables to return.
+const JOIN_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// How long to wait for nodes at the end: by then, the driver has noticed that killed nodes are gone.
 const NODES_LEAVE_TIMEOUT: Duration = NODE_GONE.saturating_mul(2);
 
@@ -182,7 +186,10 @@ impl Driver {
         drop(now);
         let since = Instant::now();
         let mut reader = Reader::new(&self.client)?;
-        let has_workers = || !self.members.lock().is_empty() && since.elapsed() < for_workers;
+        let has_members = || !self.members.lock().is_empty() && since.elapsed() < for_workers;
+        let may_join =
+            || self.stats.len() < self.workers() && since.elapsed() < for_workers.min(JOIN_TIMEOUT);
+        let has_workers = || has_members() || may_join();
         let has_nodes = || self.nodes.has_some() && since.elapsed() < for_nodes;
         while has_workers() || has_nodes() {
             if let Some(message) = reader.next_within(SLICE)? {
@@ -360,6 +367,7 @@ pub(super) mod tests {
     use super::*;
     use crate::remote::tables;
     use crate::tables::lease;
+    use crate::tables::results::Results;
 
     const ONE_WORKER: Started = Started { workers: 1, without_nodes: 1, checkpoints: 0 };
 
@@ -420,6 +428,22 @@ pub(super) mod tests {
         }
         drop(weights_take_long);
         publishing.end().unwrap().release().unwrap();
+    }
+
+    #[test]
+    fn a_worker_that_joins_at_the_end_of_the_run_is_awaited() {
+        let driver = driver();
+        let client = driver.client.clone();
+        let joins_and_leaves = threads::spawn("worker", move || {
+            while !job::get(&client).unwrap().unwrap().now.is_over {}
+            let mut results = Results::new(&client).unwrap();
+            for event in [WorkerEvent::Joined { is_replacement: false }, WorkerEvent::Left] {
+                results.put(&FromWorker { worker: 0, is_on_node: false, event }, || true).unwrap();
+            }
+        });
+        driver.end(true).unwrap();
+        assert_eq!((driver.stats.len(), driver.members.lock().len()), (1, 0));
+        joins_and_leaves.unwrap().join().unwrap();
     }
 
     #[test]

@@ -41,11 +41,40 @@ fn episodes_end_with_terminals_and_timeouts() {
 
 #[test]
 fn given_next_observations_are_used() {
-    use StepType::{Last, Mid};
+    // No row leads to the next one, so each row is an episode.
     let episodes: Vec<_> = written("cartpole_next.npz").iter().map(contents).collect();
-    assert_eq!(episodes[0].1, [0.0, 0.5, 1.0, 101.0]);
-    assert_eq!(episodes[1], (vec![0, 1], vec![1.5, 2.0, 102.0], vec![(Mid, 4.0, 1.0), (Last, 5.0, 1.0)]));
-    assert_eq!(episodes[2], (vec![0], vec![2.5, 102.5], vec![(Last, 6.0, 1.0)]));
+    let expected = [(0, 0.0, 1.0), (1, 0.5, 1.0), (1, 1.0, 0.0), (0, 1.5, 1.0), (1, 2.0, 1.0), (0, 2.5, 1.0)];
+    let alone = (1..).zip(expected).map(|(reward, (action, seen, discount))| {
+        (vec![action], vec![seen, seen + 100.0], vec![(StepType::Last, f64::from(reward), discount)])
+    });
+    assert_eq!(episodes, alone.collect::<Vec<_>>());
+}
+
+#[test]
+fn an_episode_ends_where_the_next_row_is_another_observation() {
+    use StepType::{Last, Mid};
+    // The third row follows the second one, as the second one follows the first; the fourth does not follow the third.
+    let seen = [0.0, 0.1, 0.2, 0.7, 0.8];
+    let next = [0.1, 0.2, 0.3, 0.8, 0.9];
+    let rows = |values: &[f32]| values.iter().flat_map(|value| [*value; 4]).collect::<Vec<_>>();
+    let doubles_of = |values: &[f32]| rows(values).into_iter().map(f64::from).collect::<Vec<_>>();
+    let path = file(
+        "jumps",
+        &archive(&[
+            ("observations", array("(5, 4)", &rows(&seen))),
+            // Of another type than the observations.
+            ("next_observations", doubles("(5, 4)", &doubles_of(&next))),
+            ("actions", array("(5,)", &[0.0; 5])),
+            ("rewards", array("(5,)", &[1.0; 5])),
+            ("terminals", array("(5,)", &[0.0, 0.0, 0.0, 0.0, 1.0])),
+        ]),
+    );
+    let episodes: Vec<_> =
+        recorded::load(&path, &spec("CartPole-v1")).unwrap().iter().map(contents).collect();
+    let first =
+        (vec![0; 3], vec![0.0, 0.1, 0.2, 0.3], vec![(Mid, 1.0, 1.0), (Mid, 1.0, 1.0), (Last, 1.0, 1.0)]);
+    let second = (vec![0; 2], vec![0.7, 0.8, 0.9], vec![(Mid, 1.0, 1.0), (Last, 1.0, 0.0)]);
+    assert_eq!(episodes, [first, second]);
 }
 
 /// Returns an array of float32 in numpy's format.

@@ -87,7 +87,10 @@ fn described(header: &str) -> Result<(DType, Vec<usize>), String> {
     let code = code.strip_prefix('\'').and_then(|rest| rest.split_once('\'')).map_or(code, |(code, _)| code);
     let dtype = TYPES.iter().find(|(name, _)| *name == code).map(|(_, dtype)| *dtype);
     let dtype = dtype.ok_or_else(|| {
-        format!("its data type is `{}`, but it must be a little-endian number type", code.trim())
+        format!(
+            "its data type is `{}`, but it must be a little-endian number type: bool, an integer type, float32 or float64",
+            code.trim()
+        )
     })?;
     let dims = value("shape")?;
     let dims = dims.strip_prefix('(').and_then(|rest| rest.split_once(')')).map(|(dims, _)| dims);
