@@ -102,7 +102,7 @@ class Storage(TensorStorage):
             raise IndexError("the transitions of a relive.torchrl.Storage are immutable; add new ones")
         if not isinstance(data, TensorDictBase):
             raise TypeError(f"a relive.torchrl.Storage takes tensordicts, got {type(data).__name__}")
-        steps = data.exclude("index").to("cpu").to_dict(convert_tensors=False)
+        steps = data.exclude("index").to("cpu").to_dict()
         if data.ndim:
             self.replay.add_batch(_as_numpy(steps))
         else:
@@ -162,7 +162,9 @@ class Storage(TensorStorage):
 
     def __getstate__(self) -> dict[str, Any]:
         # The superclass's state has the parts of its tensors.
-        state: dict[str, Any] = {**AnyStorage.__getstate__(self), "_drawn": None}
+        # Python 3.10's objects have no such method.
+        superclass = getattr(AnyStorage, "__getstate__", vars)
+        state: dict[str, Any] = {**superclass(self), "_drawn": None}
         return state
 
     def __repr__(self) -> str:

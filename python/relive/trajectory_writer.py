@@ -144,7 +144,13 @@ class TrajectoryWriter:
         return self._writer.create_items(table, priorities, trajectories)
 
     def create_window_items(
-        self, table: str, priorities: npt.ArrayLike, ends: Sequence[int], *, length: int = 1, squeeze: bool = False
+        self,
+        table: str,
+        priorities: npt.ArrayLike,
+        ends: Sequence[int] | npt.NDArray[np.integer[Any]],
+        *,
+        length: int = 1,
+        squeeze: bool = False,
     ) -> npt.NDArray[np.uint64]:
         """Creates an item from all columns for each of the steps ``ends``, and returns the keys.
 

@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from relive._gymnasium_version import expect_supported
 from relive.rl.specs import DiscreteArraySpec, as_arrays, make_environment_spec
 from relive.specs import ArraySpec, BoundedArraySpec
 
@@ -19,6 +20,7 @@ class AsGymnasium(gymnasium.Env[Any, Any]):
     metadata: dict[str, Any] = {"render_modes": []}
 
     def __init__(self, environment: Any) -> None:
+        expect_supported()
         self.environment = environment
         spec = make_environment_spec(environment)
         self._observations = spec.observations

@@ -36,7 +36,7 @@ def registered(name: str) -> Registered | None:
     try:
         import gymnasium
     except ImportError:
-        raise unknown from None
+        raise ValueError(f"{unknown}; Gymnasium is not installed: pip install gymnasium") from None
     # As in ``gymnasium.make``, a module that registers the environment may come first: ``module:identifier``.
     module, _, identifier = name.rpartition(":")
     try:

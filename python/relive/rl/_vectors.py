@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -157,6 +158,11 @@ def _mode(environment: Any) -> str:
     given = getattr(environment, "metadata", {}).get("autoreset_mode")
     mode = getattr(given, "value", given)
     if mode not in (_NEXT_STEP, _SAME_STEP, _DISABLED):
+        if "gymnasium" in sys.modules:
+            from relive._gymnasium_version import expect_supported
+
+            # Old versions have no such modes.
+            expect_supported()
         raise TypeError(
             f"{environment!r} does not declare how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be one of "
             "gymnasium.vector.AutoresetMode"

@@ -22,6 +22,7 @@ import logging
 import math
 import os
 import pathlib
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
@@ -220,8 +221,9 @@ class MLflow:
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Logs the numbers as ``label/name`` at the current number of environment steps or, in a run that learns from data, of
-        learner steps."""
-        self._mlflow.log_metrics({f"{label}/{name}": value for name, value in values.items()}, step=_position(values))
+        learner steps. Characters that MLflow refuses in names become ``_``."""
+        metrics = {re.sub(r"[^\w\-. :/]", "_", f"{label}/{name}"): value for name, value in values.items()}
+        self._mlflow.log_metrics(metrics, step=_position(values))
 
     def close(self) -> None:
         """Leaves the run open for its owner."""

@@ -24,10 +24,16 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+
+from relive import _gymnasium_version, nest
+
+try:
+    from gymnasium.vector import AutoresetMode, VectorEnv
+except ImportError:
+    _gymnasium_version.expect_supported()
+    raise
 from gymnasium.vector.utils import CloudpickleWrapper, batch_space
 
-from relive import nest
 from relive._numbers import count, seconds
 from relive._remote import raised
 from relive.rl._vector_infos import merged
