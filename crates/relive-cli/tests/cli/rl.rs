@@ -401,7 +401,7 @@ fn a_run_begins_with_the_learner_of_an_earlier_run() {
     };
     let (code, _, stderr) = train("dqn", "catch/0", ["--checkpoint-dir", text(&saved)]);
     assert_eq!(code, Some(0), "{stderr}");
-    let (code, stdout, stderr) = train("dqn", "catch_noise/3", ["--warm-start", text(&saved)]);
+    let (code, stdout, stderr) = train("dqn", "catch/7", ["--warm-start", text(&saved)]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     let (code, _, stderr) = train("ppo", "catch/0", ["--warm-start", text(&saved)]);
     assert_eq!(code, Some(2), "{stderr}");
