@@ -311,18 +311,18 @@ def test_data_has_the_types_of_the_environment() -> None:
         data = {**SMALL_INTEGERS, "observations": SMALL_INTEGERS["observations"].astype(dtype), "rewards": np.array([1, 0], dtype)}
         result = rl.DQN(hidden=[4], batch_size=4).train(Bits(), data=data, learner_steps=5)
         assert result.learner_steps == 5
-    with pytest.raises(ValueError, match=r"^the data: array `observations`: row 0 has 300, but the environment has int8 \(3,\)"):
+    with pytest.raises(ValueError, match=r"^the data, array `observations`: row 0 has 300, but the environment has int8 \(3,\)"):
         rl.BC().train(Bits(), data={**SMALL_INTEGERS, "observations": np.full((2, 3), 300)}, learner_steps=1)
 
 
 def test_errors_name_the_data_and_not_a_temporary_file(tmp_path: pathlib.Path) -> None:
     broken = {**SMALL_INTEGERS, "rewards": np.array([0.0, np.inf])}
-    with pytest.raises(ValueError, match="^the data: array `rewards`: row 1 has inf"):
+    with pytest.raises(ValueError, match="^the data, array `rewards`: row 1 has inf"):
         rl.DQN().train(Bits(), data=broken, learner_steps=1)
     with h5py.File(tmp_path / "data.hdf5", "w") as file:
         for name, array in broken.items():
             file[name] = array
-    with pytest.raises(ValueError, match=f"^{re.escape(str(tmp_path))}/data.hdf5: array `rewards`: row 1 has inf"):
+    with pytest.raises(ValueError, match=f"^{re.escape(str(tmp_path))}/data.hdf5, array `rewards`: row 1 has inf"):
         rl.DQN().train(Bits(), data=tmp_path / "data.hdf5", learner_steps=1)
     with pytest.raises(TypeError, match=r"data is a list, but it must be a data set, or an iterator of batches, such as iter\(data\)"):
         rl.DQN().train(Bits(), data=[SMALL_INTEGERS], learner_steps=1)

@@ -73,6 +73,8 @@ def test_the_learner_of_a_schedule_may_define_its_own_warm_start(tmp_path: pathl
     given: list[Any] = []
 
     class Scheduled(Agent):
+        name = "Agent"
+
         def learner(self, spec: Any, seed: int) -> Any:
             learner = super().learner(spec, seed)
             learner.warm_start = given.append
