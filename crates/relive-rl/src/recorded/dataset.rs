@@ -61,9 +61,10 @@ pub(super) fn load(path: &Path, spec: &EnvironmentSpec) -> Result<Vec<RecordedEp
         }
     }
     if jumps > 0 {
-        let (path, rows) = (path.display(), arrays.rows);
         tracing::info!(
-            "{path}: {jumps} of {rows} rows without a terminal or a timeout are truncated, because their              next_observations are not the observations of the next row"
+            "{jumps} of {} rows of the data are truncated: they have no terminal and no timeout, but their \
+             next_observations are not the observations of the next row",
+            arrays.rows
         );
     }
     if episodes.is_empty() {
@@ -160,16 +161,14 @@ impl Arrays {
         let Some(next) = &self.next_observations else { return Ok(true) };
         for (leaf, next) in self.observations.iter().zip(next) {
             let width = leaf.spec.num_elements()?;
-            let is_double = leaf.spec.dtype == DType::Float64;
+            let is_single = leaf.spec.dtype == DType::Float32;
             let is_equal = |element: usize| {
-                let [after, then] = [
-                    next.array.number(row * width + element),
-                    leaf.array.number((row + 1) * width + element),
-                ];
+                let after = next.array.number(row * width + element);
+                let then = leaf.array.number((row + 1) * width + element);
                 // The arrays may have different types; agents see both as the environment's type.
-                #[expect(clippy::cast_possible_truncation, reason = "numbers of at most 32 bits")]
-                let as_single = after as f32 == then as f32;
-                after == then || (!is_double && as_single)
+                #[expect(clippy::cast_possible_truncation, reason = "agents learn in float32")]
+                let is_rounded = is_single && after as f32 == then as f32;
+                after == then || is_rounded
             };
             if !(0..width).all(is_equal) {
                 return Ok(false);
