@@ -168,6 +168,26 @@ def increased(item: int) -> int:
     return item + 1
 
 
+class Arrays:
+    """A shard that yields an array a given number of times, in items with another value."""
+
+    def __init__(self, items: int, size: int) -> None:
+        self.items, self.size = items, size
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        array = np.ones(self.size, np.uint8)
+        return ({"observation": array, "reward": 1.0} for _ in range(self.items))
+
+
+def array_mb_per_s(items: int, size: int) -> float:
+    """Returns the megabytes per second of arrays of two shards in processes, after the first of them."""
+    arrays = iter(flow.from_iterators([Arrays(items, size), Arrays(items, size)], on="processes").gather_async())
+    next(arrays)
+    began = time.perf_counter()
+    count = sum(1 for _ in arrays)
+    return count * size / (time.perf_counter() - began) / 1e6
+
+
 def imported() -> dict[str, float]:
     """Returns the seconds and MiB that `import relive` takes."""
     code = "import time; t = time.perf_counter(); import relive; t = time.perf_counter() - t;" \
@@ -200,6 +220,7 @@ def rows(quick: bool) -> Iterable[tuple[str, str, dict[str, Callable[[], float]]
     yield "10 MB of weights to 8 actors in threads, at each update", "ms", {"Relive": lambda: weights_ms(30 * scale)}
     yield "flow, gather_async over two Python shards in threads", "items/s", {"Relive": lambda: items_per_s("threads", 20_000 * scale)}
     yield "flow, gather_async over two Python shards in processes", "items/s", {"Relive": lambda: items_per_s("processes", 20_000 * scale)}
+    yield "flow, arrays of 4 MiB from two Python shards in processes", "MB/s", {"Relive": lambda: array_mb_per_s(50 * scale, 1 << 22)}
 
 
 def can(make: Callable[[], Any]) -> bool:
