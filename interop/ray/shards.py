@@ -46,6 +46,22 @@ class Counter(flow.ParallelIteratorWorker):
         self.step = step + plus
 
 
+class Weighted(flow.ParallelIteratorWorker):
+    """Yields its weights, which it doubles when they are set."""
+
+    def __init__(self):
+        self.weights = None
+        super().__init__(self.totals)
+
+    def totals(self):
+        while True:
+            yield self.weights
+
+    def set_weights(self, weights):
+        self.weights = weights
+        self.weights *= 2
+
+
 def with_step(number):
     """Returns a number after the step of the counter that it comes from."""
     return flow.get_metrics().current_actor.step, number

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 import ray
-from shards import Counter, Node, contents, doubled, function_at_two, half_of_even, noted, one_then_waits, with_step
+from shards import Counter, Node, Weighted, contents, doubled, function_at_two, half_of_even, noted, one_then_waits, with_step
 
 import relive.ray
 from relive import flow
@@ -96,6 +96,17 @@ def test_calls_of_methods_reach_the_shard_before_its_next_round(cluster):
         if len(seen) == 8:
             break
     assert seen == [1, 10, 2, 20, 102, 120, 202, 220]
+
+
+def test_calls_of_methods_may_have_large_arrays(cluster):
+    stream = flow.from_actors([Weighted()], on="ray").gather_sync().zip_with_source_actor()
+    shard, weights = next(stream)
+    assert weights is None
+    for value in (1.0, 3.0):
+        shard.set_weights(np.full(300_000, value))
+        weights = next(stream)[1]
+        assert weights.shape == (300_000,) and (weights == 2 * value).all()
+    stream.close()
 
 
 def test_functions_see_their_shard_and_items_that_arrive_in_any_order_name_it(cluster):

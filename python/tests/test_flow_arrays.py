@@ -6,6 +6,7 @@ import functools
 import multiprocessing
 import os
 import pathlib
+import pickle
 import signal
 import threading
 from collections.abc import Iterator
@@ -121,6 +122,14 @@ def test_a_shard_that_dies_within_an_item_is_reported(tmp_path: pathlib.Path) ->
     found.extend(items)
     assert [item for item in found if isinstance(item, int)].count(1) == 1
     assert any(isinstance(item, Kept) for item in found)
+
+
+def test_a_parcel_may_be_pickled_as_a_whole() -> None:
+    # As it is for an actor of Ray.
+    kept = _parcels.unpack(pickle.loads(pickle.dumps(_parcels.pack(Kept(3)), pickle.HIGHEST_PROTOCOL)))
+    for name, array in Kept(3).arrays.items():
+        np.testing.assert_array_equal(kept.arrays[name], array, strict=True)
+        assert kept.arrays[name].flags.writeable == array.flags.writeable, name
 
 
 def test_a_transfer_of_many_arrays_is_whole() -> None:

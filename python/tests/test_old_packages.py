@@ -10,7 +10,7 @@ import gymnasium
 import pytest
 
 from relive import rl
-from relive.rl import loggers
+from relive.rl import loggers, vector
 
 
 class UndeclaredVector:
@@ -34,6 +34,8 @@ def test_an_old_gymnasium_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     told = "^Gymnasium 1.1.1 is installed, but vectors and native environments require 1.2.2 or newer"
     with pytest.raises(ImportError, match=told):
         rl.as_gymnasium(rl.make("catch/0"))
+    with pytest.raises(ImportError, match=told):
+        vector.ProcessVectorEnv([lambda: gymnasium.make("CartPole-v1")])
     with pytest.raises(ImportError, match=told):
         rl.run(rl.DQN(), lambda seed: UndeclaredVector(), steps=10)
     for newer in ("1.2.2", "1.10.0a1", "2.0"):

@@ -110,9 +110,7 @@ impl Identity {
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with all differences.
     pub(crate) fn expect(&self, asked: &Identity, comparison: Comparison<'_>) -> Result<()> {
-        let fields = self.fields().into_iter().zip(asked.fields());
-        let fields = fields.map(|((name, saved), (_, asked))| (name, Some(saved), Some(asked)));
-        let mut differences = comparison.differences(fields);
+        let mut differences = comparison.differences(self.beside(asked));
         // The settings of different agents are not comparable.
         let of_both = self.settings.keys().chain(asked.settings.keys());
         let names: BTreeSet<&String> = of_both.filter(|_| self.agent == asked.agent).collect();
@@ -135,10 +133,8 @@ impl Identity {
     /// # Errors
     /// [`OtherRun`](RlError::OtherRun) with the differences: another agent, or other observations or actions.
     pub(crate) fn expect_alike(&self, asked: &Identity, comparison: Comparison<'_>) -> Result<()> {
-        let fields = self.fields().into_iter().zip(asked.fields());
-        let fields = fields.filter(|((name, _), _)| !OF_ONE_RUN.contains(name));
-        let fields = fields.map(|((name, saved), (_, asked))| (name, Some(saved), Some(asked)));
-        comparison.refuse(&comparison.differences(fields))
+        let of_learner = self.beside(asked).filter(|(name, ..)| !OF_ONE_RUN.contains(name));
+        comparison.refuse(&comparison.differences(of_learner))
     }
 
     /// Returns the settings of the agent, as a JSON object.
@@ -148,6 +144,15 @@ impl Identity {
             (name.clone(), value)
         });
         serde_json::Value::Object(fields.collect()).to_string()
+    }
+
+    /// Returns the fields of both identities, by name.
+    fn beside(
+        &self,
+        asked: &Identity,
+    ) -> impl Iterator<Item = (&'static str, Option<String>, Option<String>)> + use<> {
+        let fields = self.fields().into_iter().zip(asked.fields());
+        fields.map(|((name, saved), (_, asked))| (name, Some(saved), Some(asked)))
     }
 
     fn fields(&self) -> [(&'static str, String); 5] {

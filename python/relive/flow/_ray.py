@@ -121,10 +121,11 @@ class _Stream:
                 self._send(call)
 
     def _send(self, call: Parcel) -> None:
+        # Ray would make arrays beside the pickle read-only.
+        pickled = pickle.dumps(call, pickle.HIGHEST_PROTOCOL)
         # An actor that has ended is reported by receive().
         with contextlib.suppress(Exception):
-            # Ray would make arrays beside the pickle read-only.
-            self._sent.append(self._host.call.remote(self._told, pickle.dumps(call)))
+            self._sent.append(self._host.call.remote(self._told, pickled))
             self._told += 1
 
     def _has_arrived(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from relive._gymnasium_version import expect_supported
+from relive.rl.gymnasium_adapters import expect_supported
 from relive.rl.specs import DiscreteArraySpec, as_arrays, make_environment_spec
 from relive.specs import ArraySpec, BoundedArraySpec
 

@@ -159,7 +159,7 @@ class _RichBar:
     def __init__(self, total: int, unit: str) -> None:
         bars = _package("rich.progress", "rich")
         rate, figures_text = bars.TextColumn("{task.fields[rate]}"), bars.TextColumn("{task.fields[figures_text]}")
-        # Versions before 12.1 have their default columns only without others.
+        # Old versions have their default columns only without others.
         usual: tuple[Any, ...] = getattr(bars.Progress, "get_default_columns", tuple)()
         self._bar = bars.Progress(*usual, rate, figures_text)
         self._unit = unit

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from relive import nest
 from relive.rl import _faults
 from relive.rl._answers import FIRST, LAST, MID, Answers
-from relive.rl.gymnasium_adapters import first_actions
+from relive.rl.gymnasium_adapters import expect_supported, first_actions
 from relive.rl.specs import DISCOUNTS, REWARDS, EnvironmentSpec, as_arrays, normalized
 
 _NEXT_STEP, _SAME_STEP, _DISABLED = "NextStep", "SameStep", "Disabled"
@@ -158,11 +157,8 @@ def _mode(environment: Any) -> str:
     given = getattr(environment, "metadata", {}).get("autoreset_mode")
     mode = getattr(given, "value", given)
     if mode not in (_NEXT_STEP, _SAME_STEP, _DISABLED):
-        if "gymnasium" in sys.modules:
-            from relive._gymnasium_version import expect_supported
-
-            # Old versions have no such modes.
-            expect_supported()
+        # Old versions of Gymnasium have no such modes.
+        expect_supported()
         raise TypeError(
             f"{environment!r} does not declare how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be one of "
             "gymnasium.vector.AutoresetMode"

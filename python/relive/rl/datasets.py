@@ -64,16 +64,17 @@ def opened(data: Any, *, required: Iterable[str]) -> Iterator[dict[str, Rows]]:
     """Provides the arrays of a data set like :func:`arrays_of`. If the data set is a file or a table, only
     ``terminals`` and ``timeouts`` have been read; the rows of other arrays are read when a slice of them is taken,
     within the context."""
+    place = _place_of(data)
     if hasattr(data, "iterate_episodes"):
         arrays = _of_episodes(data.iterate_episodes(), getattr(data, "action_space", None))
-        yield _known("the data set of Minari", arrays, required)
+        yield _known(place, arrays, required)
     # The value can be a store only if the module of stores has been imported.
     elif "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
-        yield _known("the store", data.all_steps(), required)
+        yield _known(place, data.all_steps(), required)
     elif isinstance(data, Mapping):
-        yield _known("the data", _flattened(_native.with_lists_joined(dict(data))), required)
+        yield _known(place, _flattened(_native.with_lists_joined(dict(data))), required)
     elif isinstance(data, (str, os.PathLike)) and (folder := pathlib.Path(data)).is_dir():
-        yield _known(str(folder), _of_recording(folder), required)
+        yield _known(place, _of_recording(folder), required)
     else:
         left_out: set[str] = set()
 
@@ -82,21 +83,20 @@ def opened(data: Any, *, required: Iterable[str]) -> Iterator[dict[str, Rows]]:
                 left_out.add(name)
             return _is_known(name)
 
-        with _reading(data, is_wanted) as (place, arrays):
+        with _reading(data, is_wanted) as arrays:
             leaves = {"/".join(map(str, path)): rows for path, rows in nest.flatten_with_path(arrays)}
             read = {name: np.ascontiguousarray(leaves[name][:]) for name in _ENDS if name in leaves}
             yield _known(place, {**leaves, **read}, required, left_out)
 
 
 @contextlib.contextmanager
-def _reading(data: Any, is_wanted: Callable[[str], bool]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Provides the name of a file or table for errors, and its wanted arrays."""
+def _reading(data: Any, is_wanted: Callable[[str], bool]) -> Iterator[dict[str, Any]]:
+    """Provides the wanted arrays of a file or table."""
     if isinstance(data, (str, os.PathLike)):
-        path = pathlib.Path(data)
-        with _dataset_files.reading(path, is_wanted) as arrays:
-            yield str(path), arrays
+        with _dataset_files.reading(pathlib.Path(data), is_wanted) as arrays:
+            yield arrays
     elif hasattr(data, "column_names") and hasattr(data, "column"):
-        yield "the table", _dataset_tables.of_table(data, "the table", is_wanted)
+        yield _dataset_tables.of_table(data, _place_of(data), is_wanted)
     else:
         raise TypeError(
             f"{type(data).__name__} is not a data set; give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a "
@@ -160,7 +160,7 @@ def path_of(data: Any) -> Iterator[str | None]:
 def _place_of(data: Any) -> str:
     """Returns the name of a data set in errors."""
     if isinstance(data, (str, os.PathLike)):
-        return os.fspath(data)
+        return str(pathlib.Path(data))
     if hasattr(data, "iterate_episodes"):
         return "the data set of Minari"
     return "the data" if isinstance(data, Mapping) else "the table" if hasattr(data, "column_names") else "the store"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from relive import nest
@@ -11,6 +13,19 @@ from relive.rl.timestep import TimeStep, restart, termination, transition, trunc
 
 if TYPE_CHECKING:
     import gymnasium
+
+# Single environments also work with older versions.
+_OLDEST = (1, 2, 2)
+
+
+def expect_supported() -> None:
+    """Raises ImportError if Gymnasium has been imported, but is too old for vectors and native environments."""
+    version = getattr(sys.modules.get("gymnasium"), "__version__", None)
+    if version is not None and tuple(map(int, re.findall(r"\d+", version)[:3])) < _OLDEST:
+        raise ImportError(
+            f"Gymnasium {version} is installed, but vectors and native environments require {'.'.join(map(str, _OLDEST))} or newer: "
+            "pip install --upgrade gymnasium"
+        )
 
 
 class GymEnvironment:

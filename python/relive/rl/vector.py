@@ -24,22 +24,17 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-
-from relive import _gymnasium_version, nest
-
-try:
-    from gymnasium.vector import AutoresetMode, VectorEnv
-except ImportError:
-    _gymnasium_version.expect_supported()
-    raise
+from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import CloudpickleWrapper, batch_space
 
+from relive import nest
 from relive._numbers import count, seconds
 from relive._remote import raised
 from relive.rl._vector_infos import merged
 from relive.rl._vector_memory import Memory, leaves_of, write_all
 from relive.rl._vector_resets import mask_of, seeds_of
 from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, current_processor, work
+from relive.rl.gymnasium_adapters import expect_supported
 
 __all__ = ["ProcessVectorEnv"]
 
@@ -76,6 +71,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.num_envs = len(env_fns)
         if not self.num_envs:
             raise ValueError("env_fns is empty, but a vector must have at least one environment")
+        expect_supported()
         processes = min(self.num_envs, count("workers", workers, 1) if workers is not None else len(os.sched_getaffinity(0)))
         self._timeout = seconds(timeout)
         # A forked copy of this process has no workers of its own.
@@ -85,7 +81,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             raise TypeError(f"env_fns[0]() returned {example!r}, but it must return an environment of Gymnasium")
         self.single_observation_space, self.single_action_space = example.observation_space, example.action_space
         self.render_mode = getattr(example, "render_mode", None)
-        self.metadata = {**example.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+        self.metadata = {**example.metadata, "autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
         example.close()
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
