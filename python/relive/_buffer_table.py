@@ -18,7 +18,7 @@ from relive import nest
 from relive._buffer_checks import expect_like, fitted, has_tensors, readable, specs_of, specs_of_rows
 from relive.batches import Batch, BatchIterator
 from relive.checkpointers import DefaultCheckpointer
-from relive.errors import ClosedError, DeadlineExceededError, FailedPreconditionError
+from relive.errors import ClosedError, DataLossError, DeadlineExceededError, FailedPreconditionError
 from relive.server import Server
 from relive.tables import Table
 
@@ -27,6 +27,8 @@ from relive.tables import Table
 _MAX_ITERATORS = 8
 # How long to wait for a batch before checking again whether the table is empty.
 _LOOK_SECONDS = 1.0
+# The number of steps after which the writer begins a new episode, because it can number fewer than 2**31 steps of one.
+_EPISODE_STEPS = 1 << 20
 
 
 class BufferTable:
@@ -55,7 +57,8 @@ class BufferTable:
         # The number of steps that the writer retains; it is created with the server.
         self._kept = 0
         self._iterators: dict[int, BatchIterator] = {}
-        self._is_flushed = True
+        # The number of steps since the last flush.
+        self._unflushed = 0
         self.is_closed = False
         self._process = os.getpid()
 
@@ -105,12 +108,19 @@ class BufferTable:
         return archive.getvalue()
 
     def load_archive(self, archive: bytes) -> None:
-        """Loads a table from the file that :meth:`archive` has returned."""
+        """Loads a table from the file that :meth:`archive` has returned.
+
+        Raises:
+          DataLossError: the file is damaged.
+        """
         with tempfile.TemporaryDirectory() as folder:
-            with tarfile.open(fileobj=io.BytesIO(archive)) as files:
-                # The first patch releases of Python 3.10 and 3.11 have no filters. The archive is this class's own.
-                options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-                files.extractall(folder, **options)
+            try:
+                with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+                    # The first patch releases of Python 3.10 and 3.11 have no filters. The archive is this class's own.
+                    options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                    files.extractall(folder, **options)
+            except tarfile.TarError as error:
+                raise DataLossError(f"the saved transitions are damaged: {error}") from error
             self.load(folder)
 
     def _start(self, table: Table, loader: DefaultCheckpointer | None = None) -> Server:
@@ -146,8 +156,10 @@ class BufferTable:
         return step if self._specs is None else fitted(step, self._specs)
 
     def _append(self, step: Mapping[str, Any], priority: float) -> None:
+        if self._unflushed >= _EPISODE_STEPS:
+            self.flush()
         self._writer.append_item(self._name, priority, step)
-        self._is_flushed = False
+        self._unflushed += 1
 
     def flattened(self, rows: Mapping[str, Any]) -> list[Any] | None:
         """Returns the leaves of steps with the names of the first step, or ``None`` for other steps."""
@@ -182,9 +194,11 @@ class BufferTable:
             self.flush()
             self._writer = self._client.trajectory_writer(num_keep_alive_refs=count)
             self._kept = count
+        elif self._unflushed >= _EPISODE_STEPS:
+            self.flush()
         self._writer.append_sequence(rows)
         self._writer.create_window_items(self._name, priorities, range(-count, 0), squeeze=True)
-        self._is_flushed = False
+        self._unflushed += count
 
     def _has_other_names(self, step: Mapping[str, Any]) -> bool:
         return step.keys() != self._columns or (self._nesting is not None and nest.outline(step) != self._nesting)
@@ -247,15 +261,18 @@ class BufferTable:
             expect_like(self._specs, specs())
 
     def flush(self) -> None:
-        """Waits until the table contains all added steps."""
-        if self._is_flushed:
+        """Waits until the table contains all added steps. Ends a long episode of the writer."""
+        if not self._unflushed:
             return
         try:
-            self._writer.flush()
+            if self._writer.episode_steps < _EPISODE_STEPS:
+                self._writer.flush()
+            else:
+                self._writer.end_episode()
         except FailedPreconditionError:
             self._expect_own_process()
             raise
-        self._is_flushed = True
+        self._unflushed = 0
 
     def sample(self, batch_size: int) -> Batch | None:
         """Returns a batch, or ``None`` if the table is empty."""
@@ -337,5 +354,5 @@ class BufferTable:
             # Another thread has just closed the buffer.
             return
         self._writer.close()
-        server, self._server, self._is_flushed = self._server, None, True
+        server, self._server, self._unflushed = self._server, None, 0
         server.stop()

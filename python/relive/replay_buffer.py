@@ -396,6 +396,36 @@ class ReplayBuffer:
         """Closes the buffer and releases its transitions."""
         self._table.close()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the transitions, their priorities and ``beta``, as in a copy of the buffer; see
+        :meth:`load_state_dict`. A checkpoint of a run contains the buffers that are attributes of a
+        ``relive.rl.torch.Learner``."""
+        archive = self._table.archive()
+        contents = None if archive is None else np.frombuffer(archive, np.uint8)
+        return {"transitions": contents, "beta": self.beta, "highest_priority": self._highest}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Replaces the contents of the buffer with a state. The state of the random choices starts again from ``seed``,
+        and a port of :meth:`serve` is closed.
+
+        Raises:
+          ValueError: the state is not that of a buffer. The buffer does not change.
+          DataLossError: the transitions are damaged. The buffer does not change.
+        """
+        if state.keys() != {"transitions", "beta", "highest_priority"}:
+            raise ValueError(f"the state has the keys {sorted(state)}, but it must be the state_dict() of a ReplayBuffer")
+        former = self._table
+        self._build()
+        try:
+            if state["transitions"] is not None:
+                self._table.load_archive(np.asarray(state["transitions"], np.uint8).tobytes())
+        except BaseException:
+            self._table.close()
+            self._table = former
+            raise
+        former.close()
+        self.beta, self._highest = state["beta"], float(state["highest_priority"])
+
     def __getstate__(self) -> dict[str, Any]:
         state = {**vars(self), "archive": self._table.archive(), "beta": self.beta}
         del state["_table"], state["_n_step"], state["_beta"]

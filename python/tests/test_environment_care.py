@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 from typing import Any
 
 import dm_env
@@ -54,6 +55,26 @@ def test_a_saved_run_has_one_environment_at_a_time(tmp_path: pathlib.Path) -> No
     rl.run(Agent(TRANSITIONS), Episodes, steps=100, on="serial", checkpoint_dir=tmp_path, checkpoint_every=20)
     # One for the specs and the first episodes, and one after each of the checkpoints.
     assert (Episodes.made, Episodes.open, Episodes.most) == (6, 0, 1)
+
+
+@pytest.mark.parametrize("environments", [1, 4])
+def test_checkpoints_wait_for_the_ends_of_episodes(environments: int, tmp_path: pathlib.Path) -> None:
+    agent = Agent(rl.Rollouts(steps=5, environments=environments))
+    options: Any = {"checkpoint_dir": tmp_path, "checkpoint_every": 8 * environments, "progress": False}
+    result = rl.run(agent, lambda: Episodes(30), steps=400 * environments, **options)
+    # Each environment plays an episode before the next checkpoint.
+    assert len(result.episodes) >= 10 * environments and set(result.episodes.lengths.tolist()) == {30}
+    assert Episodes.made < 2 + 14 * environments
+
+
+def test_checkpoints_do_not_wait_for_endless_episodes(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    made: list[Episodes] = []
+    agent = Agent(rl.Rollouts(steps=5))
+    rl.run(agent, lambda: made.append(Episodes(10**9)) or made[-1], steps=250, checkpoint_dir=tmp_path, checkpoint_every=10, progress=False)
+    # One for the specs and the first episode, and one after each checkpoint, which waits for ten intervals.
+    assert len(made) == 3
+    told = [record.getMessage() for record in caplog.records if "0 episodes have ended since the last checkpoint" in record.getMessage()]
+    assert len(told) == 1 and "write checkpoints less often" in told[0]
 
 
 def test_a_run_whose_actors_are_processes_closes_what_it_made_for_the_specs() -> None:
@@ -125,6 +146,8 @@ def test_endless_evaluations_are_reported(monkeypatch: pytest.MonkeyPatch, caplo
 
 @pytest.mark.parametrize(("evaluate", "text"), [
     (lambda: rl.evaluate(None, Episodes), "policy is None, but it must be a function"),  # type: ignore[arg-type]
+    (lambda: rl.evaluate(types.SimpleNamespace(predict=max), Episodes),  # type: ignore[arg-type]
+     r"policy is namespace.*Stable-Baselines3, give lambda observation: model\.predict\(observation\)\[0\]$"),
     (lambda: rl.evaluate(lambda _: 0, lambda: None), "the function returned None, which is not an environment"),
     (lambda: rl.evaluate(lambda _: 0, Episodes, reference_scores=5), "reference_scores is 5, but it must be a pair of returns"),
     (lambda: rl.evaluate(lambda _: 0, Episodes, reference_scores=("1", 2)), "reference_scores must be a number, not '1'"),

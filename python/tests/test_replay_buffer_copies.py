@@ -42,6 +42,30 @@ def test_a_buffer_is_copied_with_its_transitions(copied: Any) -> None:
         copied(buffer)
 
 
+def test_a_buffer_continues_with_a_state() -> None:
+    buffer = filled(prioritized=0.7, beta=0.3, batch_size=12, n_step=2, discount=0.9, seed=3)
+    buffer.update(buffer.sample()["keys"], np.full(12, 7.0))
+    state = pickle.loads(pickle.dumps(buffer.state_dict()))
+    other = filled(prioritized=0.7, beta=0.1, batch_size=12, n_step=2, discount=0.9, seed=3)
+    for _ in range(2):
+        other.load_state_dict(state)
+        assert rewards(other) == rewards(buffer) and priorities(other) == priorities(buffer) and other.beta == 0.3
+    for number in range(10):
+        other.add(step(number))
+    assert priorities(other)[-1] == 7.0
+    other.load_state_dict(ReplayBuffer(10).state_dict())
+    assert len(other) == 0
+    other.add(step(0))
+    with pytest.raises(ValueError, match=r"the keys \['a'\], but it must be the state_dict"):
+        other.load_state_dict({"a": 1})
+    with pytest.raises(errors.DataLossError):
+        other.load_state_dict({**state, "transitions": state["transitions"][: -len(state["transitions"]) // 2]})
+    assert len(other) == 0
+    other.close()
+    with pytest.raises(errors.ClosedError):
+        other.state_dict()
+
+
 def test_a_buffer_is_copied_by_early_releases_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
     extract = tarfile.TarFile.extractall
 

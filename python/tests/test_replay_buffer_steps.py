@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from buffers import priorities, step
+from buffers import priorities, rewards, step
 
-from relive import ReplayBuffer
+from relive import ReplayBuffer, _buffer_table
 
 
 def started(how: str, folder: pathlib.Path, **arguments: Any) -> ReplayBuffer:
@@ -160,3 +160,27 @@ def test_a_buffer_without_priorities_refuses_them(discount: float | None) -> Non
             with pytest.raises(ValueError, match=r"the buffer has no priorities; create it with, for example, prioritized=0\.6"):
                 call()
         assert len(buffer) == 0
+
+
+def test_the_writer_of_a_buffer_ends_its_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_buffer_table, "_EPISODE_STEPS", 8)
+    buffer = ReplayBuffer(100, batch_size=4, prioritized=1.0)
+    table = buffer._table
+    for number in range(20):
+        buffer.add(reward=float(number), priority=number + 1)
+        assert table._writer.episode_steps == number % 8 + 1
+    # Batches are not divided among episodes, even if they are larger than one.
+    for start, count in ((20, 3), (23, 1), (24, 10), (34, 5)):
+        buffer.add_batch(reward=np.arange(start, start + count, dtype=float), priority=np.arange(start, start + count) + 1.0)
+        assert count <= table._writer.episode_steps < 8 + count
+    # A flush ends an episode, too.
+    len(buffer)
+    buffer.add_batch(reward=np.arange(39, 50, dtype=float), priority=np.arange(40, 51.0))
+    assert rewards(buffer) == list(range(50)) and priorities(buffer) == list(range(1, 51))
+    buffer.add(reward=50, priority=51)
+    assert table._writer.episode_steps == 1
+    # The columns are still those of the first step.
+    for bad in (np.float32(1), np.zeros(2)):
+        with pytest.raises(ValueError, match="column 'reward'"):
+            buffer.add(reward=bad)
+    assert len(buffer) == 51

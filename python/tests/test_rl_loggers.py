@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
+import os
 import pathlib
 import threading
 from collections.abc import Mapping
@@ -128,6 +130,87 @@ def test_a_run_waits_for_slow_loggers() -> None:
     finally:
         log.removeHandler(warned)
     assert slow.episodes == list(range(1, len(result.episodes.returns) + 1))
+
+
+def written(logger: Any, *entries: dict[str, float]) -> None:
+    for values in entries:
+        logger.write("actor", values)
+    logger.close()
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    told = [record.getMessage() for record in caplog.records if record.name == "relive"]
+    caplog.clear()
+    return told
+
+
+def test_a_table_without_its_beginning_gets_a_new_header(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = tmp_path / "actor.csv"
+    first = loggers.CSV(tmp_path)
+    first.write("actor", {"env_steps": 1, "loss": 0.5})
+    first.mark()
+    # As by logrotate's copytruncate.
+    os.truncate(table, 0)
+    written(first, {"env_steps": 2, "loss": math.nan}, {"env_steps": 3})
+    assert not warnings(caplog)
+    written(loggers.CSV(tmp_path), {"env_steps": 4, "entropy": 0.25})
+    rows = ["2,nan", "3,", "env_steps,entropy", "4,0.25"]
+    assert table.read_text().split() == rows
+    (told,) = warnings(caplog)
+    assert "actor.csv does not begin with a header: its beginning was removed" in told
+    # Later runs use the columns of the newest header.
+    written(loggers.CSV(tmp_path), {"entropy": 0.125, "env_steps": 5})
+    assert table.read_text().split() == [*rows, "5,0.125"] and not warnings(caplog)
+
+
+def test_a_table_with_rows_of_empty_cells_gets_a_new_header(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "actor.csv").write_text("7,0.5\n,\n,\n")
+    written(loggers.CSV(tmp_path), {"env_steps": 8, "loss": 0.5})
+    assert (tmp_path / "actor.csv").read_text().split() == ["7,0.5", ",", ",", "env_steps,loss", "8,0.5"]
+    assert len(warnings(caplog)) == 1
+
+
+def test_a_table_with_a_part_of_a_header_begins_again(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "actor.csv").write_text("env_steps,lo")
+    written(loggers.CSV(tmp_path), {"env_steps": 8, "loss": 0.5})
+    assert (tmp_path / "actor.csv").read_text().split() == ["env_steps,loss", "8,0.5"]
+    (told,) = warnings(caplog)
+    assert "actor.csv contained only a part of a header" in told
+
+
+def test_new_lines_are_not_appended_to_an_incomplete_line(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "log.jsonl").write_text('{"label": "actor", "env_st')
+    (tmp_path / "actor.csv").write_text("env_steps,loss\n7,0.5\n8,0.")
+    for logger, name in ((loggers.JSONL(tmp_path / "log.jsonl"), "log.jsonl"), (loggers.CSV(tmp_path), "actor.csv")):
+        written(logger, {"env_steps": 7, "loss": 0.5}, {"env_steps": 8, "loss": 0.25})
+        (told,) = warnings(caplog)
+        assert f"the last line of {tmp_path / name} is incomplete" in told
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert lines[0] == '{"label": "actor", "env_st' and [json.loads(line)["env_steps"] for line in lines[1:]] == [7, 8]
+    assert (tmp_path / "actor.csv").read_text().split() == ["env_steps,loss", "7,0.5", "8,0.", "7,0.5", "8,0.25"]
+
+
+def test_lines_that_a_resumed_run_removes_are_not_reported(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "log.jsonl"
+    first = loggers.JSONL(path)
+    written(first, {"env_steps": 1})
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + b'{"label"')
+    resumed = loggers.JSONL(path)
+    resumed.truncate({path.name: size})
+    written(resumed, {"env_steps": 2})
+    assert [json.loads(line)["env_steps"] for line in path.read_text().splitlines()] == [1, 2] and not warnings(caplog)
+
+
+def test_a_log_may_be_a_pipe(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        written(loggers.JSONL(path), {"env_steps": 1})
+        assert json.loads(os.read(reader, 1000)) == {"label": "actor", "env_steps": 1}
+    finally:
+        os.close(reader)
 
 
 def test_a_resumed_run_keeps_its_folders_if_the_working_directory_changes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import pathlib
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from dm_env import specs
 from own_agents import TRANSITIONS, Agent
 
 from relive import rl
+from relive.errors import DataLossError
 from relive.rl import torch as rlt
 
 
@@ -98,6 +101,19 @@ def test_whole_numbers_are_not_wrapped() -> None:
         policy(np.zeros(0, np.int64))
 
 
+def test_models_of_other_libraries_are_not_damaged_policies(tmp_path: pathlib.Path) -> None:
+    model = tmp_path / "model.zip"
+    with zipfile.ZipFile(model, "w") as archive:
+        archive.writestr("data", "{}")
+    with pytest.raises(ValueError, match=r"model\.zip is not a policy file, but a zip archive, such as a model of Stable-Baselines3"):
+        rl.Policy.load(model)
+    with pytest.raises(ValueError, match=r"^the file is not a policy file, but a zip archive"):
+        rl.Policy.from_bytes(model.read_bytes())
+    model.write_bytes(b"PK")
+    with pytest.raises(DataLossError, match="damaged"):
+        rl.Policy.load(model)
+
+
 def test_a_list_of_numbers_is_an_observation() -> None:
     policy = rl.DQN(batch_size=4, min_replay_size=8).train(Bytes, steps=40).policy
     assert policy([0, 7, 255]) == policy(np.array([0, 7, 255], np.uint8))
@@ -140,3 +156,32 @@ def test_a_policy_that_may_have_memory_acts_for_one_observation_at_a_time(recurr
     assert rl.IMPALA().train("catch/0", steps=90).policy(batch).shape == (12,)
     own = rlt.DQN(min_replay_size=20, batch_size=4).train("catch/0", steps=40).policy
     assert own(batch).tolist() == [own(seen) for seen in batch]
+
+
+@pytest.mark.parametrize("agent", [rl.PPO(num_steps=16), rl.IMPALA(), rlt.PPO(num_steps=16)], ids=lambda agent: type(agent).__module__)
+def test_an_exploring_policy_draws_its_actions(agent: Any, tmp_path: pathlib.Path) -> None:
+    policy = agent.train("catch/0", steps=200, seed=1, progress=False).policy
+    seen = np.zeros((10, 5), np.float32)
+    assert len({policy(seen) for _ in range(50)}) == 1
+    drawn = policy.exploring(seed=3)
+    actions = [drawn(seen) for _ in range(200)]
+    # An untrained policy is nearly uniform.
+    assert min(actions.count(action) for action in range(3)) > 20
+    again = copy.deepcopy(drawn)
+    assert [again(seen) for _ in range(200)] == actions
+    other = policy.exploring(seed=4)
+    assert [other(seen) for _ in range(200)] != actions != [drawn(seen) for _ in range(200)]
+    drawn.save(tmp_path / "policy")
+    loaded = rl.Policy.load(tmp_path / "policy", agent=agent if isinstance(agent, rlt.PPO) else None)
+    assert len({loaded(seen) for _ in range(50)}) == 1
+    assert len({policy(seen) for _ in range(50)}) == 1
+    for seed, kind in ((-1, ValueError), (1.5, TypeError)):
+        with pytest.raises(kind, match="seed"):
+            policy.exploring(seed)
+
+
+def test_an_exploring_policy_keeps_its_memory(recurrent: rl.Policy) -> None:
+    drawn = recurrent.exploring(seed=1)
+    first = [drawn(seen) for seen in observations()]
+    drawn.reset()
+    assert len(set(first)) > 1 and all(action in (0, 1, 2) for action in first)

@@ -11,6 +11,7 @@ import pytest
 from own_agents import TRANSITIONS, Agent
 
 from relive import rl
+from relive.rl import torch as rlt
 
 SMALL: dict[str, Any] = {"batch_size": 16, "samples_per_insert": 4.0, "min_replay_size": 50, "hidden": (8,)}
 
@@ -46,6 +47,66 @@ def test_evaluations_may_have_their_own_environment(on: Any) -> None:
     # A ready-made environment suffices for training if only evaluations need another.
     result = rl.run(Agent(rl.Transitions(batch_size=4, min_size=8)), clipped(1), steps=50, evaluate_every=25, evaluation_env=lambda seed: Corridor())
     assert set(result.evaluation.returns.tolist()) == {40.0}
+
+
+class Race:
+    """A game of four agents in PettingZoo's interface. Agent ``i`` takes ``i + 1`` steps, each worth 1; those that are
+    ``absent`` take none."""
+
+    possible_agents = list(range(4))
+
+    def __init__(self, absent: tuple[int, ...] = ()) -> None:
+        self.present = [agent for agent in self.possible_agents if agent not in absent]
+        self.agents: list[int] = []
+        self.steps = 0
+
+    def observation_space(self, agent: int) -> Any:
+        return gymnasium.spaces.Box(0.0, 1.0, (1,), np.float32)
+
+    def action_space(self, agent: int) -> Any:
+        return gymnasium.spaces.Discrete(2)
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        self.agents, self.steps = list(self.present), 0
+        return self.observed(self.agents), {}
+
+    def step(self, actions: Any) -> Any:
+        self.steps += 1
+        acted, self.agents = self.agents, [agent for agent in self.agents if agent >= self.steps]
+        ends = {agent: agent < self.steps for agent in acted}
+        return self.observed(acted), dict.fromkeys(acted, 1.0), ends, dict.fromkeys(acted, False), {}
+
+    def observed(self, agents: list[int]) -> Any:
+        return {agent: np.zeros(1, np.float32) for agent in agents}
+
+
+@pytest.mark.parametrize(
+    ("absent", "episodes", "games"), [((), 1, 1), ((), 4, 1), ((), 5, 2), ((), 10, 3), ((3,), 4, 1), ((0, 2), 5, 2), ((0,), 10, 3)]
+)
+def test_each_agent_of_a_game_plays_equally_many_episodes(absent: tuple[int, ...], episodes: int, games: int) -> None:
+    agent = rl.PPO(num_envs=4, num_steps=8, hidden=(4,))
+    result = agent.train(lambda: Race(absent), steps=30, evaluate_every=10_000, evaluation_episodes=episodes, timeout=60, progress=False)
+    expected = [agent + 1.0 for agent in range(4) if agent not in absent] * games
+    assert sorted(result.evaluation.returns.tolist()) == sorted(expected)
+
+
+@pytest.mark.parametrize("agent", [rl.DQN, rl.R2D2, rl.Rainbow, rlt.DQN], ids=lambda agent: f"{agent.__module__}.{agent.__name__}")
+def test_agents_with_a_table_act_in_several_environments(agent: Any) -> None:
+    settings = {"batch_size": 4, "min_replay_size": 4, "samples_per_insert": 2.0}
+    result = agent(**settings, num_envs=4).train(Race, steps=200, progress=False)
+    assert 200 <= result.env_steps < 204 and result.learner_steps > 10
+    vector = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 3)
+    assert 90 <= agent(**settings, num_envs=3).train(vector, steps=90, progress=False).env_steps < 93
+    assert agent(**settings, num_envs=4).train("catch/0", steps=400, on="threads", actors=2, progress=False).learner_steps > 0
+    with pytest.raises(ValueError, match="num_envs"):
+        agent(**settings).train(Race, steps=200, progress=False)
+
+
+def test_actors_of_sac_share_its_environments() -> None:
+    for agent in (rl.SAC(num_envs=6, batch_size=8), rl.DDPG(num_envs=6, batch_size=8, min_replay_size=20), rl.MPO(num_envs=6, min_replay_size=20)):
+        seen: list[int] = []
+        result = agent.train("Pendulum-v1", steps=240, actors=2, on_step=lambda rollout: seen.append(rollout.rewards.shape[1]), progress=False)
+        assert set(seen) == {3} and result.learner_steps > 0
 
 
 def test_native_and_python_environments_may_be_combined() -> None:

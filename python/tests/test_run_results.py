@@ -149,3 +149,24 @@ def test_experience_is_compared_by_identity() -> None:
     for value in (rollout, episode):
         copied = copy.deepcopy(value)
         assert [copied, value].index(value) == 1 and len({value, copied}) == 2
+
+
+def test_a_run_whose_checkpoints_cannot_be_written_keeps_its_result(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder, steps = tmp_path / "run", []
+
+    def obstruct(rollout: rl.Rollout) -> None:
+        steps.append(rollout)
+        if len(steps) == 30:
+            folder.rename(tmp_path / "moved")
+            folder.write_text("not a folder")
+
+    def train() -> Any:
+        steps.clear()
+        return rl.run(Agent(TRANSITIONS), "catch/0", steps=200, checkpoint_dir=folder, checkpoint_every=50, on_step=obstruct, progress=False)
+
+    with pytest.raises((OSError, RuntimeError)) as raised:
+        train()
+    result: Any = raised.value.result  # type: ignore[attr-defined]
+    assert result.env_steps >= 200 and len(result.episodes) > 10 and result.is_complete
+    told = [record.getMessage() for record in caplog.records if "continues without this checkpoint" in record.getMessage()]
+    assert len(told) >= 2 and "run" in told[0]

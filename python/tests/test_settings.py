@@ -81,6 +81,62 @@ def test_settings_that_do_not_exist_are_refused_with_the_ones_that_may_be_meant(
     assert isinstance(raised.value, ValueError) == text.startswith(("TD3", "IMPALA", "BC"))
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"total_timesteps": 9, "callback": None}, "'total_timesteps' (use steps), 'callback' (use on_step)"),
+        ({"gamma": 0.9, "epochs": 3}, "'gamma' (it is a setting: PPO(discount=…)), 'epochs' (it is a setting: PPO(epochs=…))"),
+        ({"evaluate_evry": 9}, "'evaluate_evry' (did you mean evaluate_every or evaluation_env?); besides the environment, its arguments "
+                               "are steps, on, actors, "),
+        ({"log_interval": 9}, "'log_interval'; besides the environment, its arguments are steps, on, actors, "),
+    ],
+)
+def test_options_that_do_not_exist_are_refused_with_the_ones_that_may_be_meant(options: Any, text: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        rl.PPO().train("catch/0", **options)
+    told = str(raised.value)
+    assert told == f"train() has no argument {text}" if text.endswith(")") else told.startswith(f"train() has no argument {text}")
+
+
+def test_the_options_of_agents_whose_settings_are_defined_in_rust_are_checked_too() -> None:
+    with pytest.raises(TypeError, match=r"^train\(\) has no argument 'gamma' \(it is a setting: TD3\(discount=…\)\)$"):
+        rl.TD3().train("catch/0", gamma=0.9)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("agent", [rlt.PPO(), rlt.SAC(), rlt.DQN()], ids=lambda agent: type(agent).__name__)
+def test_the_options_of_agents_in_pytorch_are_checked_too(agent: Any) -> None:
+    name = type(agent).__name__
+    for options, text in (
+        ({"total_timesteps": 9, "verbose": 1}, "'total_timesteps' (use steps), 'verbose' (use progress)"),
+        ({"gamma": 0.9}, f"'gamma' (it is a setting: {name}(discount=…))"),
+        ({"network": None}, f"'network' (it is a setting: {name}(network=…))"),
+    ):
+        with pytest.raises(TypeError) as raised:
+            agent.train("catch/0", **options)
+        assert str(raised.value) == f"train() has no argument {text}"
+
+
+def test_agents_whose_settings_are_defined_in_rust_take_only_names() -> None:
+    for wrong in (("MlpPolicy",), ("MlpPolicy", "CartPole-v1"), ({"hidden": [8]},), (None,)):
+        with pytest.raises(TypeError) as raised:
+            rl.IMPALA(*wrong)
+        assert str(raised.value) == (
+            f"the first argument of IMPALA is {wrong[0]!r}, but all arguments of IMPALA have names; give settings by name, also those of the "
+            "network: IMPALA(hidden=(64, 64)); give the environment to train()"
+        )
+
+
+def test_the_first_argument_of_an_agent_is_its_config() -> None:
+    assert rl.DQN(rl.DQNConfig(hidden=(8,)), discount=0.5).config == rl.DQNConfig(hidden=(8,), discount=0.5)
+    for wrong in ("MlpPolicy", rl.PPOConfig()):
+        with pytest.raises(TypeError) as raised:
+            rl.DQN(wrong)  # type: ignore[arg-type]
+        assert str(raised.value) == (
+            f"the first argument of DQN is {wrong!r}, but it must be a DQNConfig, or be omitted; give settings by name, also those of the "
+            "network: DQN(hidden=(64, 64)); give the environment to train()"
+        )
+
+
 def test_the_names_of_other_libraries_are_documented() -> None:
     section = (DOCS / "agents.md").read_text().split("### Settings under other names", 1)[1].split("\n## ", 1)[0]
     names = set(re.findall(r"`(\w+)`", section))
@@ -100,6 +156,9 @@ def test_numbers_and_bools_of_numpy_are_accepted() -> None:
     [
         ({"steps": True}, "steps is True, but it must be a whole number"),
         ({"evaluate_every": True}, "evaluate_every is True, but it must be a whole number"),
+        ({"steps": 1e3}, r"steps is 1000\.0, but it must be a whole number: write 1_000, or convert it with int\(…\)$"),
+        ({"checkpoint_every": np.float64(2e6)}, r"checkpoint_every is 2000000\.0, but it must be a whole number: write 2_000_000, or "),
+        ({"steps": 10.5}, r"steps is 10\.5, but it must be a whole number$"),
         ({"timeout": "5"}, "timeout is '5', but it must be a number of seconds, or None"),
         ({"timeout": True}, "timeout is True, but it must be a number of seconds, or None"),
         ({"checkpoint_dir": 5}, "checkpoint_dir is 5, but it must be the path of a folder, or None"),

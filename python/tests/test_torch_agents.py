@@ -322,6 +322,9 @@ def test_float_actions_of_any_type_and_shape_are_supported(agent: Any, actions: 
     assert np.std([action for still in made for action in still.seen]) > 0.1
 
 
+PPO_TAKES = "PPO takes one discrete action, one array of integers in ranges of at most 65,536 values, or one float array"
+
+
 @pytest.mark.parametrize(
     ("agent", "actions", "kind", "text"),
     [
@@ -342,10 +345,10 @@ def test_float_actions_of_any_type_and_shape_are_supported(agent: Any, actions: 
             "-340282350000000000000000000000000000000 and 340282350000000000000000000000000000000 for component 0; narrow the bounds",
         ),
         (rlt.SAC(**SAC), Box(-1e300, 1e300, (), np.float64), ValueError, "the bounds -inf and inf for component 0; narrow the bounds"),
-        (rlt.PPO(**PPO), gymnasium.spaces.MultiDiscrete([3, 2]), TypeError, "PPO takes one discrete action or one float array, but .*maximum=.2 1."),
-        (rlt.PPO(**PPO), gymnasium.spaces.MultiBinary(2), TypeError, "PPO takes one discrete action or one float array, but .*dtype=int8"),
-        (rlt.PPO(**PPO), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, "PPO takes one discrete action or one float array, but .*'a': Discrete"),
-        (rlt.PPO(**PPO, network=shared), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, "PPO takes one discrete action or one float array"),
+        (rlt.PPO(**PPO), gymnasium.spaces.MultiDiscrete([3, 70_000]), TypeError, f"{PPO_TAKES}, but .*maximum=. *2 69999."),
+        (rlt.PPO(**PPO), Box(0, 2**40, (2,), np.int64), TypeError, f"{PPO_TAKES}, but .*dtype=int64"),
+        (rlt.PPO(**PPO), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, f"{PPO_TAKES}, but .*'a': Discrete"),
+        (rlt.PPO(**PPO, network=shared), gymnasium.spaces.Dict(a=Discrete(2)), TypeError, PPO_TAKES),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

@@ -15,6 +15,7 @@ import pytest
 import torch
 from dm_env import specs
 from gymnasium import spaces
+import relive
 from relive import rl
 from relive.rl import _state
 from relive.rl import torch as rlt
@@ -142,6 +143,18 @@ class Running:
         self.mean = np.zeros(2)
 
 
+class Nested:
+    """Keeps statistics two objects and a collection deep."""
+
+    def __init__(self) -> None:
+        self.by_name = {"a": Within(Running())}
+
+
+@dataclasses.dataclass
+class Within:
+    running: Running
+
+
 class Noise(Running):
     def __call__(self) -> Any:
         return self.mean
@@ -155,7 +168,7 @@ class Settings:
 @pytest.mark.parametrize(
     ("value", "is_told"),
     [
-        (Running(), True), ([Running()], True), ({"a": {Running()}}, True), ({(0, 1)}, True), (Noise(), True),
+        (Running(), True), (Nested(), True), ([Running()], True), ({"a": {Running()}}, True), ({(0, 1)}, True), (Noise(), True),
         (Settings(), False), (spaces.Box(-1.0, 1.0, (2,)), False), (np.random.rand, False), (Running, False),
         (specs.BoundedArray((2,), np.float32, -1.0, 1.0), False),
     ],
@@ -171,6 +184,41 @@ def test_changing_objects_that_are_not_saved_are_told_once(value: Any, is_told: 
         learner.state()
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == is_told and all("Fresh.value cannot be saved" in text for text in told)
+
+
+def test_a_replay_buffer_is_part_of_the_checkpoint(tmp_path: pathlib.Path) -> None:
+    sizes: list[float] = []
+
+    class Collector(rlt.Learner):
+        def __init__(self) -> None:
+            self.module, self.replay = nn.Linear(1, 3), relive.ReplayBuffer(1_000, seed=1)
+
+        def learn(self, rollout: rl.Rollout) -> Any:
+            self.replay.add_batch(reward=rollout.steps(reward=rollout.rewards)["reward"])
+            sizes.append(len(self.replay))
+
+    class Still(rlt.Policy):
+        def act(self, observations: Any, starts: Any) -> Any:
+            return np.zeros(len(starts), np.int64)
+
+    class Agent:
+        experience = rl.Rollouts(steps=10)
+
+        def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Any:
+            return Still(nn.Linear(1, 3))
+
+        def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Collector:
+            return Collector()
+
+    def run(steps: int, folder: pathlib.Path | None = None) -> list[float]:
+        sizes.clear()
+        rl.run(Agent(), "catch/0", steps=steps, progress=False, checkpoint_dir=folder, checkpoint_every=20)
+        return list(sizes)
+
+    expected = run(100)
+    assert expected == sorted(expected) and len(set(expected)) > 5
+    assert run(50, tmp_path) == expected[:6]
+    assert run(100, tmp_path) == expected[6:]
 
 
 def test_a_state_that_no_checkpoint_contains_causes_no_warning(caplog: pytest.LogCaptureFixture) -> None:

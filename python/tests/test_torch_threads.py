@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -113,6 +114,38 @@ def test_each_limit_applies_to_its_own_thread() -> None:
 def test_without_actors_and_other_learners_there_is_no_limit() -> None:
     threads = TorchThreads(has_actors=False)
     assert (in_new_thread(threads.limit_actor), in_new_thread(threads.limit_learner)) == (THREADS, THREADS)
+
+
+def test_a_learner_may_ask_for_fewer_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Learner, "torch_threads", 3)
+    assert run(3) == {THREADS, 3}
+    assert run(3, on="threads", actors=1) == {1}
+    assert run(THREADS // 2, learners=2) == {1}
+    monkeypatch.setattr(Learner, "torch_threads", 2 * THREADS)
+    assert run() == {THREADS}
+    monkeypatch.setattr(Learner, "torch_threads", None)
+    assert run() == {THREADS}
+    assert (torch.get_num_threads(), in_new_thread()) == (THREADS, THREADS)
+
+
+@pytest.mark.parametrize(("threads", "kind"), [(0, ValueError), (1.5, TypeError)])
+def test_a_wrong_number_of_threads_is_refused(threads: Any, kind: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Learner, "torch_threads", threads)
+    with pytest.raises(kind, match="torch_threads"):
+        run()
+
+
+def test_small_networks_learn_with_one_thread() -> None:
+    def threads(agent: Any, environment: str) -> int | None:
+        spec = rl.make_environment_spec(rl.GymEnvironment(gymnasium.make(environment)))
+        found: int | None = agent.learner(spec, 1).torch_threads
+        return found
+
+    assert threads(rlt.PPO(num_envs=2, num_steps=16, minibatch_size=16), "CartPole-v1") == 1
+    assert threads(rlt.PPO(num_envs=2, num_steps=16, minibatch_size=16, hidden=(512, 512)), "CartPole-v1") is None
+    assert threads(rlt.DQN(batch_size=16, min_replay_size=50), "CartPole-v1") == 1
+    assert threads(rlt.SAC(batch_size=16, min_replay_size=50, hidden=(16, 16)), "Pendulum-v1") == 1
+    assert threads(rlt.SAC(batch_size=256, min_replay_size=256), "Pendulum-v1") is None
 
 
 def test_two_learners_divide_the_threads() -> None:

@@ -38,17 +38,6 @@ impl Discrete {
         Ok(())
     }
 
-    /// Reads the numbers of the actions in a buffer. An invalid action is converted to an invalid index, which is
-    /// rejected when it is used.
-    pub(crate) fn read(self, actions: &Buffer, numbers: &mut Vec<usize>) -> Result<()> {
-        numbers.clear();
-        match self.dtype {
-            DType::Int32 => numbers.extend(actions.leaf::<i32>(0)?.iter().map(|action| index(*action))),
-            _ => numbers.extend(actions.leaf::<i64>(0)?.iter().map(|action| index(*action))),
-        }
-        Ok(())
-    }
-
     /// The numbers of actions that are stored as float32, as in batches.
     ///
     /// # Errors
@@ -68,10 +57,6 @@ impl Discrete {
         numbers.extend(actions.iter().map(|action| *action as usize));
         Ok(())
     }
-}
-
-fn index(action: impl TryInto<usize>) -> usize {
-    action.try_into().unwrap_or(usize::MAX)
 }
 
 /// Returns the actions of an environment and their paths, for error messages.

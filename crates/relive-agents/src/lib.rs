@@ -6,6 +6,7 @@ mod a3c;
 mod actions;
 pub mod actor_critic;
 mod by_name;
+mod choices;
 mod continuous;
 mod dpg;
 mod dqn;

@@ -10,7 +10,7 @@ use relive_rl::{Learnt, Result, Saveable};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
 
-use crate::settings::{check, fraction, settings, whole};
+use crate::settings::{check, environments, fraction, settings, whole};
 
 /// The name of the table; if there are several, the prefix of their names.
 pub const TABLE: &str = "replay";
@@ -48,6 +48,8 @@ pub struct OffPolicy {
     pub max_replay_size: u64,
     /// The number of tables that share the items evenly; each contributes its part of a batch.
     pub shards: usize,
+    /// The number of environments of all workers together, if there are fewer workers.
+    pub environments: usize,
 }
 
 /// Returns the settings that an agent's settings share with those of all off-policy agents, for one table.
@@ -61,6 +63,7 @@ macro_rules! off_policy {
             min_replay_size: $settings.min_replay_size,
             max_replay_size: $settings.max_replay_size,
             shards: 1,
+            environments: $settings.num_envs,
         }
     };
 }
@@ -135,6 +138,7 @@ impl OffPolicy {
     /// # Errors
     /// The first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
+        environments(self.environments)?;
         let range = 1..=MAX_BATCH_SIZE;
         check("batch_size", self.batch_size, range.contains(&self.batch_size), "from 1 to 1048576")?;
         check("n_step", self.n_step, (1..=MAX_STEPS).contains(&self.n_step), "from 1 to 65536")?;
@@ -162,11 +166,12 @@ impl OffPolicy {
         self.table_for(self.n_step)
     }
 
-    /// Returns the table for steps that may insert the given number of items at once.
+    /// Returns the table for steps of an environment that may insert the given number of items at once.
     ///
     /// # Errors
     /// Same as [`table`](Self::table).
     pub fn table_for(&self, burst: usize) -> Result<TableConfig> {
+        let burst = burst.saturating_mul(self.environments);
         let rules = ReplayTable {
             name: TABLE,
             batch_size: self.batch_size,

@@ -15,6 +15,10 @@ macro_rules! shared_agent {
     };
     ($config:ident, $name:literal $(, $check:expr)?) => {
         shared_agent!(@agent $config, $name, {
+            fn environments(&self, workers: usize) -> usize {
+                self.shared().off_policy.environments.max(workers)
+            }
+
             fn tables(&self) -> relive_rl::Result<Vec<relive_table::TableConfig>> {
                 Ok(vec![self.shared().off_policy.table()?])
             }

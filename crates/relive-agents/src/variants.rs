@@ -31,6 +31,10 @@ macro_rules! variant {
                 self.0.validate()
             }
 
+            fn environments(&self, workers: usize) -> usize {
+                self.0.environments(workers)
+            }
+
             fn tables(&self) -> Result<Vec<TableConfig>> {
                 self.0.tables()
             }

@@ -74,6 +74,9 @@ class Policy(rlt.Policy):
 class Learner(rlt.Learner):
     """Learns with several epochs of minibatches over each rollout."""
 
+    # A second thread has too little to do in a small network.
+    torch_threads = 1
+
     def __init__(self, settings: PPO, spec: rl.EnvironmentSpec, seed: int) -> None:
         torch.manual_seed(seed)
         self.settings, self.rng = settings, np.random.default_rng(seed)

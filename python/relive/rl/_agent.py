@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from relive.rl._run import run
-from relive.rl._setting_names import expect_known, names_of
+from relive.rl._setting_names import expect_known, expect_options, names_of
 from relive.rl._settings import Settings, merged
 from relive.rl._training import TrainingResult
 
@@ -36,6 +36,7 @@ class Agent(Generic[C]):
 
     def __init__(self, config: C | None = None, **overrides: Any) -> None:
         self._expect_known(overrides)
+        self._expect_config(config)
         self.config: C = dataclasses.replace(self._config_type() if config is None else config, **overrides)
 
     @classmethod
@@ -50,6 +51,14 @@ class Agent(Generic[C]):
     def _expect_known(cls, settings: Iterable[str]) -> None:
         expect_known(cls.__name__, settings, names_of(cls._config_type))
 
+    @classmethod
+    def _expect_config(cls, config: Any) -> None:
+        if config is not None and not isinstance(config, cls._config_type):
+            raise TypeError(
+                f"the first argument of {cls.__name__} is {config!r}, but it must be a {cls._config_type.__name__}, or be omitted; give "
+                f"settings by name, also those of the network: {cls.__name__}(hidden=(64, 64)); give the environment to train()"
+            )
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"
 
@@ -63,4 +72,6 @@ class Agent(Generic[C]):
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
+        # Agents whose settings are defined in Rust have them in a mapping.
+        expect_options(type(self).__name__, options, getattr(self, "settings", None) or names_of(self._config_type))
         return run(self, environment, **options)

@@ -20,6 +20,8 @@ class Part(Protocol):
     at the next step, which is FIRST."""
 
     rows: int
+    agents: int
+    """The number of agents whose episodes are parts of the same game."""
     spec: EnvironmentSpec
     called: str
     """The part's name in messages."""
@@ -44,7 +46,7 @@ def _wrapped(environment: Any) -> Any:
 class Single:
     """A single environment with dm_env's interface, which occupies one row."""
 
-    rows = 1
+    rows = agents = 1
 
     def __init__(self, environment: Any) -> None:
         self.spec = make_environment_spec(environment)
@@ -118,6 +120,8 @@ class Bridge:
                     "have the same spec"
                 )
         self.rows, self.called = sum(part.rows for part in parts), parts[0].called
+        agents = {part.agents for part in parts}
+        self.agents = agents.pop() if len(agents) == 1 else 1
         self.specs = for_extension(spec)
         self._answers = Answers(spec, self.rows)
         self._parts: list[tuple[Part, slice, Answers]] = []

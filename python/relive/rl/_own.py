@@ -226,7 +226,7 @@ class LearnerBridge:
 
     def _learn(self, experience: Any) -> Any:
         # PyTorch may have been imported since the learner was created.
-        self._torch_threads.limit_learner()
+        self._torch_threads.limit_learner(self._learner)
         return self._learner.learn(experience)
 
     def _learnt(self, returned: Any, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:

@@ -95,14 +95,17 @@ def run(
       timeout: the number of seconds after which the run ends early, with its current result and without a last
         evaluation.
       evaluate_every: the number of steps between evaluations without exploration.
-      evaluation_episodes: the number of episodes of an evaluation.
+      evaluation_episodes: the number of episodes of an evaluation. In a parallel environment, the episodes of all agents
+        count, and each agent plays equally many.
       evaluation_env: the environment of the evaluations, as in ``env``; by default ``env``. It must have the same
         observations and actions, and usually lacks the wrappers that help to learn, such as one that clips rewards.
       checkpoint_dir: the folder for the checkpoints that are written during the run and at its end; not a bucket. The
         run resumes from a checkpoint there if it has the same environment, seed, settings and ``data``. Python
-        environments, and environments of threads and processes, reset when a run resumes, and after each checkpoint of
-        a run in one thread; everything else continues unchanged. ``on`` and ``actors`` may differ.
-      checkpoint_every: the number of steps between checkpoints.
+        environments, and environments of threads and processes, reset when a run resumes; Python environments are also
+        created anew after each checkpoint of a run in one thread. Everything else continues unchanged. ``on`` and
+        ``actors`` may differ. If the last checkpoint cannot be written, the exception has the attribute ``result``.
+      checkpoint_every: the number of steps between checkpoints. In one thread, Python environments delay a checkpoint
+        until as many episodes as there are environments have ended since the last one, at most by nine intervals.
       warm_start: the ``checkpoint_dir`` of an earlier run, or one of its checkpoint files, with whose learner a new run
         begins: its networks, its optimizer and its statistics. The earlier run had the same agent, observations and
         actions, and networks of the same shapes; other settings, the environment and the seed may differ. Steps,

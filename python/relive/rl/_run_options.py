@@ -69,12 +69,12 @@ class Checked:
         """Checks the options of :func:`relive.rl.run`, which describes the errors."""
         on, data, learner_steps = given["on"], given["data"], given["learner_steps"]
         steps, learners = _steps(given["steps"], learner_steps, data), _learners(given["learners"], on, data)
-        seed, actors = count("seed", given["seed"]), _actors(on, given["actors"], learners)
+        seed, actors = _count("seed", given["seed"]), _actors(on, given["actors"], learners)
         learner_steps = _count_or_none("learner_steps", learner_steps)
         _expect_seconds(given["timeout"])
         folder = _folder("checkpoint_dir", given["checkpoint_dir"])
-        checkpoint_every = count("checkpoint_every", given["checkpoint_every"], 1)
-        episodes = count("evaluation_episodes", given["evaluation_episodes"], 1)
+        checkpoint_every = _count("checkpoint_every", given["checkpoint_every"], 1)
+        episodes = _count("evaluation_episodes", given["evaluation_episodes"], 1)
         evaluate_every = _count_or_none("evaluate_every", given["evaluate_every"])
         for name in ("evaluation_env", "on_evaluation"):
             if given[name] is not None and evaluate_every is None:
@@ -110,15 +110,22 @@ def checked_loggers(given: Any) -> list[Logger]:
     return found
 
 
+def _count(name: str, value: Any, least: int = 0) -> int:
+    """Returns a whole number; the error for a float such as 1e6 says how to write it."""
+    if isinstance(value, float) and value.is_integer():
+        raise TypeError(f"{name} is {float(value)}, but it must be a whole number: write {int(value):_}, or convert it with int(…)")
+    return count(name, value, least)
+
+
 def _count_or_none(name: str, value: Any) -> int | None:
-    return None if value is None else count(name, value, 1)
+    return None if value is None else _count(name, value, 1)
 
 
 def _steps(steps: int | None, learner_steps: int | None, data: Any) -> int:
     if data is None:
         if steps is None:
             raise TypeError("give steps, or data and learner_steps")
-        return count("steps", steps, 1)
+        return _count("steps", steps, 1)
     if steps is not None or learner_steps is None:
         raise ValueError("a run that learns from data does not act; give learner_steps instead of steps")
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -68,7 +68,9 @@ MEANINGS = (
 )  # fmt: skip
 
 # The options of a run under the names of their counterparts in other libraries.
-_OPTIONS = {"total_timesteps": "steps", "tensorboard_log": "loggers", "verbose": "progress", "callback": "on_step"}
+_OPTIONS = {
+    "total_timesteps": "steps", "tensorboard_log": "loggers", "verbose": "progress", "progress_bar": "progress", "callback": "on_step",
+}  # fmt: skip
 
 
 def expect_known(
@@ -102,6 +104,35 @@ def expect_known(
     raise error(f"{who} has no setting {told}" + ("" if is_clear else f"; its settings are {', '.join(known)}"))
 
 
+def expect_options(agent: str, given: Iterable[str], settings: Collection[str]) -> None:
+    """Checks the names of the options that ``train`` passes on to ``run``.
+
+    Args:
+      agent: the class of the agent.
+      given: the names.
+      settings: the names of the agent's settings.
+
+    Raises:
+      TypeError: an option does not exist; the error names the options or settings that may be meant.
+    """
+    from relive.rl._run_options import RunOptions
+
+    known = RunOptions.__annotations__
+    hints = {name: _hint_for_option(agent, name, known, settings) for name in given if name not in known}
+    if hints:
+        told = ", ".join(f"{name!r} ({hint})" if hint else repr(name) for name, hint in hints.items())
+        is_clear = all(hint and not hint.endswith("?") for hint in hints.values())
+        rest = "" if is_clear else f"; besides the environment, its arguments are {', '.join(known)}"
+        raise TypeError(f"train() has no argument {told}{rest}")
+
+
+def _hint_for_option(agent: str, name: str, known: Collection[str], settings: Collection[str]) -> str:
+    if name in _OPTIONS:
+        return f"use {_OPTIONS[name]}"
+    setting = name if name in settings else next(iter(_meant(name, settings)), ("", ""))[0]
+    return f"it is a setting: {agent}({setting}=…)" if setting else _alike(name, known)
+
+
 def names_checked(kind: type[T], *, like: type[Any] | None = None, of_like: str = "") -> type[T]:
     """Makes the constructor of a dataclass report unknown settings in the same way as :func:`expect_known`.
 
@@ -131,9 +162,19 @@ def _hint(name: str, known: Collection[str]) -> str:
 
     if (option := _OPTIONS.get(name, name)) in RunOptions.__annotations__:
         return f"{option}= is an argument of train() and run()"
+    for setting, note in _meant(name, known):
+        return f"use {setting}" + (f": {note}" if note else "")
+    return _alike(name, known)
+
+
+def _meant(name: str, known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yields the known settings that a name may mean, each with how to convert the value."""
     for meaning in MEANINGS:
         found = [here for here in meaning.here if here in known and name in (*meaning.here, *meaning.elsewhere)]
         if found:
-            return f"use {found[0]}" + (f": {meaning.note}" if meaning.note and name not in meaning.here else "")
+            yield found[0], "" if name in meaning.here else meaning.note
+
+
+def _alike(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=2)
     return f"did you mean {' or '.join(close)}?" if close else ""

@@ -13,10 +13,10 @@ import numpy as np
 
 from relive.rl import _faults
 from relive.rl._bridge import Bridge, Part, Single
-from relive.rl._parallel import Parallel, is_parallel
+from relive.rl._parallel import Parallel, expect_parallel, is_parallel
 from relive.rl._registered import registered
 from relive.rl._vectors import Vector, is_vector
-from relive.rl.gymnasium_adapters import adapted
+from relive.rl.gymnasium_adapters import adapted, expect_no_other_vector
 
 _KINDS = (
     "the name of a native one or of one that Gymnasium has, an environment of Gymnasium or a vector of them, one with dm_env's interface, a "
@@ -72,7 +72,7 @@ class Source:
             rows = sum(part.rows for part in parts)
             if is_exact and rows != len(seeds):
                 raise ValueError(
-                    f"a worker of this run acts in {len(seeds)} environments, but {parts[-1].environment!r} alone has {parts[-1].rows}: {COUNTS}"
+                    f"a worker of this run acts in {len(seeds)} environments, but {parts[-1].called} alone has {parts[-1].rows}: {COUNTS}"
                 )
         except BaseException:
             for environment in owned:
@@ -151,6 +151,8 @@ def source_of(environment: Any, *, acts_here: bool = True) -> str | Source:
       ValueError: no environment has this name.
     """
     resolved = _resolved(environment)
+    if is_parallel(resolved):
+        expect_parallel(resolved)
     return resolved if isinstance(resolved, str) else Source(resolved, acts_here=acts_here)
 
 
@@ -158,7 +160,7 @@ def _resolved(environment: Any) -> Any:
     """Replaces the name of an environment that is not native by a function that creates it.
 
     Raises:
-      TypeError: the value is not an environment.
+      TypeError: the value is not an environment, or is a vector that is not supported.
       ValueError: no environment has this name.
     """
     if isinstance(environment, str):
@@ -166,6 +168,8 @@ def _resolved(environment: Any) -> Any:
     is_list = isinstance(environment, (list, tuple)) and environment and all(callable(make) and not is_environment(make) for make in environment)
     if not is_list and not is_environment(environment) and not callable(environment):
         raise TypeError(f"{environment!r} is not an environment; give {_KINDS}")
+    if is_environment(environment):
+        expect_no_other_vector(environment)
     return environment
 
 
@@ -190,7 +194,7 @@ def expect_enough(environment: Any, count: int, *, is_shared: bool) -> None:
                 "seed to an environment, instead of one environment"
             )
         if rows != count:
-            raise ValueError(f"{environment!r} has {rows} rows, but the run acts in {count} environments: {COUNTS}")
+            raise ValueError(f"{_faults.name_of(environment)} has {rows} rows, but the run acts in {count} environments: {COUNTS}")
 
 
 def with_dm_env_interface(environment: Any, seed: int) -> Any:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
+
+from relive._numbers import count
 
 # OpenMP 5.0's `omp_pause_soft`.
 _SOFT = 1
@@ -58,7 +60,8 @@ def set_number_of_threads(number: int | None) -> None:
 
 
 class TorchThreads:
-    """Limits the actors of a run to one PyTorch thread each, and divides the threads among its learners.
+    """Limits the actors of a run to one PyTorch thread each, divides the threads among its learners, and limits a learner
+    to its ``torch_threads``.
 
     With ``OMP_NUM_THREADS``, there are no limits.
 
@@ -70,33 +73,41 @@ class TorchThreads:
     def __init__(self, *, has_actors: bool, learners: int = 1) -> None:
         self._has_actors, self._learners = has_actors, learners
 
-    def limit_learner(self) -> None:
-        """Limits the calling thread, which learns."""
-        if self._learners > 1:
-            _limit_thread(lambda number: max(1, number // self._learners))
+    def limit_learner(self, learner: Any = None) -> None:
+        """Limits the calling thread, in which this learner learns."""
+        own = getattr(learner, "torch_threads", None)
+        # A thread may have learned in an earlier run.
+        if own is not None or self._learners > 1 or hasattr(_own, "limits"):
+            _limit_thread(own, share_of=self._learners)
 
     def limit_actor(self) -> None:
         """Limits the calling thread, which acts."""
         if self._has_actors:
-            _limit_thread(lambda number: 1)
+            _limit_thread(1)
 
 
-def _limit_thread(limit: Callable[[int], int]) -> None:
-    """Changes the number of PyTorch threads that the calling thread uses, at its first call after PyTorch has been
-    imported."""
-    if hasattr(_own, "is_limited"):
+def _limit_thread(most: int | None, *, share_of: int = 1) -> None:
+    """Limits the number of PyTorch threads that the calling thread uses, at its first call after PyTorch has been
+    imported, and at later calls with other arguments.
+
+    Args:
+      most: the largest number; ``None``: as many as there are.
+      share_of: the number of threads like this one, which divide PyTorch's threads among themselves.
+    """
+    if getattr(_own, "limits", None) == (most, share_of):
         return
     torch = _adjustable()
     if torch is None:
         return
-    _own.is_limited = True
+    most_or_all = math.inf if most is None else count("torch_threads", most, least=1)
+    _own.limits = most, share_of
     with _changing:
         # This call also prepares the thread; PyTorch would otherwise do that later, and undo the change.
-        number = torch.get_num_threads()
-        torch.set_num_threads(limit(number))
+        before = _own.before = getattr(_own, "before", torch.get_num_threads())
+        torch.set_num_threads(max(1, int(min(most_or_all, before // share_of))))
         # The change also applies to threads that have not used PyTorch, and to the matrix library. A short-lived thread
         # undoes that; the calling thread keeps its own number.
-        undoing = threading.Thread(target=torch.set_num_threads, args=(number,))
+        undoing = threading.Thread(target=torch.set_num_threads, args=(before,))
         undoing.start()
         undoing.join()
 

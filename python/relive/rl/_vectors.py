@@ -39,6 +39,8 @@ class Vector:
       TypeError: a space is not supported, or the reset mode is missing.
     """
 
+    agents = 1
+
     def __init__(self, environment: Any, seeds: Sequence[int]) -> None:
         self._environment = environment
         self.environment, self.rows = environment, int(environment.num_envs)
@@ -128,7 +130,7 @@ class Vector:
             seen = nest.map_structure(lambda leaf, row=row: leaf[row], found) if isinstance(found, Mapping) else None if found is None else found[row]
             if seen is None:
                 raise ValueError(
-                    f"{self._environment!r} resets in the step that ends an episode, but its infos have no 'final_obs' of environment "
+                    f"{self.who} resets in the step that ends an episode, but its infos have no 'final_obs' of environment "
                     f"{row}, so its last observation is unknown"
                 )
             answers.see(int(row), as_arrays(self.spec.observations, seen))
@@ -160,7 +162,7 @@ def _mode(environment: Any) -> str:
         # Old versions of Gymnasium have no such modes.
         expect_supported()
         raise TypeError(
-            f"{environment!r} does not declare how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be one of "
-            "gymnasium.vector.AutoresetMode"
+            f"{type(environment).__qualname__} does not declare how it resets: its metadata['autoreset_mode'] is {given!r}, but it must be "
+            "one of gymnasium.vector.AutoresetMode"
         )
     return str(mode)

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class NamedAgent(Agent[Any]):
       settings: the settings, by name.
 
     Raises:
+      TypeError: an argument without a name.
       ValueError: a setting does not exist, has the wrong type, or is out of range.
     """
 
@@ -49,7 +50,13 @@ class NamedAgent(Agent[Any]):
     # The value of ``max_abs_reward`` that disables clipping.
     _unclipped: ClassVar[float | None] = None
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *unnamed: NoReturn, **settings: Any) -> None:
+        if unnamed:
+            name = type(self).__name__
+            raise TypeError(
+                f"the first argument of {name} is {unnamed[0]!r}, but all arguments of {name} have names; give settings by name, also those "
+                f"of the network: {name}(hidden=(64, 64)); give the environment to train()"
+            )
         if "max_abs_reward" in settings and _is_unbounded(settings["max_abs_reward"]):
             settings["max_abs_reward"] = self._unclipped
         try:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from relive import _native
+from relive.rl._bridge import Bridge
 from relive.rl._sources import Source
+from relive.rl.specs import expect_one_agent
 
 
 class ContractError(AssertionError):
@@ -35,12 +37,27 @@ def check_environment(make: Callable[[int], Any]) -> None:
 
     Raises:
       ContractError: the environment violates a rule.
-      TypeError: the result is not an environment, or its values are not supported; the error names their path.
+      TypeError: the result is not an environment, is a vector or has several agents, or its values are not supported;
+        the error names their path.
       Exception: the environment raised an exception.
     """
     if isinstance(make, str) or not callable(make) or hasattr(make, "step"):
         raise TypeError(f"make must be a function from a seed to a new environment, got {make!r}")
     source = Source(make)
-    broken = _native.check_environment(lambda seed: source.rows(0, [seed], 0, True).without_rules())
+    broken = _native.check_environment(lambda seed: _single(source, seed).without_rules())
     if broken is not None:
         raise ContractError(*broken)
+
+
+def _single(source: Source, seed: int) -> Bridge:
+    """Returns a new environment, after a check that it occupies one row."""
+    bridge = source.rows(0, [seed], 0, False)
+    try:
+        for environment in bridge._owned:
+            expect_one_agent(environment)
+        if bridge.rows != 1:
+            raise TypeError(f"{bridge.called} is a vector of {bridge.rows} environments; make must return one of them")
+    except BaseException:
+        bridge.close()
+        raise
+    return bridge

@@ -24,6 +24,8 @@ class DQNConfig(Settings):
       discount: the agent's discount γ.
       min_replay_size: the number of transitions before learning starts.
       max_replay_size: the number of transitions that are kept.
+      num_envs: the number of environments, divided among the actors; at least one for each actor. An actor acts in all
+        of its environments at once.
       replay_shards: the number of tables that share the transitions; each provides its share of a batch, sampled by its
         own priorities.
       priority_exponent: the influence of priorities on sampling; 0 means no influence.
@@ -65,6 +67,7 @@ class DQNConfig(Settings):
     discount: float = 0.99
     min_replay_size: int = 1_000
     max_replay_size: int = 1_000_000
+    num_envs: int = 1
     replay_shards: int = 1
     priority_exponent: float = 0.6
     importance_sampling_exponent: float = 0.2
@@ -119,4 +122,4 @@ class DQN(Agent[DQNConfig]):
     _config_type = DQNConfig
 
     def _num_environments(self, actors: int) -> int:
-        return max(1, actors)
+        return max(actors, self.config.num_envs)

@@ -54,7 +54,7 @@ def evaluate(
     Args:
       policy: the policy of a trained agent, or any function from observations to actions. A method ``reset``, if
         present, is called before each episode.
-      environment: as in ``train``, but a single environment, not a vector; a function of a seed is called with ``seed``.
+      environment: as in ``train``, but with one agent, and not a vector; a function of a seed is called with ``seed``.
         A ready-made environment is not closed.
       episodes: the number of episodes.
       seed: the seed of all randomness in the environment. The default differs from that of ``train``, because the same
@@ -71,7 +71,11 @@ def evaluate(
       Exception: the policy or the environment raised an exception.
     """
     if not callable(policy):
-        raise TypeError(f"policy is {policy!r}, but it must be a function from observations to actions, such as the policy of a trained agent")
+        has_predict = callable(getattr(policy, "predict", None))
+        hint = "; for a model of Stable-Baselines3, give lambda observation: model.predict(observation)[0]" if has_predict else ""
+        raise TypeError(
+            f"policy is {policy!r}, but it must be a function from observations to actions, such as the policy of a trained agent{hint}"
+        )
     episodes, seed = count("episodes", episodes, 1), count("seed", seed)
     watch = _Watch(episodes, timeout)
     scores = _scores(reference_scores, environment)

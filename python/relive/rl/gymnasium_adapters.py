@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from relive import nest
 from relive.rl import _faults
-from relive.rl.specs import DISCOUNTS, REWARDS, as_arrays, normalized
+from relive.rl.specs import DISCOUNTS, REWARDS, as_arrays, expect_one_agent, normalized
 from relive.rl.timestep import TimeStep, restart, termination, transition, truncation
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class GymEnvironment:
     """
 
     def __init__(self, environment: gymnasium.Env[Any, Any], *, seed: int | None = None) -> None:
+        expect_no_other_vector(environment)
         if hasattr(environment, "num_envs"):
             raise TypeError("a vector of environments is not a single environment; relive.rl.run accepts it as it is")
         self.environment = environment
@@ -119,7 +120,22 @@ def adapted(environment: Any, *, seed: int | None = None) -> Any:
     the first reset; other environments are unchanged."""
     if hasattr(environment, "observation_spec") or not hasattr(environment, "observation_space"):
         return environment
+    expect_one_agent(environment)
     return GymEnvironment(environment, seed=seed)
+
+
+def expect_no_other_vector(environment: Any) -> None:
+    """Checks that a value is not a vector of another package than Gymnasium.
+
+    Raises:
+      TypeError: the value is such a vector.
+    """
+    if hasattr(environment, "num_envs") and not hasattr(environment, "single_observation_space"):
+        raise TypeError(
+            f"{_faults.name_of(environment)} is a vector of environments, but not one of Gymnasium's, since it has no "
+            "single_observation_space; other vectors are not supported: instead of a vector of SuperSuit, give the PettingZoo environment "
+            "itself; instead of one of Stable-Baselines3, give a function that makes one environment, or gymnasium.make_vec(…)"
+        )
 
 
 def first_actions(space: Any) -> Any:

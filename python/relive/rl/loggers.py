@@ -88,7 +88,8 @@ class CSV:
 
     The first row of a table determines its columns. Rows are appended to tables that exist, so a run with different
     columns needs a different folder: values without a column are not written, and the logger ``relive`` warns about
-    each name once.
+    each name once. If a file has rows but no header, because another program has removed its beginning, the next run
+    appends a header for its own rows, with a warning.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -109,13 +110,11 @@ class CSV:
                          "another folder", table.file.path, sorted(unknown))
 
     def _begun(self, label: str, names: list[str]) -> _Table:
-        path = self._folder / f"{label}.csv"
-        if path.exists() and path.stat().st_size:
-            with path.open(newline="") as begun:
-                return _Table(_File(path), next(csv.reader(begun)))
-        file = _File(path)
-        csv.writer(file).writerow(names)
-        return _Table(file, names)
+        file = _File(self._folder / f"{label}.csv")
+        header = _header_of(file.path)
+        if header is None:
+            csv.writer(file).writerow(names)
+        return _Table(file, names if header is None else header)
 
     def mark(self) -> dict[str, int]:
         """Returns the sizes of the files, including those that do not exist yet."""
@@ -234,6 +233,48 @@ def _position(values: Mapping[str, float]) -> int:
     return int(values["env_steps"] or values.get("learner_steps", 0))
 
 
+def _header_of(path: pathlib.Path) -> list[str] | None:
+    """Returns the columns of the next row of a table, or ``None`` if the next line must be a header."""
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        rows = csv.reader(line.replace("\0", "") for line in file)
+        first = next(rows, [])
+        if _is_header(first):
+            return first if _is_header_complete(path) else None
+        # An earlier run may have appended a header.
+        header = None
+        for row in rows:
+            header = row if _is_header(row) else header
+    if header is None:
+        _log.warning("%s does not begin with a header: its beginning was removed, for example by logrotate's copytruncate; a new header "
+                     "is appended for the rows that follow", path)
+    return header
+
+
+def _is_header(row: list[str]) -> bool:
+    """Returns whether a row consists of names. Every other row has a number in at least one cell, or only empty cells."""
+    return "env_steps" in row or (bool(row) and not any(cell == "" or _is_number(cell) for cell in row))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_header_complete(path: pathlib.Path) -> bool:
+    """Returns whether the first line of a table, its header, is complete; otherwise empties the file."""
+    with path.open("rb") as file:
+        if file.readline().endswith(b"\n"):
+            return True
+    _log.warning("%s contained only a part of a header, because the disk was full or a run was killed; the file begins again", path)
+    os.truncate(path, 0)
+    return False
+
+
 class _File:
     """A text file to which a logger appends."""
 
@@ -242,9 +283,26 @@ class _File:
         self.path = path
         self._file = path.open("a", newline="", encoding="utf-8")
         self._flushed_s = -math.inf
+        self._has_written = False
 
     def write(self, text: str) -> None:
+        if not self._has_written:
+            # Only now, because a resumed run may have truncated the file before.
+            self._end_line()
+            self._has_written = True
         self._file.write(text)
+
+    def _end_line(self) -> None:
+        """Ends the file's last line if it is incomplete, because it would otherwise continue with the next entry."""
+        if not self.path.is_file() or not self.path.stat().st_size:
+            return
+        with self.path.open("rb") as existing:
+            existing.seek(-1, os.SEEK_END)
+            is_complete = existing.read() == b"\n"
+        if not is_complete:
+            _log.warning("the last line of %s is incomplete, because the disk was full or a run was killed; new lines are appended after "
+                         "it", self.path)
+            self._file.write("\n")
 
     def flush_now_and_then(self) -> None:
         """Flushes the file, unless it was flushed within the last second."""

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
+from relive._numbers import count
+from relive.errors import DataLossError
 from relive.rl import _state
 
 
@@ -18,12 +20,13 @@ from relive.rl import _state
 class Policy:
     """The policy of a trained agent, which acts without exploring. ``policy(observation)`` returns the likeliest
     action, or the action with the highest value: a number if actions are discrete, otherwise an array.
+    :meth:`exploring` returns a policy that draws its actions.
 
     Saved policies are safetensors files, which Rust programs can also read (``relive_rl::SavedPolicy``). Their metadata
     ``relive.policy`` contains, in JSON, the agent, its settings, and the environment's specs. Policies can be pickled.
     """
 
-    __slots__ = ("_agent", "_is_known_without_memory", "_native", "_parts", "_ranks")
+    __slots__ = ("_agent", "_is_known_without_memory", "_native", "_parts", "_ranks", "_seed")
 
     def __init__(self, native: _native.Policy, agent: Any = None) -> None:
         self._native = native
@@ -31,6 +34,8 @@ class Policy:
         self._parts, self._ranks = [path for path, _, _ in leaves], [len(shape) for _, _, shape in leaves]
         # The agent that recreates the policy, unless it is a Rust agent.
         self._agent = agent
+        # The seed of a policy that explores.
+        self._seed: int | None = None
         self._is_known_without_memory: bool | None = None
 
     def __call__(self, observation: Any) -> Any:
@@ -60,6 +65,18 @@ class Policy:
         action = self._native.act(observation)
         is_number = isinstance(action, np.ndarray) and action.ndim == 0 and np.issubdtype(action.dtype, np.integer)
         return int(action) if is_number else action
+
+    def exploring(self, seed: int = 0) -> Policy:
+        """Returns a policy with the same weights that explores like an actor that has just begun: it draws its actions,
+        with this seed. The policy of an agent whose exploration decays over the steps of a run, such as DQN with
+        ``epsilon_decay_steps``, begins this decay. A copy of the returned policy draws the same actions again; a file
+        contains only the weights.
+
+        Raises:
+          TypeError: the seed is not a whole number.
+          ValueError: the seed is out of range.
+        """
+        return _exploring(self.to_bytes(), self._agent, count("seed", seed))
 
     def reset(self) -> None:
         """Starts an episode at the next observation: a recurrent policy resets its memory. For other policies, the call
@@ -170,7 +187,13 @@ class Policy:
           DataLossError: the file is damaged.
           ValueError: the file does not contain a policy.
         """
-        return cls(_native.Policy.load(os.fspath(path), _bridged(agent)), agent)
+        path = os.fspath(path)
+        try:
+            return cls(_native.Policy.load(path, _bridged(agent)), agent)
+        except DataLossError as error:
+            with open(path, "rb") as file:
+                _expect_no_archive(path, file.read(4), error)
+            raise
 
     def to_bytes(self) -> bytes:
         """Returns the policy as bytes, in the format of :meth:`save`."""
@@ -179,9 +202,15 @@ class Policy:
     @classmethod
     def from_bytes(cls, file: bytes, *, agent: Any = None) -> Policy:
         """Loads a policy from bytes in the format of :meth:`load`."""
-        return cls(_native.Policy.from_bytes(file, _bridged(agent)), agent)
+        try:
+            return cls(_native.Policy.from_bytes(file, _bridged(agent)), agent)
+        except DataLossError as error:
+            _expect_no_archive("the file", file[:4], error)
+            raise
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._seed is not None:
+            return _exploring, (self.to_bytes(), self._agent, self._seed)
         return _unpickled, (self.to_bytes(), self._agent)
 
     def __repr__(self) -> str:
@@ -192,8 +221,23 @@ class Policy:
         return f"Policy(agent={self.agent!r}, observations=({leaves}){actions})"
 
 
+def _expect_no_archive(called: str, start: bytes, damage: DataLossError) -> None:
+    """Checks that a file that seems damaged is not a zip archive of another library."""
+    if start == b"PK\x03\x04":
+        raise ValueError(
+            f"{called} is not a policy file, but a zip archive, such as a model of Stable-Baselines3 or a file of torch.save; only files "
+            "of Policy.save can be loaded"
+        ) from damage
+
+
 def _unpickled(file: bytes, agent: Any) -> Policy:
     return Policy.from_bytes(file, agent=agent)
+
+
+def _exploring(file: bytes, agent: Any, seed: int) -> Policy:
+    policy = Policy(_native.Policy.exploring(file, _bridged(agent), seed), agent)
+    policy._seed = seed
+    return policy
 
 
 def _bridged(agent: Any) -> Any:

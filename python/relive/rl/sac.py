@@ -23,6 +23,8 @@ class SACConfig(Settings):
       discount: the agent's discount γ.
       min_replay_size: the number of transitions before learning starts.
       max_replay_size: the number of transitions that are kept.
+      num_envs: the number of environments, divided among the actors; at least one for each actor. An actor acts in all
+        of its environments at once.
       learning_rate: the step size of Adam, for policy, critics and temperature.
       tau: τ, the fraction by which the target critics move toward the critics with each batch.
       initial_temperature: the initial temperature α.
@@ -47,6 +49,7 @@ class SACConfig(Settings):
     discount: float = 0.99
     min_replay_size: int = 100
     max_replay_size: int = 1_000_000
+    num_envs: int = 1
     learning_rate: float = 3e-4
     tau: float = 0.005
     initial_temperature: float = 1.0
@@ -69,4 +72,4 @@ class SAC(Agent[SACConfig]):
     _config_type = SACConfig
 
     def _num_environments(self, actors: int) -> int:
-        return max(1, actors)
+        return max(actors, self.config.num_envs)

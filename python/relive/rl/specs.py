@@ -69,7 +69,8 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
     """Returns the specs of an environment with Gymnasium's or dm_env's interface, as this package's own types.
 
     Raises:
-      TypeError: the value is not an environment, or has values that are not supported; the error names their path.
+      TypeError: the value is not an environment, has several agents, or has values that are not supported; the error
+        names their path.
     """
     if hasattr(environment, "observation_spec") and hasattr(environment, "action_spec"):
         return EnvironmentSpec(
@@ -78,6 +79,7 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
             _scalar(environment, "reward_spec", REWARDS),
             _scalar(environment, "discount_spec", DISCOUNTS),
         )
+    expect_one_agent(environment)
     if hasattr(environment, "observation_space") and hasattr(environment, "action_space"):
         return EnvironmentSpec(
             normalized(environment.observation_space, "observation"),
@@ -89,6 +91,50 @@ def make_environment_spec(environment: Any) -> EnvironmentSpec:
         f"{environment!r} is not an environment: it has neither dm_env's observation_spec() and action_spec(), nor Gymnasium's "
         "observation_space and action_space"
     )
+
+
+def expect_one_agent(environment: Any) -> None:
+    """Checks that an environment is not a multi-agent environment of PettingZoo, whose spaces are functions of an agent.
+
+    Raises:
+      TypeError: the environment has several agents.
+    """
+    if hasattr(environment, "possible_agents") and callable(getattr(environment, "observation_space", None)):
+        raise TypeError(
+            f"{type(environment).__qualname__} has several agents ({len(environment.possible_agents)}), but only relive.rl.run and train() "
+            "accept such a parallel environment, and evaluate in it if given evaluate_every; here, give an environment with one agent, "
+            "such as one of Gymnasium that plays the other agents' turns"
+        )
+
+
+def difference(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
+    """Returns a text about the first part in which the observations or actions of two specs differ."""
+    for what, structure, others in (("observation", one.observations, other.observations), ("action", one.actions, other.actions)):
+        leaves, leaves_of_other = dict(nest.flatten_with_path(structure)), dict(nest.flatten_with_path(others))
+        if leaves.keys() != leaves_of_other.keys():
+            parts, parts_of_other = ([nest.path_text(path) for path in found] for found in (leaves, leaves_of_other))
+            return f"the {what} has the parts {parts} and {parts_of_other}"
+        for path, leaf in leaves.items():
+            if leaf != leaves_of_other[path]:
+                place = f"{what} at {nest.path_text(path)!r}" if path else what
+                return f"the {place} has {_difference(leaf, leaves_of_other[path])}"
+    return "their structures have different types"
+
+
+def _difference(leaf: ArraySpec, other: ArraySpec) -> str:
+    for name in ("num_values", "shape", "dtype", "minimum", "maximum"):
+        value, value_of_other = getattr(leaf, name, None), getattr(other, name, None)
+        if value is None or value_of_other is None:
+            continue
+        if name in ("minimum", "maximum"):
+            # Of large arrays, only the first element that differs.
+            bounds, bounds_of_other = np.broadcast_arrays(value, value_of_other)
+            differs = bounds != bounds_of_other
+            if differs.any():
+                return f"the {name} {bounds[differs][0]} and {bounds_of_other[differs][0]}"
+        elif value != value_of_other:
+            return f"the {name} {value} and {value_of_other}"
+    return f"the spec {leaf!r} and {other!r}"
 
 
 def normalized(structure: Any, what: str) -> Any:

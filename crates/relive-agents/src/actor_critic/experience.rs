@@ -12,9 +12,9 @@ use super::network::ActorCritic;
 pub(super) struct Experience {
     /// Observations as network inputs, `[(steps + 1) · rows, width]`.
     pub(super) rows: Vec<f32>,
-    /// Discrete actions, `[steps · rows]`; empty for continuous ones.
+    /// The values of actions that are choices, `[steps · rows, choices]`; empty for continuous actions.
     pub(super) choices: Vec<usize>,
-    /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for discrete actions.
+    /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for choices.
     pub(super) drawn: Vec<f32>,
     pub(super) log_probabilities: Vec<f32>,
     pub(super) found: Advantages,
@@ -35,8 +35,8 @@ impl Experience {
         network.rows(params, &rollout.observations, &mut self.rows);
         self.drawn.clear();
         let unclipped = match &network.head {
-            Head::Categorical(discrete) => {
-                discrete.read(&rollout.actions, &mut self.choices)?;
+            Head::Categorical(choices) => {
+                choices.read(&rollout.actions, &mut self.choices);
                 0
             }
             Head::Normal { .. } => {

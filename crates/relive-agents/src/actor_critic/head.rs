@@ -1,18 +1,21 @@
 //! Distributions of actions, parameterized by the outputs of a policy network.
 
+use std::ops::Range;
+
 use relive_env::{ArraySpec, Buffer, Domain, EnvironmentSpec};
 use relive_nn::Stream;
 use relive_rl::{Result, RlError};
 use relive_tensor::{DType, Nest};
 
 use super::loss::{HALF_LOG_TWO_PI, softmax};
-use crate::actions::{Discrete, describe};
+use crate::actions::describe;
+use crate::choices::Choices;
 
 /// The distribution that the outputs of the policy network parameterize.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Head {
-    /// A discrete action: the outputs are logits.
-    Categorical(Discrete),
+    /// One or several independent choices: the outputs are the logits of all choices.
+    Categorical(Choices),
     /// Independent normal distributions: the outputs are means, and one standard deviation per dimension is learned as
     /// a parameter outside the network. The distributions are for actions that are scaled so that their bounds are −1
     /// and 1. Actions beyond the bounds are clipped before they are passed to the environment.
@@ -20,15 +23,16 @@ pub(crate) enum Head {
 }
 
 impl Head {
-    /// Creates the head for an environment with one discrete action, or with one float32 array.
+    /// Creates the head for an environment with one discrete action, or with one array of choices or of float32.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Head> {
-        if let Some(actions) = Discrete::of(spec) {
-            return Ok(Head::Categorical(actions));
+        if let Some(choices) = Choices::of(spec) {
+            return Ok(Head::Categorical(choices));
         }
         let leaf = match &spec.actions {
             Nest::Leaf(leaf) if leaf.dtype == DType::Float32 => leaf,
             others => {
-                let expected = "one discrete action, or one array of float32";
+                let expected = "one discrete action, one array of integers in ranges of at most 65,536 values, or one \
+                                array of float32";
                 return Err(RlError::Unsuited { expected, got: describe(others) });
             }
         };
@@ -44,27 +48,32 @@ impl Head {
     /// Returns the number of network outputs for an observation.
     pub(crate) fn outputs(&self) -> usize {
         match self {
-            Head::Categorical(actions) => actions.count,
+            Head::Categorical(choices) => choices.counts().iter().sum(),
             Head::Normal { low, .. } => low.len(),
         }
     }
 
     /// Computes the log-probabilities of the actions taken, given the rows of outputs. The actions are either
-    /// continuous draws or discrete choices.
+    /// continuous draws or the values of choices.
     pub(crate) fn log_probabilities(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
-        (choices, drawn): (&[usize], &[f32]),
+        (chosen, drawn): (&[usize], &[f32]),
         out: &mut Vec<f32>,
     ) {
         out.clear();
         let rows = outputs.chunks_exact(self.outputs().max(1));
         match self {
-            Head::Categorical(_) => {
+            Head::Categorical(choices) => {
                 let mut probabilities = vec![0.0; self.outputs()];
-                out.extend(rows.zip(choices).map(|(logits, choice)| {
-                    let [most, log_total] = softmax(logits, &mut probabilities);
-                    logits.get(*choice).map_or(f32::NAN, |logit| logit - most - log_total)
+                let counts = choices.counts();
+                out.extend(rows.zip(chosen.chunks_exact(counts.len())).map(|(logits, values)| {
+                    let of_choice = |(place, value): (Range<usize>, &usize)| {
+                        let logits = &logits[place];
+                        let [most, log_total] = softmax(logits, &mut probabilities[..logits.len()]);
+                        logits.get(*value).map_or(f32::NAN, |logit| logit - most - log_total)
+                    };
+                    Choices::places(counts).zip(values).map(of_choice).sum::<f32>()
                 }));
             }
             Head::Normal { .. } => {
@@ -85,14 +94,19 @@ impl Head {
     pub(crate) fn act(
         &self,
         (outputs, log_std): (&[f32], &[f32]),
-        stream: Option<&mut Stream>,
+        mut stream: Option<&mut Stream>,
         (actions, row): (&mut Buffer, usize),
         drawn: &mut [f32],
     ) -> Result<f32> {
         match self {
-            Head::Categorical(discrete) => {
-                let (chosen, log_probability) = choose(outputs, stream);
-                discrete.write(chosen, actions, row)?;
+            Head::Categorical(choices) => {
+                let mut log_probability = 0.0;
+                let values = Choices::places(choices.counts()).map(|place| {
+                    let (chosen, of_choice) = choose(&outputs[place], stream.as_deref_mut());
+                    log_probability += of_choice;
+                    chosen
+                });
+                choices.write(values, actions, row);
                 Ok(log_probability)
             }
             Head::Normal { low, high } => {
@@ -125,7 +139,7 @@ fn log_density(drawn: f32, mean: f32, log_std: f32) -> f32 {
     -0.5 * z * z - log_std - HALF_LOG_TWO_PI
 }
 
-/// Chooses an action from its logits. Returns the action with its log-probability.
+/// Chooses a value from the logits of all values. Returns the value with its log-probability.
 fn choose(logits: &[f32], stream: Option<&mut Stream>) -> (usize, f32) {
     let (mut best, mut most) = (0, f32::NEG_INFINITY);
     for (action, logit) in logits.iter().enumerate() {
@@ -195,6 +209,34 @@ mod tests {
         }
         assert!((900..1100).contains(&counts[0]) && counts[2] == 0, "{counts:?}");
         assert_eq!(choose(&logits, None).0, 1);
+    }
+
+    #[test]
+    fn several_choices_are_drawn_independently() {
+        let leaf = ArraySpec::new("", DType::Int64, [2]).bounded_each(vec![0.0, 5.0], vec![1.0, 7.0]);
+        let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), leaf);
+        let head = Head::of(&spec).unwrap();
+        let mut actions = Buffer::for_nest(&spec.actions, 1).unwrap();
+        let (mut counts, mut stream) = ([[0_u32; 3]; 2], Key::from_seed(3).stream());
+        let outputs = [0.0, 1.0_f32.exp(), 0.0, 2.0_f32.ln(), 1.0];
+        for _ in 0..4000 {
+            let found = head.act((&outputs, &[]), Some(&mut stream), (&mut actions, 0), &mut []).unwrap();
+            let numbers = actions.leaf::<i64>(0).unwrap();
+            let values = [numbers[0], numbers[1] - 5].map(|value| usize::try_from(value).unwrap());
+            counts[values[0]][values[1]] += 1;
+            let mut again = Vec::new();
+            head.log_probabilities((&outputs, &[]), (&values, &[]), &mut again);
+            assert!((found - again[0]).abs() < 1e-6);
+        }
+        let of_first: u32 = counts[0].iter().sum();
+        let expected = 4000.0 / (1.0 + 1.0_f32.exp().exp());
+        assert!((f64::from(of_first) - f64::from(expected)).abs() < 60.0, "{counts:?} {expected}");
+        for row in counts {
+            let share = f64::from(row[2]) / f64::from(row.iter().sum::<u32>());
+            assert!((share - 0.4754).abs() < 0.08, "{counts:?}");
+        }
+        head.act((&outputs, &[]), None, (&mut actions, 0), &mut []).unwrap();
+        assert_eq!(actions.leaf::<i64>(0).unwrap(), [1, 7]);
     }
 
     #[test]

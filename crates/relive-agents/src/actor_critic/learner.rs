@@ -133,15 +133,12 @@ impl ActorCriticLearner {
         let loss = PolicyLoss { old, advantages, clip, entropy_cost: settings.entropy_cost };
         let mut by_log_std = vec![0.0; network.log_std.len()];
         let log_std = &params.values()[network.log_std.clone()];
-        let found =
-            network.policy.gradient_into(params, &*rows, gradient, |outputs, by_outputs| {
-                match network.head {
-                    Head::Categorical(_) => loss.categorical(outputs, choices, by_outputs),
-                    Head::Normal { .. } => {
-                        loss.normal((outputs, log_std), drawn, by_outputs, &mut by_log_std)
-                    }
-                }
-            });
+        let found = network.policy.gradient_into(params, &*rows, gradient, |outputs, by_outputs| {
+            match &network.head {
+                Head::Categorical(of) => loss.categorical(of.counts(), (outputs, choices), by_outputs),
+                Head::Normal { .. } => loss.normal((outputs, log_std), drawn, by_outputs, &mut by_log_std),
+            }
+        });
         gradient[network.log_std.clone()].copy_from_slice(&by_log_std);
         let of_values = network.value.gradient_into(params, &*rows, gradient, |values, by_values| {
             value_loss(values, returns, settings.value_cost, by_values)

@@ -1,8 +1,11 @@
 //! The losses of the policy and the value, with closed-form gradients with respect to the networks' outputs.
 
+use std::ops::Range;
+
 use relive_rl::Result;
 use relive_rl::learners::Peers;
 
+use crate::choices::Choices;
 use crate::together;
 
 /// ln √(2π).
@@ -51,30 +54,30 @@ impl PolicyLoss<'_> {
         if free <= bound { (-free, -free) } else { (-bound, 0.0) }
     }
 
-    /// Returns the loss for discrete actions, from logits `[batch, actions]`.
+    /// Returns the loss for actions that consist of choices with these numbers of values, from the logits of all
+    /// choices, `[batch, values]`, and the values that were chosen, `[batch, choices]`.
     pub(crate) fn categorical(
         &self,
-        logits: &[f32],
-        actions: &[usize],
+        counts: &[usize],
+        (logits, chosen): (&[f32], &[usize]),
         by_logits: &mut [f32],
     ) -> PolicyMetrics {
-        let (mut found, width) = (PolicyMetrics::default(), logits.len() / actions.len().max(1));
-        let share = per_row(actions.len());
+        let (mut found, width) = (PolicyMetrics::default(), counts.iter().sum());
+        let share = per_row(self.old.len());
+        let mut choices = Vec::with_capacity(counts.len());
         let rows = logits.chunks_exact(width).zip(by_logits.chunks_exact_mut(width));
-        for (index, ((logits, gradient), action)) in rows.zip(actions).enumerate() {
+        for (index, ((logits, gradient), chosen)) in rows.zip(chosen.chunks_exact(counts.len())).enumerate() {
+            choices.clear();
             // The gradient buffer initially contains the probabilities.
-            let [most, log_total] = softmax(logits, gradient);
-            let log_p = |logit: &f32| logit - most - log_total;
-            // An action of probability 0 does not contribute to the entropy.
-            let part = |(p, logit): (&f32, &f32)| if *p > 0.0 { -p * log_p(logit) } else { 0.0 };
-            let entropy: f32 = gradient.iter().zip(logits).map(part).sum();
-            let (loss, slope) = self.of_action(index, log_p(&logits[*action]), &mut found);
+            let of_choice =
+                |(place, value): (Range<usize>, &usize)| Choice::new(logits, (place, *value), gradient);
+            choices.extend(Choices::places(counts).zip(chosen).map(of_choice));
+            let log_probability = choices.iter().map(|choice| choice.log_probability).sum();
+            let (loss, slope) = self.of_action(index, log_probability, &mut found);
             found.loss += loss;
-            found.entropy += entropy;
-            for (other, (place, logit)) in gradient.iter_mut().zip(logits).enumerate() {
-                let p = *place;
-                let of_entropy = if p > 0.0 { p * (log_p(logit) + entropy) } else { 0.0 };
-                *place = share * (slope * (f32::from(other == *action) - p) + self.entropy_cost * of_entropy);
+            for choice in &choices {
+                found.entropy += choice.entropy;
+                choice.differentiate(logits, (slope, self.entropy_cost, share), gradient);
             }
         }
         found.mean(share, self.entropy_cost)
@@ -111,6 +114,44 @@ impl PolicyLoss<'_> {
             }
         }
         found.mean(share, self.entropy_cost)
+    }
+}
+
+/// One choice of an action, and its distribution.
+struct Choice {
+    /// The place of its values in the row of all values.
+    place: Range<usize>,
+    /// The value that was chosen.
+    chosen: usize,
+    log_probability: f32,
+    entropy: f32,
+    /// The largest logit `m`, and `ln Σ exp(logit − m)`.
+    most: f32,
+    log_total: f32,
+}
+
+impl Choice {
+    /// Writes the probabilities of the values to their place in the row.
+    fn new(logits: &[f32], (place, chosen): (Range<usize>, usize), row: &mut [f32]) -> Choice {
+        let (logits, probabilities) = (&logits[place.clone()], &mut row[place.clone()]);
+        let [most, log_total] = softmax(logits, probabilities);
+        // A value of probability 0 does not contribute to the entropy.
+        let part = |(p, logit): (&f32, &f32)| if *p > 0.0 { -p * (logit - most - log_total) } else { 0.0 };
+        let entropy = probabilities.iter().zip(logits).map(part).sum();
+        let log_probability = logits.get(chosen).map_or(f32::NAN, |logit| logit - most - log_total);
+        Choice { place, chosen, log_probability, entropy, most, log_total }
+    }
+
+    /// Replaces the probabilities by the gradient with respect to the logits, given the derivative of the action's loss
+    /// with respect to its log-probability, the weight of the entropy, and the weight of the row.
+    fn differentiate(&self, logits: &[f32], (slope, entropy_cost, share): (f32, f32, f32), row: &mut [f32]) {
+        let (logits, gradient) = (&logits[self.place.clone()], &mut row[self.place.clone()]);
+        for (value, (place, logit)) in gradient.iter_mut().zip(logits).enumerate() {
+            let p = *place;
+            let log_p = logit - self.most - self.log_total;
+            let of_entropy = if p > 0.0 { p * (log_p + self.entropy) } else { 0.0 };
+            *place = share * (slope * (f32::from(value == self.chosen) - p) + entropy_cost * of_entropy);
+        }
     }
 }
 
@@ -201,10 +242,31 @@ mod tests {
         for (clip, entropy_cost) in LOSSES {
             let loss = PolicyLoss { old: &[-1.2, -0.5], advantages: &[1.5, -0.7], clip, entropy_cost };
             let mut gradient = [0.0; 6];
-            let found = loss.categorical(&logits, &[2, 0], &mut gradient);
-            let value = |logits: &[f32]| loss.categorical(logits, &[2, 0], &mut [0.0; 6]).loss;
+            let found = loss.categorical(&[3], (&logits, &[2, 0]), &mut gradient);
+            let value = |logits: &[f32]| loss.categorical(&[3], (logits, &[2, 0]), &mut [0.0; 6]).loss;
             close(&gradient, &by_differences(&logits, value));
             assert!(found.entropy > 0.0 && found.divergence > 0.0);
+        }
+    }
+
+    #[test]
+    fn gradients_of_several_choices_match_finite_differences() {
+        let logits = [0.3, -0.2, 0.9, 1.0, 0.0, -1.0, 0.4, 0.8, -0.6, 0.1];
+        let (counts, chosen) = ([3, 2], [2, 0, 1, 1]);
+        for (clip, entropy_cost) in LOSSES {
+            let loss = PolicyLoss { old: &[-1.9, -1.5], advantages: &[1.5, -0.7], clip, entropy_cost };
+            let mut gradient = [0.0; 10];
+            let found = loss.categorical(&counts, (&logits, &chosen), &mut gradient);
+            let value = |logits: &[f32]| loss.categorical(&counts, (logits, &chosen), &mut [0.0; 10]).loss;
+            close(&gradient, &by_differences(&logits, value));
+            // The entropy of independent choices is the sum of their entropies.
+            let alone = |counts: &[usize], logits: &[f32]| {
+                let loss = PolicyLoss { old: &[0.0], advantages: &[0.0], clip, entropy_cost };
+                loss.categorical(counts, (logits, &[0]), &mut vec![0.0; logits.len()]).entropy
+            };
+            let sums =
+                [&logits[..5], &logits[5..]].map(|row| alone(&[3], &row[..3]) + alone(&[2], &row[3..]));
+            assert!((found.entropy - (sums[0] + sums[1]) / 2.0).abs() < 1e-6);
         }
     }
 
@@ -229,7 +291,7 @@ mod tests {
         let old = [0.5_f32.ln() - 1.5_f32.ln(); 2];
         let loss = PolicyLoss { old: &old, advantages: &[1.0, -1.0], clip: Some(0.2), entropy_cost: 0.0 };
         let mut gradient = [0.0; 4];
-        let found = loss.categorical(&[0.0; 4], &[0, 0], &mut gradient);
+        let found = loss.categorical(&[2], (&[0.0; 4], &[0, 0]), &mut gradient);
         assert_eq!((gradient[0], gradient[1], found.clipped), (0.0, 0.0, 1.0));
         assert!((gradient[2] - 0.5 * 1.5 * 0.5).abs() < 1e-6, "{gradient:?}");
         assert!((found.loss - 0.5 * (-1.2 + 1.5)).abs() < 1e-6);

@@ -36,9 +36,10 @@ impl Minibatch {
                 out.extend_from_slice(&from[cell * width..(cell + 1) * width]);
             }
         }
-        let numbers = experience.drawn.len() / experience.log_probabilities.len().max(1);
+        let per_cell = |len: usize| len / experience.log_probabilities.len().max(1);
+        let (choices, numbers) = (per_cell(experience.choices.len()), per_cell(experience.drawn.len()));
         gather(&mut self.rows, &experience.rows, cells, width);
-        gather(&mut self.choices, &experience.choices, cells, usize::from(numbers == 0));
+        gather(&mut self.choices, &experience.choices, cells, choices);
         gather(&mut self.drawn, &experience.drawn, cells, numbers);
         gather(&mut self.old, &experience.log_probabilities, cells, 1);
         gather(&mut self.advantages, &experience.found.advantages, cells, 1);

@@ -217,6 +217,7 @@ mod tests {
             min_replay_size: 1,
             max_replay_size: 10,
             shards: 1,
+            environments: 1,
         };
         Settings {
             off_policy,

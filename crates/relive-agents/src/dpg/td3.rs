@@ -27,6 +27,9 @@ settings! {
         pub min_replay_size: usize = 1_000,
         /// The capacity of the replay table, in transitions.
         pub max_replay_size: u64 = 1_000_000,
+        /// The number of environments, divided among the actors; at least one for each actor. An actor acts in all of its
+        /// environments at once.
+        pub num_envs: usize = 1,
         /// The step size of Adam for the policy.
         pub policy_learning_rate: f32 = 3e-4,
         /// The step size of Adam for the critic.

@@ -22,6 +22,10 @@ impl Agent for DqnConfig {
         DqnConfig::validate(self)
     }
 
+    fn environments(&self, workers: usize) -> usize {
+        self.num_envs.max(workers)
+    }
+
     fn tables(&self) -> Result<Vec<TableConfig>> {
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
         let own = self.off_policy().table()?.sampler(sampler);

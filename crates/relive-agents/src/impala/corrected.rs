@@ -22,9 +22,9 @@ pub(super) struct Fragments {
     pub(super) starts: Vec<bool>,
     /// The recurrent state before the first step, `[rows, units]`.
     pub(super) state: LstmState,
-    /// Discrete actions, `[steps · rows]`; empty for continuous ones.
+    /// The values of actions that are choices, `[steps · rows, choices]`; empty for continuous actions.
     pub(super) choices: Vec<usize>,
-    /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for discrete actions.
+    /// Continuous actions as drawn, `[steps · rows, numbers]`; empty for choices.
     pub(super) drawn: Vec<f32>,
     /// The log-probabilities with which the actions were drawn.
     pub(super) log_probabilities: Vec<f32>,
@@ -68,7 +68,7 @@ impl Fragments {
         }
         self.drawn.clear();
         match &network.head {
-            Head::Categorical(discrete) => discrete.read(&rollout.actions, &mut self.choices)?,
+            Head::Categorical(choices) => choices.read(&rollout.actions, &mut self.choices),
             Head::Normal { .. } => self.drawn.extend_from_slice(rollout.extras.leaf::<f32>(0)?),
         }
         self.log_probabilities.clear();

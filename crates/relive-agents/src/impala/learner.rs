@@ -99,30 +99,28 @@ impl Loss<'_> {
         head.log_probabilities((&of_policy, log_std), taken, &mut now);
         fragments.corrected(&values, &now, settings, &mut corrected);
 
-        let gather = |from: &[f32], width: usize| -> Vec<f32> {
-            cells.iter().flat_map(|cell| &from[cell * width..(cell + 1) * width]).copied().collect()
-        };
-        let mut advantages = gather(&corrected.advantages, 1);
+        let mut advantages = gather(cells, &corrected.advantages, 1);
         if settings.normalize_advantages {
             standardize(&mut advantages);
         }
-        let old = gather(&fragments.log_probabilities, 1);
+        let old = gather(cells, &fragments.log_probabilities, 1);
         let (clip, entropy_cost) = (settings.clip, settings.entropy_cost);
         let loss = PolicyLoss { old: &old, advantages: &advantages, clip, entropy_cost };
-        let of_cells = gather(&of_policy, numbers);
+        let of_cells = gather(cells, &of_policy, numbers);
         let mut by_policy = vec![0.0; of_cells.len()];
         let found = match head {
-            Head::Categorical(_) => {
-                let choices: Vec<usize> = cells.iter().map(|cell| fragments.choices[*cell]).collect();
-                loss.categorical(&of_cells, &choices, &mut by_policy)
+            Head::Categorical(choices) => {
+                let counts = choices.counts();
+                let chosen = gather(cells, &fragments.choices, counts.len());
+                loss.categorical(counts, (&of_cells, &chosen), &mut by_policy)
             }
             Head::Normal { .. } => {
-                let drawn = gather(&fragments.drawn, numbers);
+                let drawn = gather(cells, &fragments.drawn, numbers);
                 loss.normal((&of_cells, log_std), &drawn, &mut by_policy, by_log_std)
             }
         };
         let mut by_values = vec![0.0; cells.len()];
-        let (values, returns) = (gather(&values, 1), gather(&corrected.returns, 1));
+        let (values, returns) = (gather(cells, &values, 1), gather(cells, &corrected.returns, 1));
         let of_values = value_loss(&values, &returns, settings.value_cost, &mut by_values);
         for ((cell, by_policy), by_value) in cells.iter().zip(by_policy.chunks_exact(numbers)).zip(by_values)
         {
@@ -132,6 +130,11 @@ impl Loss<'_> {
         }
         (found, of_values)
     }
+}
+
+/// Returns the numbers of these cells, given those of all cells, `[cells, width]`.
+fn gather<T: Copy>(cells: &[usize], from: &[T], width: usize) -> Vec<T> {
+    cells.iter().flat_map(|cell| &from[cell * width..(cell + 1) * width]).copied().collect()
 }
 
 impl Learner for VTraceLearner {

@@ -23,6 +23,10 @@ impl Agent for MctsConfig {
         MctsConfig::validate(self)
     }
 
+    fn environments(&self, workers: usize) -> usize {
+        self.num_envs.max(workers)
+    }
+
     fn tables(&self) -> Result<Vec<TableConfig>> {
         Ok(vec![self.off_policy().table()?])
     }

@@ -52,6 +52,9 @@ settings! {
         pub min_replay_size: usize = 16,
         /// The capacity of the replay table, in transitions.
         pub max_replay_size: u64 = 10_000,
+        /// The number of environments, divided among the actors; at least one for each actor. An actor acts in all of its
+        /// environments at once.
+        pub num_envs: usize = 1,
         /// The step size of Adam.
         pub learning_rate: f32 = 1e-3,
         /// The bound on the gradient's norm; none unless set.

@@ -26,6 +26,9 @@ settings! {
         pub min_replay_size: usize = 1_000,
         /// The capacity of the replay table, in transitions.
         pub max_replay_size: u64 = 1_000_000,
+        /// The number of environments, divided among the actors; at least one for each actor. An actor acts in all of its
+        /// environments at once.
+        pub num_envs: usize = 1,
         /// The step size of Adam for the policy.
         pub policy_learning_rate: f32 = 1e-4,
         /// The step size of Adam for the critic.
@@ -117,6 +120,7 @@ impl DmpoConfig {
             discount: self.discount,
             min_replay_size: self.min_replay_size,
             max_replay_size: self.max_replay_size,
+            num_envs: self.num_envs,
             policy_learning_rate: self.policy_learning_rate,
             critic_learning_rate: self.critic_learning_rate,
             dual_learning_rate: self.dual_learning_rate,

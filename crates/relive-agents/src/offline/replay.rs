@@ -29,6 +29,7 @@ impl Recorded {
             min_replay_size: 1,
             max_replay_size: MAX_SIZE,
             shards: 1,
+            environments: 1,
         }
     }
 

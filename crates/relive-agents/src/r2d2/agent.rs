@@ -27,6 +27,10 @@ impl Agent for R2d2Config {
         R2d2Config::validate(self)
     }
 
+    fn environments(&self, workers: usize) -> usize {
+        self.num_envs.max(workers)
+    }
+
     fn tables(&self) -> Result<Vec<TableConfig>> {
         let sampler = SelectorKind::Prioritized { exponent: self.priority_exponent };
         let own = self.off_policy().table_for(SEQUENCES_OF_A_STEP)?.sampler(sampler);

@@ -31,6 +31,9 @@ settings! {
         pub min_replay_size: usize = 1_000,
         /// The capacity of the replay table, in sequences.
         pub max_replay_size: u64 = 100_000,
+        /// The number of environments, divided among the actors; at least one for each actor. An actor acts in all of its
+        /// environments at once.
+        pub num_envs: usize = 1,
         /// The exponent of the priorities when sequences are sampled; 0 samples uniformly.
         pub priority_exponent: f64 = 0.6,
         /// The exponent β of the importance weights, which correct the bias of prioritized sampling.

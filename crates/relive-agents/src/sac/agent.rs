@@ -37,6 +37,10 @@ impl Agent for SacConfig {
         check("target_entropy", entropy, entropy.is_finite(), "a finite number")
     }
 
+    fn environments(&self, workers: usize) -> usize {
+        self.num_envs.max(workers)
+    }
+
     fn tables(&self) -> Result<Vec<TableConfig>> {
         Ok(vec![self.off_policy().table()?])
     }

@@ -116,3 +116,27 @@ fn files_that_are_not_policies_are_refused() {
     let nowhere = SavedPolicy::load("/nowhere/at/all", &relive_agents::from_json);
     assert!(nowhere.map(|_| ()).unwrap_err().to_string().starts_with("/nowhere/at/all: "));
 }
+
+#[test]
+fn an_exploring_policy_draws_its_actions_with_a_seed() {
+    let make = relive_agents::from_json;
+    let policy = trained("catch/0", DqnConfig { epsilon: 0.5, ..DqnConfig::default() }, 9);
+    let actions = |mut policy: SavedPolicy| -> Vec<i32> {
+        let mut observation = Buffer::for_nest(&policy.spec().observations, 1).unwrap();
+        observation.leaf_mut::<f32>(0).unwrap().fill(1.0);
+        let mut action = Buffer::for_nest(&policy.spec().actions, 1).unwrap();
+        let mut act = || {
+            policy.act(observation.view(), action.view_mut()).unwrap();
+            action.leaf::<i32>(0).unwrap()[0]
+        };
+        (0..100).map(|_| act()).collect()
+    };
+    let drawn = |seed| actions(policy.exploring(&make, seed).unwrap());
+    let best = actions(loaded(&policy.exploring(&make, 1).unwrap().to_bytes().unwrap()).unwrap());
+    assert!(best.iter().all(|action| *action == best[0]), "a file contains only the weights");
+    let others = drawn(1).iter().filter(|action| **action != best[0]).count();
+    // Two thirds of the random half.
+    assert!((20..47).contains(&others), "{others}");
+    assert_eq!(drawn(1), drawn(1));
+    assert_ne!(drawn(1), drawn(2));
+}

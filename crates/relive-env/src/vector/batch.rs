@@ -23,6 +23,12 @@ pub trait BatchEnvironment: Send {
         self.len() == 0
     }
 
+    /// Returns the number of agents of each game: this many rows in sequence belong to one environment of several
+    /// agents, whose episodes are parts of the same game. By default, each row is an environment of its own.
+    fn agents(&self) -> usize {
+        1
+    }
+
     /// Returns the specs of each environment.
     fn spec(&self) -> &EnvironmentSpec;
 

@@ -11,7 +11,15 @@ use relive_rl::run::{Report, Summary};
 use relive_rl::{Result, RlError, SavedPolicy};
 
 /// The result of a run.
-pub(super) type Outcome = Result<(Summary, SavedPolicy)>;
+pub(super) type Outcome = Result<Ended>;
+
+/// A run that has ended.
+pub(super) struct Ended {
+    pub(super) summary: Summary,
+    pub(super) policy: SavedPolicy,
+    /// The reason why its last checkpoint could not be written.
+    pub(super) unsaved: Option<RlError>,
+}
 
 /// A message from a run's thread to the thread that is waiting for the run.
 pub(super) enum Event {

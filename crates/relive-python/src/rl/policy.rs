@@ -107,6 +107,17 @@ impl Policy {
         Policy::loaded(py, agent, |make| SavedPolicy::from_bytes(file, make))
     }
 
+    /// Loads a policy that explores.
+    #[staticmethod]
+    fn exploring(
+        py: Python<'_>,
+        file: &[u8],
+        agent: Option<Bound<'_, PyAny>>,
+        seed: u64,
+    ) -> PyResult<Policy> {
+        Policy::loaded(py, agent, |make| SavedPolicy::from_bytes(file, make)?.exploring(make, seed))
+    }
+
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 passes paths by value")]
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         self.policy.with(py, |policy| policy.save(&path)).map_err(|error| raise(py, &error))

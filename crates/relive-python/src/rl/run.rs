@@ -12,12 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use relive_rl::SavedPolicy;
 use relive_rl::logging::Loggers;
-use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, Summary, train};
+use relive_rl::run::{Checkpoints, Evaluation, Processes, RunOptions, Stop, train};
 
 use super::agents::agent_of;
 use super::foreign::Raised;
 use super::hooks::hooks;
-use super::log_files::{Event, FileRequest, Files, Outcome};
+use super::log_files::{Ended, Event, FileRequest, Files, Outcome};
 use super::policy::Policy;
 use super::processes::ServedTables;
 use super::raise::raise;
@@ -119,7 +119,7 @@ pub(crate) fn train_agent<'py>(
         let make = Source::maker_of(sources, &run_raised);
         let trained = train(&agent, &options, &make, &mut on_report).and_then(|trained| {
             let policy = SavedPolicy::of(agent.as_ref(), &trained)?;
-            Ok((trained.summary, policy))
+            Ok(Ended { summary: trained.summary, policy, unsaved: trained.unsaved })
         });
         // After a second Ctrl-C, the receiver is gone.
         let _ = event_sender.send(Event::Ended(Box::new(trained)));
@@ -144,9 +144,13 @@ fn finished<'py>(
     if let Some(interrupt) = watch.interrupt.take() {
         return Err(with_result(py, interrupt, ended, |trained| result(py, watch, trained, raised)));
     }
-    let trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
+    let mut trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
     // An exception that could not be reported when it was raised, such as one in the last save of a state.
     raised.take().map_or(Ok(()), Err)?;
+    if let Some(error) = trained.unsaved.take() {
+        let error = raise(py, &error);
+        return Err(with_result(py, error, Ok(trained), |trained| result(py, watch, trained, raised)));
+    }
     result(py, watch, trained, raised)
 }
 
@@ -173,7 +177,7 @@ fn deadline(timeout: Option<f64>) -> PyResult<Option<Instant>> {
 fn result<'py>(
     py: Python<'py>,
     watch: &RunWatch<'py>,
-    (summary, policy): (Summary, SavedPolicy),
+    Ended { summary, policy, .. }: Ended,
     raised: Raised,
 ) -> PyResult<Bound<'py, PyDict>> {
     let dict = summary_dict(py, &summary)?;
@@ -185,20 +189,20 @@ fn result<'py>(
     Ok(dict)
 }
 
-/// Adds the result of the run to the exception that interrupted it, for `relive.rl.run`.
+/// Adds the result of the run to the exception that interrupted it, or that follows it, for `relive.rl.run`.
 fn with_result<'py>(
     py: Python<'py>,
-    interrupt: PyErr,
+    raised: PyErr,
     ended: Outcome,
-    result: impl FnOnce((Summary, SavedPolicy)) -> PyResult<Bound<'py, PyDict>>,
+    result: impl FnOnce(Ended) -> PyResult<Bound<'py, PyDict>>,
 ) -> PyErr {
     let added =
-        ended.map(|trained| interrupt.value(py).setattr(intern!(py, "_relive_result"), result(trained)?));
+        ended.map(|trained| raised.value(py).setattr(intern!(py, "_relive_result"), result(trained)?));
     if let Ok(Err(error)) = added {
         // An exception of another class may refuse attributes.
-        tracing::debug!(target: "relive", "the interrupt has no result: {error}");
+        tracing::debug!(target: "relive", "the exception has no result: {error}");
     }
-    interrupt
+    raised
 }
 
 /// The runs with live threads, by number. After a fork, those of the parent process remain, which have no threads.

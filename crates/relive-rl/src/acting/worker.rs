@@ -117,8 +117,9 @@ impl RolloutWorker {
     }
 
     /// Plays `count` complete episodes with the newest weights. Each environment plays a fixed share of these episodes,
-    /// one after another, which avoids a bias toward short episodes. Returns `None` if the run should stop before the
-    /// last episode ends.
+    /// one after another, which avoids a bias toward short episodes. The agents of a game play as many games as give
+    /// each at least its share, so that none of them counts more than the others. Returns `None` if the run should stop
+    /// before the last episode ends.
     ///
     /// # Errors
     /// Same as [`rollout`](Self::rollout).
@@ -128,15 +129,17 @@ impl RolloutWorker {
         }
         self.is_begun = false;
         self.begin()?;
-        let of = self.rows.len();
+        let agents = self.environments.agents().max(1);
+        let (games, of) = (count.div_ceil(agents), self.rows.len().div_ceil(agents));
         for (number, row) in self.rows.iter_mut().enumerate() {
-            row.episodes_to_report = count / of + usize::from(number < count % of);
+            row.episodes_to_report = games / of + usize::from(number / agents < games % of);
         }
         let left = |rows: &[Row]| rows.iter().map(|row| row.episodes_to_report).sum::<usize>();
-        let (mut lap, mut watch) = (Lap::begin(), EvaluationWatch::begin(count));
         let mut remaining = left(&self.rows);
+        let (mut lap, mut watch) = (Lap::begin(), EvaluationWatch::begin(remaining));
         while !stop.is_at_once() && remaining > 0 {
             self.step(&mut lap)?;
+            self.excuse_absent(agents);
             remaining = left(&self.rows);
             watch.note(remaining);
         }
@@ -144,6 +147,21 @@ impl RolloutWorker {
         self.rows.iter_mut().for_each(|row| row.episodes_to_report = usize::MAX);
         let episodes = self.take_acted().episodes;
         Ok(is_complete.then_some(episodes))
+    }
+
+    /// Stops waiting for agents that took no part in some games, once others have played their share of games and all
+    /// agents that have not are absent.
+    fn excuse_absent(&mut self, agents: usize) {
+        if agents == 1 {
+            return;
+        }
+        for (rows, answers) in self.rows.chunks_mut(agents).zip(self.answers.chunks(agents)) {
+            let is_done = rows.iter().any(|row| row.episodes_to_report == 0);
+            let mut waiting = rows.iter().zip(answers).filter(|(row, _)| row.episodes_to_report > 0);
+            if is_done && waiting.all(|(_, answer)| answer.first()) {
+                rows.iter_mut().for_each(|row| row.episodes_to_report = 0);
+            }
+        }
     }
 
     /// Loads the newest weights, and resets the environments unless they are already reset.

@@ -45,8 +45,7 @@ impl Logger for CsvLogger {
             std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::btree_map::Entry::Vacant(unknown) => {
                 let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
-                let header = file.header(|| names.join(","))?;
-                unknown.insert(header.split(',').map(str::to_owned).collect())
+                unknown.insert(file.columns(&names)?)
             }
         };
         let value_of = |name: &String| values.iter().find(|(known, _)| known == name);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,6 +85,11 @@ impl Loggers {
         self.truncate(Vec::new())
     }
 
+    /// Flushes all loggers.
+    pub(crate) fn flush_files(&self) -> Result<()> {
+        self.0.lock().loggers.iter_mut().try_for_each(|logger| logger.flush())
+    }
+
     /// Returns the marks of the loggers with files.
     pub(crate) fn marks(&self) -> Result<Vec<Mark>> {
         let mut all = self.0.lock();
@@ -123,7 +128,7 @@ impl Logger for Loggers {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.0.lock().loggers.iter_mut().try_for_each(|logger| logger.flush())
+        self.flush_files()
     }
 }
 
@@ -146,23 +151,45 @@ pub(super) struct LabelFile {
 impl LabelFile {
     /// Opens a file. Its content is kept.
     fn open(path: PathBuf) -> Result<LabelFile> {
-        let opened = OpenOptions::new().create(true).append(true).open(&path);
-        let file = opened.map_err(|error| RlError::file(&path, error))?;
+        let opened = OpenOptions::new().create(true).append(true).read(true).open(&path);
+        let mut file = opened.map_err(|error| RlError::file(&path, error))?;
         let is_new = file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        if !is_new && !ends_with_newline(&mut file).map_err(|error| RlError::file(&path, error))? {
+            tracing::warn!(
+                "the last line of {} is incomplete, for example because the disk was full: new lines follow it",
+                path.display()
+            );
+            file.write_all(b"\n").map_err(|error| RlError::file(&path, error))?;
+        }
         Ok(LabelFile { path, file: BufWriter::new(file), is_new })
     }
 
-    /// Returns the first line, which is `header` if the file has none yet.
-    pub(super) fn header(&mut self, header: impl FnOnce() -> String) -> Result<String> {
-        if std::mem::take(&mut self.is_new) {
-            let header = header();
-            return self.line(&header).map(|()| header);
+    /// Returns the columns of the first line. If the file has no header with any of these columns yet, they are
+    /// written.
+    pub(super) fn columns(&mut self, columns: &[&str]) -> Result<Vec<String>> {
+        let is_new = std::mem::take(&mut self.is_new);
+        if !is_new {
+            let first = self.first_line()?;
+            let found: Vec<String> = first.trim_end().split(',').map(str::to_owned).collect();
+            if found.iter().any(|column| columns.contains(&column.as_str())) {
+                return Ok(found);
+            }
+            tracing::warn!(
+                "{} does not begin with the names of its columns, for example because it was truncated during a \
+                 run: they precede the new lines",
+                self.path.display()
+            );
         }
+        self.line(&columns.join(","))?;
+        Ok(columns.iter().map(|column| (*column).to_owned()).collect())
+    }
+
+    fn first_line(&mut self) -> Result<String> {
         self.flush()?;
         let opened = File::open(&self.path).map_err(|error| RlError::file(&self.path, error))?;
         let mut first = String::new();
         BufReader::new(opened).read_line(&mut first).map_err(|error| RlError::file(&self.path, error))?;
-        Ok(first.trim_end().to_owned())
+        Ok(first)
     }
 
     /// Appends a line.
@@ -173,6 +200,13 @@ impl LabelFile {
     fn flush(&mut self) -> Result<()> {
         self.file.flush().map_err(|error| RlError::file(&self.path, error))
     }
+}
+
+fn ends_with_newline(file: &mut File) -> std::io::Result<bool> {
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
 }
 
 impl Files {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use relive_env::{Buffer, EnvironmentSpec, View, ViewMut};
@@ -20,7 +21,7 @@ use crate::{ActStep, Policy, PolicyContext, Purpose, Result, RlError, Weights};
 /// The key of the description in a file's metadata.
 const NAME: &str = "relive.policy";
 
-/// A trained policy that acts without exploring.
+/// A trained policy that acts without exploring, unless it was created by [`exploring`](SavedPolicy::exploring).
 ///
 /// Saved policies are safetensors files that contain the weights by name. The metadata key `relive.policy` contains the
 /// agent, its settings and the environment's spec, as JSON.
@@ -54,13 +55,30 @@ impl SavedPolicy {
             (name, value)
         });
         let described = Described::new(agent.name(), settings.collect(), spec);
-        SavedPolicy::new(agent, described, weights.clone())
+        SavedPolicy::new(agent, described, weights.clone(), (Purpose::Evaluation, 0))
     }
 
-    fn new(agent: &dyn Agent, described: Described, weights: Weights) -> Result<SavedPolicy> {
+    /// Returns a policy with the same weights that explores like a worker that has just begun: it draws its actions,
+    /// with this seed. The policy of an agent whose exploration decays over the steps of a run, such as DQN with
+    /// `epsilon_decay_steps`, begins this decay.
+    ///
+    /// # Errors
+    /// The agent is unknown to `make`.
+    pub fn exploring(&self, make: &MakeAgent<'_>, seed: u64) -> Result<SavedPolicy> {
+        let agent = agent_of(&self.described, make)?;
+        let described = self.described.clone();
+        SavedPolicy::new(agent.as_ref(), described, self.weights.clone(), (Purpose::Training, seed))
+    }
+
+    fn new(
+        agent: &dyn Agent,
+        described: Described,
+        weights: Weights,
+        (purpose, seed): (Purpose, u64),
+    ) -> Result<SavedPolicy> {
         let spec = described.spec()?;
-        let keys = [Key::from_seed(0)];
-        let mut policy = agent.policy(&PolicyContext::alone(&spec, Purpose::Evaluation, &keys))?;
+        let keys = [Key::from_seed(seed)];
+        let mut policy = agent.policy(&PolicyContext::alone(&spec, purpose, &keys))?;
         policy.load(&weights)?;
         Ok(SavedPolicy {
             observations: Buffer::for_nest(&spec.observations, 1)?,
@@ -169,11 +187,8 @@ impl SavedPolicy {
         let text = metadata.metadata().as_ref().and_then(|metadata| metadata.get(NAME));
         let text = text.ok_or_else(|| refused(&format_args!("its metadata has no entry {NAME}")))?;
         let described = Described::from_json(text)?;
-        let settings = serde_json::Value::Object(described.settings.clone()).to_string();
-        let agent = make(&described.agent, &settings)?;
-        agent.validate()?;
-        let weights = weights(&tensors)?;
-        SavedPolicy::new(agent.as_ref(), described, weights)
+        let (agent, weights) = (agent_of(&described, make)?, weights(&tensors)?);
+        SavedPolicy::new(agent.as_ref(), described, weights, (Purpose::Evaluation, 0))
     }
 
     /// Checks that a policy could be [saved](Self::save) to this path now, so that a long run does not fail at its end.
@@ -211,6 +226,14 @@ impl fmt::Debug for SavedPolicy {
             .field("weights", &self.weights)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the agent that a policy's file describes.
+fn agent_of(described: &Described, make: &MakeAgent<'_>) -> Result<Arc<dyn Agent>> {
+    let settings = serde_json::Value::Object(described.settings.clone()).to_string();
+    let agent = make(&described.agent, &settings)?;
+    agent.validate()?;
+    Ok(agent)
 }
 
 fn weights(file: &SafeTensors<'_>) -> Result<Weights> {

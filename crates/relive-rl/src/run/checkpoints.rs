@@ -102,11 +102,11 @@ impl Folder {
         Ok(loaded.map(|loaded| loaded.snapshot))
     }
 
-    /// Writes a checkpoint. Returns its snapshot.
-    pub(crate) fn save(&self, engine: &Engine) -> Result<Snapshot> {
+    /// Writes a checkpoint. Returns its snapshot, and whether it was written.
+    pub(crate) fn save(&self, engine: &Engine) -> (Snapshot, Result<()>) {
         let snapshot = engine.snapshot();
-        self.store.save(snapshot.clone(), &CheckpointProgress::default())?;
-        Ok(snapshot)
+        let written = self.store.save(snapshot.clone(), &CheckpointProgress::default());
+        (snapshot, written.map(drop).map_err(RlError::from))
     }
 }
 

@@ -9,6 +9,7 @@ mod advancing;
 mod beginning;
 mod checkpoints;
 mod counters;
+mod due;
 mod on_server;
 mod opening;
 mod options;

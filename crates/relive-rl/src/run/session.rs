@@ -42,6 +42,9 @@ pub struct Trained {
     pub spec: EnvironmentSpec,
     /// The final graph of the plan.
     pub graph: Graph,
+    /// The reason why the last checkpoint could not be written, so that the run resumes from an earlier one; usually
+    /// `None`.
+    pub unsaved: Option<RlError>,
 }
 
 /// Called with all reports from the run; an error ends the run.
@@ -131,18 +134,38 @@ impl Session {
         self.crew.begins_anew()
     }
 
+    /// Returns the number of episodes that have ended.
+    pub(super) fn episodes(&self) -> u64 {
+        let [.., episodes, _] = self.position();
+        episodes
+    }
+
+    /// Returns the total number of environments of all workers.
+    pub(super) fn environments(&self) -> u64 {
+        self.crew.environments() as u64
+    }
+
     /// Adds the duration of a save.
     pub(super) fn note_saving(&mut self, took: Duration) {
         self.crew.times().add(Part::Save, took);
     }
 
-    /// Writes a checkpoint. Returns its snapshot. Flushes all earlier reports to the loggers' files.
-    pub(super) fn checkpoint(&mut self, folder: &Folder, loggers: &Loggers) -> Result<Snapshot> {
+    /// Writes a checkpoint. Returns its snapshot, and whether it was written. Flushes all earlier reports to the
+    /// loggers' files.
+    ///
+    /// # Errors
+    /// The loggers' files, or the state of a part of the run, cannot be saved.
+    pub(super) fn checkpoint(
+        &mut self,
+        folder: &Folder,
+        loggers: &Loggers,
+    ) -> Result<(Snapshot, Result<()>)> {
         let marks = serde_json::to_vec(&loggers.marks()?).map_err(|error| RlError::state(WHAT, error))?;
         self.crew.keep(LOGS, marks);
         self.save()?;
         let own = self.engine.as_ref();
-        folder.save(own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?)
+        let own = own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?;
+        Ok(folder.save(own))
     }
 
     /// Returns the number of items available for learning: the inserts into the tables, without those required before
@@ -183,7 +206,7 @@ impl Session {
             // The lease is released so that the next driver does not need to wait.
             lease.map_or(Ok(()), Lease::release)?;
         }
-        Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph })
+        Ok(Trained { summary, weights, spec: self.crew.spec().clone(), graph, unsaved: None })
     }
 
     /// Ends the plan and the evaluator, which closes their environments. The run can no longer be saved.

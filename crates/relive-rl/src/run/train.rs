@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::checkpoints::Folder;
+use super::due::CheckpointSchedule;
 use super::opening::Tables;
-use super::pace::is_due;
 use super::session::{OnReport, Session, Trained};
 use super::{Report, RunOptions, on_server, warnings};
 use crate::limits::{MAX_LEARNERS, MAX_WORKERS};
@@ -166,13 +166,19 @@ fn train_here(
     };
     begin_saved(&session, options, is_resumed.then_some(folder))?;
     let mut saved = is_resumed.then(|| session.position());
-    session.run(options, on_report, &mut |session, [before, now]| {
-        if !is_due(folder.every(), before, now) {
+    let mut schedule = CheckpointSchedule::begin(folder.every(), &session);
+    session.run(options, on_report, &mut |session, steps| {
+        if !schedule.is_now(session, steps) {
             return Ok(());
         }
         let mut lap = Lap::begin();
-        let snapshot = session.checkpoint(folder, &options.loggers)?;
-        saved = Some(session.position());
+        let (snapshot, written) = session.checkpoint(folder, &options.loggers)?;
+        match written {
+            Ok(()) => saved = Some(session.position()),
+            Err(error) => {
+                tracing::error!("the run continues without this checkpoint, until the next one: {error}");
+            }
+        }
         if options.actors == 0 {
             // A continuing run takes the same steps as a resumed one, and therefore gives the same numbers.
             session.end_plan();
@@ -183,12 +189,13 @@ fn train_here(
         session.note_saving(lap.lap());
         Ok(())
     })?;
+    let mut unsaved = None;
     if saved != Some(session.position()) {
         // A longer run can resume from here, and a stopped run loses nothing.
-        session.checkpoint(folder, &options.loggers)?;
+        unsaved = session.checkpoint(folder, &options.loggers)?.1.err();
     }
     session.evaluate_at_end(on_report)?;
-    session.end()
+    Ok(Trained { unsaved, ..session.end()? })
 }
 
 /// Logs how a saved run begins. If it is resumed from a folder, truncates its logs to that state.
@@ -197,7 +204,8 @@ fn begin_saved(session: &Session, options: &RunOptions, resumed: Option<&Folder>
         let name = &options.environment;
         tracing::warn!(
             "{name} cannot save its state: its current episodes restart after each checkpoint and when the run \
-             is resumed; everything else is restored"
+             is resumed, in a new environment without what its wrappers have learned, such as running means; \
+             everything else is restored. With actors, environments are only created anew when the run is resumed"
         );
     }
     let Some(folder) = resumed else { return Ok(()) };

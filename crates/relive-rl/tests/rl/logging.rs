@@ -86,6 +86,23 @@ fn each_value_is_in_its_column_even_if_reports_differ() {
 }
 
 #[test]
+fn a_csv_file_that_was_truncated_gets_its_columns_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("learner.csv");
+    // A row that was written after the file had been truncated, and a row that the disk had no room for.
+    std::fs::write(&path, "2,18,0.1,0.5,1\n3,27,0.").unwrap();
+    let mut logger = CsvLogger::new(folder.path()).unwrap();
+    logger.write(&learner()).unwrap();
+    logger.flush().unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let header = "learner_steps,env_steps,learner_walltime_s,seconds,loss";
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows[..3], ["2,18,0.1,0.5,1", "3,27,0.", header]);
+    assert_eq!((rows.len(), rows[3].split(',').count()), (4, 5));
+    assert!(!rows[3].contains(",,"), "{text}");
+}
+
+#[test]
 fn tensorboard_shows_a_run_that_learns_from_data_by_learner_steps() {
     let folder = tempfile::tempdir().unwrap();
     let mut logger = TensorBoardLogger::new(folder.path()).unwrap();

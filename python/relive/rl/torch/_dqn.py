@@ -15,13 +15,13 @@ from torch.nn import Module
 from torch.nn import functional as F
 
 from relive.rl._run import run
-from relive.rl._setting_names import names_checked
+from relive.rl._setting_names import expect_options, names_checked, names_of
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, layers, module_of
+from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, layers, module_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.rl.torch._random import Stream
 
@@ -83,6 +83,7 @@ class DQN:
     discount: float = DQNConfig.discount
     min_replay_size: int = DQNConfig.min_replay_size
     max_replay_size: int = DQNConfig.max_replay_size
+    num_envs: int = DQNConfig.num_envs
     priority_exponent: float = DQNConfig.priority_exponent
     importance_sampling_exponent: float = DQNConfig.importance_sampling_exponent
     epsilon: float = DQNConfig.epsilon
@@ -106,6 +107,7 @@ class DQN:
         return Transitions(
             batch_size=self.batch_size, samples_per_insert=self.samples_per_insert, n_step=self.n_step, discount=self.discount,
             min_size=self.min_replay_size, max_size=self.max_replay_size, priority_exponent=self.priority_exponent or None,
+            environments=self.num_envs,
         )
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
@@ -120,6 +122,7 @@ class DQN:
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
+        expect_options(type(self).__name__, options, names_of(type(self)))
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec, random: Stream) -> Module:
@@ -179,11 +182,13 @@ class _Policy(Policy):
 
 class _Learner(Learner):
     _draws_globally = False
+    unsaved = ("torch_threads",)
 
     def __init__(self, module: Module, settings: DQN, random: Stream) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
         self.optimizer = Adam(module.parameters(), settings.learning_rate)
         self.steps, self.random = 0, random
+        self.torch_threads = threads_for(settings.batch_size, module)
 
     def learn(self, batch: Any) -> Learnt:
         """Takes a gradient step on the loss."""

@@ -23,6 +23,9 @@ _MAX_ONE_HOT = 4_096
 # The smallest height and width of an array of bytes that is an image.
 _MIN_IMAGE_SIDE = 36
 
+# The largest product of a batch's rows and the parameters for which one thread suffices: less than a millisecond.
+_SMALL_WORK = 2**22
+
 Network = Callable[[EnvironmentSpec], Module]
 
 
@@ -94,6 +97,16 @@ def layers(sizes: Sequence[int], outputs: int) -> torch.nn.Sequential:
 def flat(values: Tensor) -> Tensor:
     """Returns one vector of floats for each row ``[B, …]``; a row may also be a single number."""
     return values.reshape(len(values), -1).float()
+
+
+def threads_for(rows: int, *modules: Module) -> int | None:
+    """Returns the largest number of PyTorch threads with which modules learn from batches of this many rows: one if each
+    thread's share of the work would be small. With a second thread, small work takes the same time, and many times as
+    long on a machine that is busy, where the threads wait for each other."""
+    parameters = [parameter for module in modules for parameter in module.parameters()]
+    # A layer with more dimensions, such as a convolution, uses each parameter several times for each row.
+    is_plain = all(parameter.ndim <= 2 for parameter in parameters)
+    return 1 if is_plain and rows * sum(parameter.numel() for parameter in parameters) <= _SMALL_WORK else None
 
 
 def inputs(observations: Any) -> Any:

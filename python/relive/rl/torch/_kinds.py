@@ -7,18 +7,24 @@ import collections
 import dataclasses
 import random
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
+from relive.rl.policy import Policy
 from relive.rl.torch._random import existing
 
 UNSAVED = object()
 """What :func:`saved` returns for values that cannot be saved."""
 
 _KEYS = (bool, int, float, str, np.generic)
+
+# How many objects and collections within each other are searched for state.
+_MAX_DEPTH = 4
+
+_LISTS = (list, tuple, collections.deque)
 
 _FUNCTIONS = (types.FunctionType, types.MethodType, types.ModuleType)
 
@@ -32,24 +38,33 @@ def has_state_dict(value: Any) -> bool:
 
 def has_state(value: Any) -> bool:
     """Returns whether an unsaved value, such as a list of tensors and functions, probably has state that changes."""
-    if isinstance(value, Mapping):
-        return any(has_state(part) for part in value.values())
-    if isinstance(value, (list, tuple, collections.deque)):
-        return any(has_state(part) for part in value)
+    if isinstance(value, (Mapping, *_LISTS)):
+        return any(has_state(part) for part in _parts(value))
     return isinstance(value, set) or _is_state(value) or _is_changing(value)
 
 
 def _is_state(value: Any) -> bool:
-    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, *_GENERATORS))
+    return has_state_dict(value) or isinstance(value, (np.ndarray, torch.Tensor, Policy, *_GENERATORS))
 
 
-def _is_changing(value: Any) -> bool:
-    """Returns whether an object of another class probably contains something that changes, such as running statistics.
-    Frozen data classes, such as settings, do not change, nor do specs and spaces, which have a data type and a shape."""
+def _is_changing(value: Any, depth: int = _MAX_DEPTH) -> bool:
+    """Returns whether an object of another class probably contains something that changes, such as running statistics,
+    at most ``depth`` objects and collections deep."""
+    return depth > 0 and any(_is_state(part) or _is_changing(part, depth - 1) for part in _parts(value))
+
+
+def _parts(value: Any) -> Collection[Any]:
+    """Returns the parts of a collection, or the attributes of an object that may change. Frozen data classes, such as
+    settings, do not change, nor do specs and spaces, which have a data type and a shape."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, _LISTS):
+        return value
     is_spec = hasattr(value, "dtype") and hasattr(value, "shape")
     if isinstance(value, (type, *_FUNCTIONS)) or not hasattr(value, "__dict__") or is_spec or _is_frozen(value):
-        return False
-    return any(_is_state(part) for part in vars(value).values())
+        return ()
+    attributes: Mapping[str, Any] = vars(value)
+    return attributes.values()
 
 
 def _is_frozen(value: Any) -> bool:

@@ -80,6 +80,9 @@ class Learner(Stateful):
 
     module: torch.nn.Module
 
+    torch_threads: int | None = None
+    """The largest number of PyTorch threads with which it learns; ``None``: as many as PyTorch uses otherwise."""
+
     def weights(self) -> Mapping[str, Any]:
         """Returns the module's ``state_dict()``."""
         return self.module.state_dict()

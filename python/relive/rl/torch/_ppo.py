@@ -16,14 +16,15 @@ from torch.distributions import Categorical, Distribution, Independent, Normal
 from relive import nest
 from relive._numbers import count
 from relive.rl._run import run
-from relive.rl._setting_names import names_checked, names_of
+from relive.rl._setting_names import expect_options, names_checked, names_of
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Rollouts
 from relive.rl.on_policy import PPOConfig
 from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of
+from relive.rl.torch._choices import MAX_VALUES, Choices, ChoiceSpec
+from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 from relive.rl.torch._random import Stream
 from relive.specs import ArraySpec, BoundedArraySpec
@@ -60,9 +61,10 @@ def clipped_surrogate_loss(
 @functools.partial(names_checked, like=PPOConfig, of_like="rl.PPO")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PPO:
-    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for discrete and continuous actions, with the settings and
-    defaults of :class:`relive.rl.PPO`, except for ``target_kl``, ``normalize_observations`` and ``normalize_rewards``,
-    which it does not have, and for ``anneal``, in whose place it has ``anneal_steps``.
+    """PPO in PyTorch: an agent for :func:`relive.rl.run`, for actions that are one choice, an array of choices, or
+    continuous, with the settings and defaults of :class:`relive.rl.PPO`, except for ``target_kl``,
+    ``normalize_observations`` and ``normalize_rewards``, which it does not have, and for ``anneal``, in whose place it
+    has ``anneal_steps``.
 
     Args:
       anneal_steps: the number of environment steps over which the learning rate and ``clip`` fall linearly to 0, such as
@@ -71,8 +73,8 @@ class PPO:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
         floats as float32, the module returns a pair: a ``torch.distributions`` distribution with one action per row,
         and the values ``[B]``. The distribution must have a ``mode``: the actions without exploration. The default is
-        two separate stacks of layers of the sizes ``hidden`` with tanh between them, and a normal or categorical
-        distribution, depending on the actions.
+        two separate stacks of layers of the sizes ``hidden`` with tanh between them, and a normal distribution, or a
+        categorical distribution of each choice, depending on the actions.
       loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``,
         ``advantage`` and ``return``, each ``[B, …]``. It returns the loss of each step, ``[B]``. The default is
         :func:`clipped_surrogate_loss` with the settings.
@@ -129,6 +131,7 @@ class PPO:
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
+        expect_options(type(self).__name__, options, names_of(type(self)))
         return run(self, environment, **options)
 
     def _module(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
@@ -141,7 +144,8 @@ class PPO:
 
 
 def _mismatch(spec: EnvironmentSpec) -> TypeError:
-    return TypeError(f"PPO takes one discrete action or one float array, but the environment's actions are {spec.actions!r}")
+    expected = f"one discrete action, one array of integers in ranges of at most {MAX_VALUES:,} values, or one float array"
+    return TypeError(f"PPO takes {expected}, but the environment's actions are {spec.actions!r}")
 
 
 class _ActorCritic(nn.Module):
@@ -149,15 +153,15 @@ class _ActorCritic(nn.Module):
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
-        self.chooses = isinstance(spec.actions, DiscreteArraySpec)
-        if not self.chooses and spec.actions.dtype.kind != "f":
+        self.is_discrete, self.choices = isinstance(spec.actions, DiscreteArraySpec), ChoiceSpec.of(spec.actions)
+        if self.choices is None and spec.actions.dtype.kind != "f":
             raise _mismatch(spec)
-        self.shape = () if self.chooses else shape_of(spec.actions)
-        outputs = spec.actions.num_values if self.chooses else math.prod(self.shape)
+        self.shape = shape_of(spec.actions)
+        outputs = math.prod(self.shape) if self.choices is None else sum(self.choices.counts)
         self.read = Observations(spec, "PPO")
         sizes = [self.read.width, *hidden]
         self.policy, self.value = _tower(sizes, outputs, gain=0.01), _tower(sizes, 1, gain=1.0)
-        self.log_std = nn.Parameter(torch.zeros(0 if self.chooses else outputs))
+        self.log_std = nn.Parameter(torch.zeros(outputs if self.choices is None else 0))
 
     def forward(self, observations: Tensor) -> tuple[Distribution, Tensor]:
         """Returns the distribution and the values for observations ``[B, …]``."""
@@ -170,8 +174,10 @@ class _ActorCritic(nn.Module):
 
     def _distribution(self, rows: Tensor) -> Distribution:
         outputs = self.policy(rows)
-        if self.chooses:
+        if self.is_discrete:
             return Categorical(logits=outputs, validate_args=False)
+        if self.choices is not None:
+            return Choices(outputs, self.choices)
         means, stds = (part.reshape(-1, *self.shape) for part in (outputs, self.log_std.exp().expand_as(outputs)))
         return Independent(Normal(means, stds, validate_args=False), len(self.shape), validate_args=False)
 
@@ -194,6 +200,8 @@ def _drawn(distribution: Distribution, random: Stream) -> Tensor:
     """Returns a sample, which distributions themselves can only draw from PyTorch's global generator."""
     if type(distribution) is Categorical and len(distribution.batch_shape) == 1:
         return torch.multinomial(distribution.probs, 1, generator=random.on(distribution.probs.device)).squeeze(1)
+    if isinstance(distribution, Choices):
+        return distribution.drawn(random.on(distribution.parts[0].logits.device))
     normal = distribution.base_dist if type(distribution) is Independent else distribution
     if type(normal) is Normal:
         return torch.normal(normal.loc, normal.scale, generator=random.on(normal.loc.device))
@@ -264,10 +272,12 @@ def _network_output(module: nn.Module, observations: Any, rows: int) -> tuple[Di
 
 class _Learner(Learner):
     _draws_globally = False
+    unsaved = ("torch_threads",)
 
     def __init__(self, module: nn.Module, settings: PPO, random: Stream, seed: int) -> None:
         self.module, self.settings, self.random, self.rng = module, settings, random, np.random.default_rng(seed)
         self.optimizer, self.env_steps = Adam(module.parameters(), settings.learning_rate, eps=1e-5), 0
+        self.torch_threads = threads_for(settings.minibatch_size, module)
 
     def learn(self, rollout: Rollout) -> Learnt:
         """Learns from a rollout in several epochs of minibatches."""
@@ -285,7 +295,9 @@ class _Learner(Learner):
             self._minibatch(minibatch) for _ in range(settings.epochs) for minibatch in minibatches(steps, settings.minibatch_size, self.rng)
         ]
         self.env_steps += rollout.env_steps
-        return Learnt({"loss": float(np.mean(losses))}, steps=len(losses), samples=settings.epochs * len(steps["return"]))
+        # A rollout that consists only of resets has no steps to learn from.
+        metrics = {"loss": float(np.mean(losses))} if losses else {}
+        return Learnt(metrics, steps=len(losses), samples=settings.epochs * len(steps["return"]))
 
     def _share_left(self) -> float:
         """Returns the share of the annealing that is left, which is 1 without annealing."""

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from relive.rl._run import run
-from relive.rl._setting_names import names_checked
+from relive.rl._setting_names import expect_options, names_checked, names_of
 from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
 from relive.rl.specs import EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, Observations, check, expect_shape, flat, inputs, layers, module_of, shape_of
+from relive.rl.torch._given import Network, Observations, check, expect_shape, flat, inputs, layers, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.rl.torch._random import Stream
 from relive.specs import BoundedArraySpec
@@ -77,6 +77,7 @@ class SAC:
     discount: float = SACConfig.discount
     min_replay_size: int = SACConfig.min_replay_size
     max_replay_size: int = SACConfig.max_replay_size
+    num_envs: int = SACConfig.num_envs
     learning_rate: float = SACConfig.learning_rate
     tau: float = SACConfig.tau
     initial_temperature: float = SACConfig.initial_temperature
@@ -94,7 +95,7 @@ class SAC:
         """The experience of the learner."""
         return Transitions(
             batch_size=self.batch_size, samples_per_insert=self.samples_per_insert, n_step=self.n_step, discount=self.discount,
-            min_size=self.min_replay_size, max_size=self.max_replay_size,
+            min_size=self.min_replay_size, max_size=self.max_replay_size, environments=self.num_envs,
         )  # fmt: skip
 
     def policy(self, spec: EnvironmentSpec, context: PolicyContext) -> _Policy:
@@ -109,6 +110,7 @@ class SAC:
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
+        expect_options(type(self).__name__, options, names_of(type(self)))
         return run(self, environment, **options)
 
     def _network(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
@@ -246,6 +248,7 @@ class _Policy(Policy):
 
 class _Learner(Learner):
     _draws_globally = False
+    unsaved = ("torch_threads",)
 
     def __init__(self, module: _Squashed, critics: nn.Module, settings: SAC, random: Stream) -> None:
         self.random = random
@@ -257,6 +260,7 @@ class _Learner(Learner):
             Adam(parameters, settings.learning_rate)
             for parameters in (module.parameters(), critics.parameters(), [self.log_temperature])
         )
+        self.torch_threads = threads_for(settings.batch_size, module, critics)
 
     def learn(self, batch: Any) -> Learnt:
         """Updates critics, policy and temperature."""

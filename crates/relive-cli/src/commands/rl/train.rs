@@ -195,7 +195,7 @@ pub(crate) fn run(options: &Options) -> Result {
     let trained = options.train(&agent, &run);
     let ended = workers.map_or(Ok(()), |workers| workers.end(trained.is_err()));
     // A worker that cannot continue ends the run, which then reports its results.
-    let (figures, graph) = trained.and_then(|trained| ended.map(|()| trained))?;
+    let (figures, graph, unsaved) = trained.and_then(|trained| ended.map(|()| trained))?;
     let figures = figures.scored(options.reference_scores.or_else(|| ReferenceScores::of(&options.env)));
     options.records.end(&about, &figures)?;
     output::line(&figures.describe(&options.env))?;
@@ -208,7 +208,7 @@ pub(crate) fn run(options: &Options) -> Result {
         (Some(GraphFormat::Mermaid), graph) => output::line(graph.mermaid.trim_end())?,
         (Some(GraphFormat::Json), graph) => output::line(&graph.json)?,
     }
-    Ok(())
+    unsaved.map_or(Ok(()), Err)
 }
 
 /// How the graph of a plan is printed.
@@ -356,7 +356,9 @@ impl Options {
         })
     }
 
-    fn train(&self, agent: &Arc<dyn Agent>, run: &RunOptions) -> Result<(Figures, Graph)> {
+    /// Trains the agent, and writes its policy. Returns the results, and the reason why the last checkpoint could not be
+    /// written.
+    fn train(&self, agent: &Arc<dyn Agent>, run: &RunOptions) -> Result<(Figures, Graph, Option<Failure>)> {
         let name = self.env.clone();
         let make = MakeEnvironment::new(move |seed| Ok(relive_env::make(&name, seed)?));
         let shown = Shown::new(run);
@@ -370,7 +372,8 @@ impl Options {
         if let Some(path) = &self.saved.policy {
             save_policy(agent.as_ref(), &trained, path)?;
         }
-        Ok((watcher.figures(trained.summary), trained.graph))
+        let unsaved = trained.unsaved.map(|error| self.with_option(error));
+        Ok((watcher.figures(trained.summary), trained.graph, unsaved))
     }
 }
 

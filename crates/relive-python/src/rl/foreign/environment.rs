@@ -13,12 +13,13 @@ use crate::interpreter::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `reset()` and `step(actions)`. Leaves are passed in lists, and
+/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `agents`, `reset()` and `step(actions)`. Leaves are passed in lists, and
 /// each leaf has one row per environment.
 pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
     rows: usize,
+    agents: usize,
     /// The names that messages use for the methods.
     resets: Arc<str>,
     steps: Arc<str>,
@@ -37,6 +38,7 @@ impl ForeignEnvironments {
         let name = bridge.getattr(intern!(py, "called"))?.extract::<String>()?;
         Ok(ForeignEnvironments {
             rows: bridge.getattr(intern!(py, "rows"))?.extract()?,
+            agents: bridge.getattr(intern!(py, "agents"))?.extract()?,
             resets: format!("{name}.reset()").into(),
             steps: format!("{name}.step()").into(),
             bridge: bridge.unbind(),
@@ -93,6 +95,10 @@ impl Drop for ForeignEnvironments {
 impl BatchEnvironment for ForeignEnvironments {
     fn len(&self) -> usize {
         self.rows
+    }
+
+    fn agents(&self) -> usize {
+        self.agents
     }
 
     fn spec(&self) -> &EnvironmentSpec {

@@ -30,7 +30,6 @@ pub(super) struct Replay {
     priority_exponent: Option<f64>,
     /// The length of sequences and the distance between their starts; `None` for transitions.
     sequences: Option<(usize, usize)>,
-    environments: usize,
 }
 
 impl Experience {
@@ -52,12 +51,12 @@ impl Experience {
                 min_replay_size: get(fields, "min_size")?,
                 max_replay_size: get(fields, "max_size")?,
                 shards: 1,
+                environments: get(fields, "environments")?,
             },
             priority_exponent: get(fields, "priority_exponent")?,
             sequences: sequences
                 .map(|length| Ok::<_, PyErr>((length, get(fields, "period")?)))
                 .transpose()?,
-            environments: get(fields, "environments")?,
         }))
     }
 
@@ -88,8 +87,8 @@ impl Replay {
 
     fn table(&self) -> Result<TableConfig> {
         // A step may complete all open sequences of an environment, or all transitions of its last steps.
-        let of_environment = if self.sequences.is_some() { 2 } else { self.off_policy.n_step };
-        let table = self.off_policy.table_for(of_environment.saturating_mul(self.environments))?;
+        let table =
+            self.off_policy.table_for(if self.sequences.is_some() { 2 } else { self.off_policy.n_step })?;
         Ok(match self.priority_exponent {
             Some(exponent) => table.sampler(SelectorKind::Prioritized { exponent }),
             None => table,

@@ -156,6 +156,10 @@ fn one(options: &Options, plan: &Plan, bar: &ProgressBar, running: &RunningStops
     }
     // A run that ended early takes no further steps, so the bar advances by the remaining steps.
     bar.inc(steps.length().saturating_sub(shown));
+    let trained = trained.and_then(|trained| match trained.unsaved {
+        Some(error) => Err(error),
+        None => Ok(trained),
+    });
     let trained = trained.map_err(|error| options.data.with_option(error))?;
     if let Some((name, text)) = kept.csv() {
         write(&folder.join(name), &text)?;

@@ -1,0 +1,90 @@
+"""The distribution of an array of choices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributions import Categorical, Distribution
+
+from relive.rl.specs import DiscreteArraySpec
+from relive.rl.torch._given import shape_of
+from relive.specs import ArraySpec, BoundedArraySpec
+
+# The maximum number of values of one choice, as of the agents without PyTorch. Numbers with more are rather quantities.
+MAX_VALUES = 65_536
+
+
+class ChoiceSpec:
+    """The choices of an action that is one choice, or an array of integers between bounds, such as an action of
+    ``gymnasium.spaces.MultiDiscrete`` or ``MultiBinary``.
+
+    Attributes:
+      shape: the shape of the array.
+      first: the first value of each choice.
+      counts: the number of values of each choice.
+    """
+
+    def __init__(self, spec: BoundedArraySpec) -> None:
+        self.shape = shape_of(spec)
+        self.first, last = (np.broadcast_to(bound, self.shape).ravel().tolist() for bound in (spec.minimum, spec.maximum))
+        self.counts = [high - low + 1 for low, high in zip(self.first, last, strict=True)]
+
+    @classmethod
+    def of(cls, actions: ArraySpec) -> ChoiceSpec | None:
+        """Returns the choices of an action, or ``None`` if it does not consist of choices."""
+        if actions.dtype.kind not in "iu" or not isinstance(actions, BoundedArraySpec):
+            return None
+        spec = cls(actions)
+        return spec if isinstance(actions, DiscreteArraySpec) or 0 < max(spec.counts, default=0) <= MAX_VALUES else None
+
+
+class Choices(Distribution):
+    """Independent choices: a categorical distribution for each number of an array.
+
+    Args:
+      logits: the logits of all values of all choices, ``[B, values]``.
+      spec: the choices.
+    """
+
+    arg_constraints: dict[str, Any] = {}
+
+    def __init__(self, logits: Tensor, spec: ChoiceSpec) -> None:
+        self._spec = spec
+        # PyTorch's distributions have methods without types.
+        self.parts: list[Any] = [Categorical(logits=part, validate_args=False) for part in torch.split(logits, spec.counts, -1)]
+        super().__init__(logits.shape[:-1], torch.Size(spec.shape), validate_args=False)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest actions, ``[B, …]``."""
+        return self._actions([part.mode for part in self.parts])
+
+    def drawn(self, generator: torch.Generator) -> Tensor:
+        """Returns actions ``[B, …]`` that are drawn with a generator."""
+        return self._actions([torch.multinomial(part.probs, 1, generator=generator).squeeze(1) for part in self.parts])
+
+    def sample(self, sample_shape: Any = ()) -> Tensor:
+        """Returns actions ``[*sample_shape, B, …]``."""
+        return self._actions([part.sample(sample_shape) for part in self.parts])
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Returns the log-probabilities ``[B]`` of actions ``[B, …]``."""
+        values = value.reshape(*self.batch_shape, len(self.parts)).long() - self._first(value)
+        total: Tensor = sum(part.log_prob(of_part) for part, of_part in zip(self.parts, values.unbind(-1), strict=True))
+        return total
+
+    def entropy(self) -> Tensor:
+        """Returns the entropies ``[B]``."""
+        total: Tensor = sum(part.entropy() for part in self.parts)
+        return total
+
+    def _actions(self, values: Sequence[Tensor]) -> Tensor:
+        stacked = torch.stack(list(values), -1)
+        return (stacked + self._first(stacked)).reshape(*stacked.shape[:-1], *self._spec.shape)
+
+    def _first(self, like: Tensor) -> Tensor:
+        return torch.tensor(self._spec.first, device=like.device)
