@@ -31,7 +31,7 @@ pub(crate) struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a replay server until SIGINT or SIGTERM
+    /// Run a replay server until SIGINT, SIGTERM or SIGHUP
     Serve(serve::Options),
     /// Show the tables of a server: sizes, rates, limiters, and which calls wait for what
     Info(info::Options),

@@ -1,18 +1,28 @@
-//! SIGINT and SIGTERM: the first one ends a server or a run in an orderly way, the second one ends it immediately.
+//! SIGINT, SIGTERM and SIGHUP: the first one ends a server or a run in an orderly way, a second SIGINT or SIGTERM ends it
+//! immediately.
 
+use std::future::pending;
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Both signals, which are caught as soon as this value exists.
+/// The signals, which are caught as soon as this value exists.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    /// The signal of a closed terminal, until it arrives: a terminal may send several. `None` if the process was started
+    /// with `nohup`.
+    hangup: Option<Signal>,
 }
 
 impl Signals {
     pub(crate) fn catch() -> io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose()?;
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup,
+        })
     }
 
     /// Ends the process at the first signal. Without this, a process that is the first one in a container would not
@@ -45,11 +55,29 @@ impl Signals {
     }
 
     async fn next(&mut self) -> Caught {
+        let Self { interrupt, terminate, hangup } = self;
+        let hung_up = async {
+            match hangup {
+                Some(signal) => signal.recv().await,
+                None => pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.interrupt.recv() => Caught { name: "SIGINT", exit_code: 130 },
-            _ = self.terminate.recv() => Caught { name: "SIGTERM", exit_code: 143 },
+            _ = interrupt.recv() => Caught { name: "SIGINT", exit_code: 130 },
+            _ = terminate.recv() => Caught { name: "SIGTERM", exit_code: 143 },
+            _ = hung_up => {
+                self.hangup = None;
+                Caught { name: "SIGHUP", exit_code: 129 }
+            }
         }
     }
+}
+
+/// Returns whether the process was started with SIGHUP ignored, as by `nohup`. Bit 0 of the mask is signal 1.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Makes the first signal call `stop`, which ends `what`, on a separate thread; the second signal ends the process.

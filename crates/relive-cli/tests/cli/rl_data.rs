@@ -1,7 +1,7 @@
 //! Tests recorded episodes, and agents that learn from them.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use crate::rl::{folder, json, small, succeeds, text};
 use crate::support::{command, file, outcome, signal};
@@ -74,21 +74,39 @@ fn processor_ticks(process: u32) -> u64 {
     numbers.skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum()
 }
 
-#[test]
-fn a_recording_ended_by_a_signal_keeps_the_complete_episodes() {
-    let out = folder();
-    let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(&out)];
-    let child = command(&record).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+/// Records episodes until these signals end the recording; `env` starts it with an option. Returns its messages.
+fn recorded_until(option: &str, signals: &[&str], out: &Path) -> String {
+    let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(out)];
+    let mut started = Command::new("env");
+    started.arg(option).arg(command(&[]).get_program()).args(record);
+    let child = started.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Signals are caught once the folder exists, and an episode takes a millisecond.
     while !out.is_dir() || processor_ticks(child.id()) < 30 {
         std::thread::yield_now();
     }
-    signal(&child, "TERM");
+    signals.iter().for_each(|name| signal(&child, name));
     let output = child.wait_with_output().unwrap();
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("SIGTERM") && stdout.contains(" episodes, "), "{stdout}{stderr}");
+    assert!(stdout.contains(" episodes, "), "{stdout}{stderr}");
+    stderr
+}
+
+#[test]
+fn a_closed_terminal_ends_a_recording_in_an_orderly_way() {
+    // A terminal may send the signal more than once.
+    let stderr = recorded_until("--default-signal=HUP", &["HUP", "HUP"], &folder());
+    assert!(stderr.contains("SIGHUP"), "{stderr}");
+    let stderr = recorded_until("--ignore-signal=HUP", &["HUP", "TERM"], &folder());
+    assert!(!stderr.contains("SIGHUP") && stderr.contains("SIGTERM"), "as with nohup: {stderr}");
+}
+
+#[test]
+fn a_recording_ended_by_a_signal_keeps_the_complete_episodes() {
+    let out = folder();
+    let stderr = recorded_until("--default-signal=TERM", &["TERM"], &out);
+    assert!(stderr.contains("SIGTERM"), "{stderr}");
     let bc = ["rl", "train", "bc", "--env", "CartPole-v1", "--data", text(&out), "--learner-steps", "5"];
     succeeds(&bc);
 }

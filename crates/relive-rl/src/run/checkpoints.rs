@@ -30,7 +30,9 @@ pub struct Checkpoints {
     /// A local folder, created if necessary. A bucket's URL is rejected.
     pub folder: PathBuf,
     /// The number of environment steps between two checkpoints, rounded up to the end of a rollout. If the run learns
-    /// from recorded data, the number of learner steps.
+    /// from recorded data, the number of learner steps. In a run without actors whose environments cannot save their
+    /// state, a checkpoint waits until as many episodes have ended since the last one as there are environments, at
+    /// most until ten intervals after it.
     pub every: u64,
 }
 

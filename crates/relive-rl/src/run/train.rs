@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::checkpoints::Folder;
-use super::due::CheckpointSchedule;
 use super::opening::Tables;
+use super::schedule::CheckpointSchedule;
 use super::session::{OnReport, Session, Trained};
 use super::{Report, RunOptions, on_server, warnings};
 use crate::limits::{MAX_LEARNERS, MAX_WORKERS};
