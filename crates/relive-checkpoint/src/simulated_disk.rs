@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::storage::Source;
+use crate::storage::WriterLock;
 use crate::storage::disk::{Disk, DurableFile, Locked};
 
 /// A simulated disk; clones share it.
@@ -305,6 +306,8 @@ impl Disk for SimulatedDisk {
 }
 
 struct Lock(SimulatedDisk);
+
+impl WriterLock for Lock {}
 
 impl Drop for Lock {
     fn drop(&mut self) {

@@ -9,7 +9,7 @@ use super::garbage::Listing;
 use super::load;
 use super::places::Places;
 use super::save::{SaveResult, Sizes, Target, save};
-use crate::storage::{self, Storage};
+use crate::storage::{self, Storage, WriterLock};
 use crate::tier::Tier;
 use crate::{Error, ErrorKind, names};
 use crate::{LoadOptions, Loaded};
@@ -48,10 +48,8 @@ pub struct Store {
     tier: Option<Arc<Tier>>,
     /// The lock, which excludes other writers. The mutex is held while a checkpoint is written. `None` if the location
     /// is read-only.
-    lock: Mutex<Option<Lock>>,
+    lock: Mutex<Option<Box<dyn WriterLock>>>,
 }
-
-type Lock = Box<dyn Send + Sync>;
 
 impl Store {
     /// Opens the checkpoints at `location`: a path, or the URL of a bucket. The folder is created if necessary.
@@ -151,7 +149,8 @@ impl Store {
     /// References to items are dropped as the items are written. Concurrent calls run one after the other.
     ///
     /// # Errors
-    /// `Io` if the storage refuses an operation. The existing checkpoints stay valid.
+    /// `Io` if the storage refuses an operation; `InUse` if the folder was moved, and another process has begun to write
+    /// in its place. The existing checkpoints stay valid.
     pub fn save(&self, snapshot: Snapshot, progress: &CheckpointProgress) -> Result<SavedCheckpoint, Error> {
         self.save_after(None, snapshot, progress)
     }
@@ -164,7 +163,8 @@ impl Store {
         progress: &CheckpointProgress,
     ) -> Result<SavedCheckpoint, Error> {
         let mut lock = self.locked();
-        if lock.is_none() {
+        if !lock.as_ref().is_some_and(|lock| lock.is_held()) {
+            *lock = None;
             *lock = Some(self.storage.lock()?);
         }
         let target = Target {
@@ -189,7 +189,7 @@ impl Store {
         Ok(SavedCheckpoint { location: self.storage.describe(&name), written_bytes, total_bytes })
     }
 
-    fn locked(&self) -> MutexGuard<'_, Option<Lock>> {
+    fn locked(&self) -> MutexGuard<'_, Option<Box<dyn WriterLock>>> {
         // A writer that panicked has left at most unreferenced files.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }

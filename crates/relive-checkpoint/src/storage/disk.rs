@@ -2,10 +2,10 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::own_lock::OwnLock;
-use super::seam::Source;
+use super::seam::{Source, WriterLock};
 
 /// A file system. All changes that this crate makes to files go through this trait.
 pub(crate) trait Disk: Send + Sync {
@@ -54,7 +54,7 @@ pub(crate) trait Disk: Send + Sync {
 /// The result of locking a file.
 pub(crate) enum Locked {
     /// This process owns the lock until the value is dropped.
-    Ours(Box<dyn Send + Sync>),
+    Ours(Box<dyn WriterLock>),
     /// Another owner holds the lock, with this note.
     Theirs(String),
 }
@@ -218,7 +218,19 @@ fn lock(path: &Path, note: &str) -> io::Result<Locked> {
     file.set_len(0)?;
     file.rewind()?;
     file.write_all(note.as_bytes())?;
-    Ok(Locked::Ours(Box::new(OwnLock::of(file))))
+    Ok(Locked::Ours(Box::new(LockFile { path: path.to_owned(), lock: OwnLock::of(file) })))
+}
+
+/// A locked file, with the path that it had when it was locked.
+struct LockFile {
+    path: PathBuf,
+    lock: OwnLock,
+}
+
+impl WriterLock for LockFile {
+    fn is_held(&self) -> bool {
+        self.lock.is_of(&self.path)
+    }
 }
 
 /// Returns the limit on the process's open files, if the system reports it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::disk::{Disk, DurableFile, Locked, RealDisk};
-use super::seam::{Entry, Source, Storage, Upload};
+use super::seam::{Entry, Source, Storage, Upload, WriterLock};
 use crate::limits::{LOCK_LOOK_EVERY, LOCK_PATIENCE};
 use crate::{Error, ErrorKind};
 
@@ -87,7 +87,7 @@ impl Storage for LocalStorage {
         self.disk.sync_folder(parent(&path))
     }
 
-    fn lock(&self) -> Result<Box<dyn Send + Sync>, Error> {
+    fn lock(&self) -> Result<Box<dyn WriterLock>, Error> {
         let made = self.disk.read_folder(&self.root).map(drop).or_else(|_| self.make_folder(&self.root));
         made.map_err(|source| Error::io("create the folder", &self.root, source))?;
         let path = self.path(LOCK);
@@ -292,5 +292,18 @@ mod tests {
         assert_eq!(error.to_string(), expected);
         drop(lock);
         assert!(other.lock().is_ok());
+    }
+
+    #[test]
+    fn a_lock_does_not_hold_for_a_folder_in_place_of_its_own() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("a");
+        let storage = LocalStorage::new(&folder);
+        let lock = storage.lock().unwrap();
+        assert!(lock.is_held());
+        std::fs::rename(&folder, root.path().join("moved")).unwrap();
+        assert!(!lock.is_held());
+        let other = LocalStorage::new(&folder).lock().unwrap();
+        assert!(other.is_held() && !lock.is_held());
     }
 }

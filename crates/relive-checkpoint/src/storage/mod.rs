@@ -17,4 +17,4 @@ pub(crate) use bucket::BucketStorage;
 pub(crate) use local::{LocalStorage, write_all};
 pub(crate) use open::open;
 pub use own_lock::close_locks_after_fork;
-pub(crate) use seam::{Source, Storage, Upload};
+pub(crate) use seam::{Source, Storage, Upload, WriterLock};

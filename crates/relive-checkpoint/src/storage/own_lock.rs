@@ -1,6 +1,7 @@
 //! Locks on files and folders that belong to one process and not to its forks.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// A lock on a file or folder. It ends when this process drops it, even if a fork still has the file open, and does not
@@ -24,6 +25,25 @@ impl OwnLock {
         locks.push(Arc::downgrade(&file));
         Self { file, process: std::process::id() }
     }
+
+    /// Returns whether the locked file is the one at this path.
+    pub(crate) fn is_of(&self, path: &Path) -> bool {
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = file.as_ref().and_then(|file| file.metadata().ok());
+        own.zip(std::fs::metadata(path).ok()).is_some_and(|(own, there)| are_same(&own, &there))
+    }
+}
+
+#[cfg(unix)]
+fn are_same(one: &Metadata, other: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Files without numbers are compared by their existence.
+#[cfg(not(unix))]
+fn are_same(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 impl Drop for OwnLock {

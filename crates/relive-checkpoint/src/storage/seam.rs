@@ -24,7 +24,7 @@ pub(crate) trait Storage: Send + Sync {
     ///
     /// # Errors
     /// `InUse` if there is another writer, which the error names; `Io` if the root is read-only.
-    fn lock(&self) -> Result<Box<dyn Send + Sync>, Error>;
+    fn lock(&self) -> Result<Box<dyn WriterLock>, Error>;
 
     /// Makes a complete and immutable file on this machine also appear under another name, durably and without copying
     /// it. Returns true even if the name already existed, and false if this is impossible.
@@ -34,6 +34,14 @@ pub(crate) trait Storage: Send + Sync {
 
     /// Returns the path or URL of a file, for messages; `""` is the root.
     fn describe(&self, name: &str) -> String;
+}
+
+/// Excludes all other writers until it is dropped.
+pub(crate) trait WriterLock: Send + Sync {
+    /// Returns whether it still excludes other writers. It does not if its folder was moved or removed.
+    fn is_held(&self) -> bool {
+        true
+    }
 }
 
 /// A listed file of a [`Storage`].

@@ -12,7 +12,7 @@ use super::segment::{Segments, TierSegment};
 use crate::limits::MAX_OPEN_FILES;
 use crate::segment::{self, Place, SegmentId};
 use crate::storage::disk::{Disk, RealDisk, open_files_limit};
-use crate::storage::{LocalStorage, Storage};
+use crate::storage::{LocalStorage, Storage, WriterLock};
 use crate::{Error, ErrorKind, names};
 
 /// The subfolder of the given folder, so that the given folder may also contain the checkpoints.
@@ -35,7 +35,7 @@ pub struct Tier {
     /// The number of bytes moved since the mappings last returned their memory.
     pub(super) moved_bytes: AtomicU64,
     /// `None` once the tier is closed.
-    lock: Mutex<Option<Box<dyn Send + Sync>>>,
+    lock: Mutex<Option<Box<dyn WriterLock>>>,
 }
 
 impl Tier {
@@ -86,7 +86,7 @@ impl Tier {
         drop(lock);
     }
 
-    pub(super) fn guard(&self) -> MutexGuard<'_, Option<Box<dyn Send + Sync>>> {
+    pub(super) fn guard(&self) -> MutexGuard<'_, Option<Box<dyn WriterLock>>> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -351,3 +351,27 @@ fn a_conversion_reports_what_the_format_of_dm_reverb_lacks() {
     ];
     assert_eq!(convert(Format::Reverb), expected);
 }
+
+#[test]
+fn a_server_whose_folder_was_moved_does_not_write_beside_another_one() {
+    let folder = Folder::new();
+    let root = folder.join("checkpoints");
+    let root = text(&root);
+    let written = |store: &Store, items| store.save(counted(items), &CheckpointProgress::default());
+    let first = Store::open(root).unwrap();
+    save(&first, &counted(3));
+    fs::rename(root, folder.join("archived")).unwrap();
+
+    // The folder is created again, and locked.
+    save(&first, &counted(4));
+    assert_eq!(Store::open(root).map(drop).unwrap_err().kind(), ErrorKind::InUse);
+    assert_eq!(first.load_latest(&LoadOptions::new()).unwrap().unwrap().losses, []);
+
+    fs::rename(root, folder.join("archived again")).unwrap();
+    let second = Store::open(root).unwrap();
+    assert_eq!(written(&first, 5).unwrap_err().kind(), ErrorKind::InUse);
+    save(&second, &counted(6));
+    drop(second);
+    save(&first, &counted(7));
+    assert_eq!(Store::open(root).map(drop).unwrap_err().kind(), ErrorKind::InUse);
+}

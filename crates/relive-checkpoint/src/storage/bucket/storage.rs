@@ -14,7 +14,7 @@ use super::source::BucketSource;
 use super::tuning::Tuning;
 use super::upload::BucketUpload;
 use crate::storage::seam::Entry;
-use crate::storage::{Source, Storage, Upload};
+use crate::storage::{Source, Storage, Upload, WriterLock};
 use crate::{Error, ErrorKind};
 
 /// The lock object.
@@ -67,7 +67,7 @@ impl Storage for BucketStorage {
         self.bucket.change(async move { store.delete(&path).await })
     }
 
-    fn lock(&self) -> Result<Box<dyn Send + Sync>, Error> {
+    fn lock(&self) -> Result<Box<dyn WriterLock>, Error> {
         let bucket = &self.bucket;
         let taking = Lease::take(Arc::clone(&bucket.store), bucket.path(LOCK), bucket.tuning);
         let taken = bucket.driver.wait(taking).map_err(|source| self.cannot_lock(source))?;
@@ -112,6 +112,8 @@ struct LockGuard {
     bucket: Arc<Bucket>,
     lease: Arc<Lease>,
 }
+
+impl WriterLock for LockGuard {}
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
