@@ -74,14 +74,15 @@ fn processor_ticks(process: u32) -> u64 {
     numbers.skip(11).take(2).filter_map(|number| number.parse::<u64>().ok()).sum()
 }
 
-/// Records episodes until these signals end the recording; `env` starts it with an option. Returns its messages.
-fn recorded_until(option: &str, signals: &[&str], out: &Path) -> String {
+/// Records episodes for at least this much processor time, until these signals end the recording; `env` starts it with
+/// an option. Returns its messages.
+fn recorded_until(option: &str, (ticks, signals): (u64, &[&str]), out: &Path) -> String {
     let record = ["rl", "record", "--env", "CartPole-v1", "--episodes", "1000000000", "--out", text(out)];
     let mut started = Command::new("env");
     started.arg(option).arg(command(&[]).get_program()).args(record);
     let child = started.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Signals are caught once the folder exists, and an episode takes a millisecond.
-    while !out.is_dir() || processor_ticks(child.id()) < 30 {
+    while !out.is_dir() || processor_ticks(child.id()) < ticks {
         std::thread::yield_now();
     }
     signals.iter().for_each(|name| signal(&child, name));
@@ -96,16 +97,16 @@ fn recorded_until(option: &str, signals: &[&str], out: &Path) -> String {
 #[test]
 fn a_closed_terminal_ends_a_recording_in_an_orderly_way() {
     // A terminal may send the signal more than once.
-    let stderr = recorded_until("--default-signal=HUP", &["HUP", "HUP"], &folder());
+    let stderr = recorded_until("--default-signal=HUP", (3, &["HUP", "HUP"]), &folder());
     assert!(stderr.contains("SIGHUP"), "{stderr}");
-    let stderr = recorded_until("--ignore-signal=HUP", &["HUP", "TERM"], &folder());
+    let stderr = recorded_until("--ignore-signal=HUP", (3, &["HUP", "TERM"]), &folder());
     assert!(!stderr.contains("SIGHUP") && stderr.contains("SIGTERM"), "as with nohup: {stderr}");
 }
 
 #[test]
 fn a_recording_ended_by_a_signal_keeps_the_complete_episodes() {
     let out = folder();
-    let stderr = recorded_until("--default-signal=TERM", &["TERM"], &out);
+    let stderr = recorded_until("--default-signal=TERM", (30, &["TERM"]), &out);
     assert!(stderr.contains("SIGTERM"), "{stderr}");
     let bc = ["rl", "train", "bc", "--env", "CartPole-v1", "--data", text(&out), "--learner-steps", "5"];
     succeeds(&bc);
