@@ -111,6 +111,11 @@ impl Counters {
         self.learner_steps
     }
 
+    /// Returns the number of episodes that have ended.
+    pub(super) fn episodes(&self) -> u64 {
+        self.episodes
+    }
+
     /// Returns all counters.
     pub(super) fn position(&self) -> [u64; 4] {
         [self.env_steps, self.learner_steps, self.episodes, self.evaluations]

@@ -136,8 +136,7 @@ impl Session {
 
     /// Returns the number of episodes that have ended.
     pub(super) fn episodes(&self) -> u64 {
-        let [.., episodes, _] = self.position();
-        episodes
+        self.counters.episodes()
     }
 
     /// Returns the total number of environments of all workers.

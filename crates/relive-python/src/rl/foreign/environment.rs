@@ -13,8 +13,8 @@ use crate::interpreter::finalization;
 use crate::rl::leaves::Leaves;
 use crate::rl::spec;
 
-/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `agents`, `reset()` and `step(actions)`. Leaves are passed in lists, and
-/// each leaf has one row per environment.
+/// A `relive.rl._bridge.Bridge`, with `specs`, `rows`, `agents`, `reset()` and `step(actions)`. Leaves are passed in
+/// lists, and each leaf has one row per environment.
 pub(in crate::rl) struct ForeignEnvironments {
     bridge: Py<PyAny>,
     spec: EnvironmentSpec,
