@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pathlib
+import threading
 import xml.etree.ElementTree
 from typing import Any
 
@@ -70,6 +71,23 @@ def test_an_interrupted_run_keeps_its_result(tmp_path: pathlib.Path, agent: Any,
     result.policy.save(tmp_path / "policy")
     resumed = result.resume(steps=result.env_steps + 100, progress=False)
     assert resumed.env_steps > result.env_steps
+
+
+def test_an_interrupt_during_a_display_is_not_raised_twice() -> None:
+    interrupted, ends = threading.Event(), 0
+
+    def interrupt(episode: Any) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    def end_another_episode(rollout: rl.Rollout) -> None:
+        nonlocal ends
+        ends += int(rollout.ends.sum())
+        assert ends < 2 or interrupted.wait(30)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=10**9, progress=interrupt, on_step=end_another_episode)
+    assert len(caught.value.result.episodes) >= 2  # type: ignore[attr-defined]
 
 
 def test_only_an_interrupt_has_a_result() -> None:

@@ -340,8 +340,9 @@ impl RunWatch<'_> {
         is_late && self.listener.is_some()
     }
 
+    /// Shows the newest episode, unless the run is ending with an exception: a second one would replace the result.
     fn show_progress(&mut self, py: Python<'_>) {
-        let (Some(progress), None) = (&self.progress, &self.failed) else { return };
+        let (Some(progress), None, None) = (&self.progress, &self.failed, &self.interrupt) else { return };
         let Some(episode) = self.run_reports.newest(self.shown) else { return };
         self.shown = episode.episode;
         if let Err(error) = episode_dict(py, &episode).and_then(|dict| progress.call1((dict,))) {
