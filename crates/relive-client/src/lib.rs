@@ -13,7 +13,7 @@ pub use relive_connection::{
 pub use relive_fleet::{PartialFailure, ServerChange, ServerEvent, ServerStanding, ServerState};
 pub use relive_reader::{
     BatchOptions, BatchSampler, ItemInfo, ItemPage, Sample, SampleBatch, SampleCall, Sampler, SamplerOptions,
-    note_fork,
+    UnaryCall, note_fork,
 };
 pub use relive_table::{
     Changed, CheckpointCounts, CheckpointPhase, CheckpointStatus, CheckpointTrigger, ErrorKind,

@@ -19,7 +19,7 @@ use crate::channel::{Channels, GrpcChannel};
 use crate::dialer::{Dialer, Transports};
 use crate::options::ClientOptions;
 use crate::remembered::Remembered;
-use crate::remote::{Remote, ReverbStub};
+use crate::remote::{self, Remote, ReverbStub};
 use crate::transport::Transport;
 use crate::waiting::{Backoff, Deadline};
 
@@ -29,6 +29,8 @@ use crate::waiting::{Backoff, Deadline};
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) shared: Arc<Shared>,
+    /// The channel for calls, which is usually the shared one.
+    channel: GrpcChannel,
 }
 
 pub(crate) struct Shared {
@@ -50,7 +52,18 @@ impl Connection {
         let remote = Remote::new(address, &options)?;
         let (transports, remembered) = (Transports::default(), Remembered::default());
         let runtime = Handle::current();
-        Ok(Connection { shared: Arc::new(Shared { options, runtime, remote, transports, remembered }) })
+        Ok(Connection::of(Arc::new(Shared { options, runtime, remote, transports, remembered })))
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>) -> Connection {
+        let channel = shared.remote.channel().clone();
+        Connection { shared, channel }
+    }
+
+    /// Returns the same connection, but with another channel for calls.
+    #[must_use]
+    pub fn with_channel(&self, channel: GrpcChannel) -> Connection {
+        Connection { shared: Arc::clone(&self.shared), channel }
     }
 
     /// Returns the runtime for the tasks of writers and samplers: the caller's or, for a thread outside any runtime, the
@@ -71,7 +84,7 @@ impl Connection {
 
     /// Returns the channel for calls.
     pub fn channel(&self) -> GrpcChannel {
-        self.shared.remote.channel()
+        self.channel.clone()
     }
 
     /// Returns the factory of channels with their own connections.
@@ -81,17 +94,17 @@ impl Connection {
 
     /// Returns a client for dm-reverb's protocol on the channel.
     pub fn stub(&self) -> ReverbStub {
-        self.shared.remote.stub()
+        remote::stub(self.channel())
     }
 
     /// Returns a client for dm-reverb's protocol on a separate connection.
     pub fn dedicated_stub(&self) -> ReverbStub {
-        self.shared.remote.dedicated_stub()
+        remote::stub(self.channels().make())
     }
 
     /// Returns a client for Relive's own calls on the channel.
     pub fn replay_stub(&self) -> ReplayServiceClient<GrpcChannel> {
-        self.shared.remote.replay_stub()
+        remote::replay_stub(self.channel())
     }
 
     /// Returns the transport of bulk data, or `Tcp` if it has not been negotiated yet.

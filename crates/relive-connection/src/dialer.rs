@@ -15,7 +15,7 @@ use tonic::{Code, Status};
 
 use crate::answer::status_error;
 use crate::channel::TlsTarget;
-use crate::remote::Remote;
+use crate::remote::{Remote, replay_stub};
 use crate::transport::{Transport, TransportChoice};
 use crate::{Error, ErrorKind, Result};
 
@@ -227,7 +227,7 @@ async fn ask_for_socket(
 
 /// Requests the server's transports, and returns an empty response if the server supports only gRPC.
 async fn ask(remote: &Remote, limit: Duration) -> Result<NegotiateResponse> {
-    let mut stub = remote.replay_stub();
+    let mut stub = replay_stub(remote.channel().clone());
     match timeout(limit, stub.negotiate(NegotiateRequest {})).await {
         Ok(Ok(answer)) => Ok(answer.into_inner()),
         Ok(Err(status)) if speaks_grpc_only(&status) => Ok(NegotiateResponse::default()),

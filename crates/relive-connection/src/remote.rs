@@ -71,25 +71,19 @@ impl Remote {
         &self.channels
     }
 
-    pub(crate) fn channel(&self) -> GrpcChannel {
-        self.channel.clone()
-    }
-
-    pub(crate) fn stub(&self) -> ReverbStub {
-        stub(self.channel())
-    }
-
-    pub(crate) fn dedicated_stub(&self) -> ReverbStub {
-        stub(self.channels.make())
-    }
-
-    pub(crate) fn replay_stub(&self) -> ReplayServiceClient<GrpcChannel> {
-        ReplayServiceClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    pub(crate) fn channel(&self) -> &GrpcChannel {
+        &self.channel
     }
 }
 
-/// Messages may have any size, as with dm-reverb. Their size is bounded by the items of the tables.
-fn stub(channel: GrpcChannel) -> ReverbStub {
+/// Returns a client for Relive's own calls.
+pub(crate) fn replay_stub(channel: GrpcChannel) -> ReplayServiceClient<GrpcChannel> {
+    ReplayServiceClient::new(channel).max_decoding_message_size(usize::MAX)
+}
+
+/// Returns a client for dm-reverb's protocol. Messages may have any size, as with dm-reverb. Their size is bounded by
+/// the items of the tables.
+pub(crate) fn stub(channel: GrpcChannel) -> ReverbStub {
     ReverbServiceClient::new(channel)
         .max_decoding_message_size(usize::MAX)
         .max_encoding_message_size(usize::MAX)
@@ -146,7 +140,7 @@ mod tests {
             let options = token.map_or(options.clone(), |token| options.token(token));
             warnings(|| {
                 let remote = Remote::new(address, &options).unwrap();
-                drop((remote.dedicated_stub(), remote.dedicated_stub()));
+                drop((remote.channels().make(), remote.channels().make()));
             })
         };
         for address in ["10.0.0.7:8000", "http://replay:8000", "[fe80::1]:8000"] {

@@ -64,7 +64,7 @@ impl Connection {
 async fn watch(shared: Weak<Shared>) {
     let mut answers_left = ANSWERS;
     while let Some(shared) = shared.upgrade() {
-        let connection = Connection { shared };
+        let connection = Connection::of(shared);
         match connection.server_info("server_info", QUESTION_TIMEOUT).await {
             Err(error) if error.is_transient() => {}
             Ok(_) if answers_left > 1 => {

@@ -24,7 +24,7 @@ mod streams;
 pub use batch_options::BatchOptions;
 pub use batch_sampler::BatchSampler;
 pub use bulk::note_fork;
-pub use call::{IdleStreams, SampleCall};
+pub use call::{IdleStreams, SampleCall, UnaryCall};
 pub use items::{ItemInfo, ItemPage};
 pub use listing::{get_items, items};
 pub use options::SamplerOptions;

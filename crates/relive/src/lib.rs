@@ -8,8 +8,8 @@ pub use relive_client::{
     SampleBatch, SampleCall, SampleInfo, Sampler, SamplerOptions, ServerChange, ServerEvent, ServerInfo,
     ServerStanding, ServerState, ServerStatus, SourceColumn, StateId, StructuredConfig, StructuredWriter,
     StructuredWriterOptions, TableStatus, TrajectoryColumns, TrajectoryWriter, TrajectoryWriterOptions,
-    Transport, TransportChoice, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking, note_fork,
-    reference_step,
+    Transport, TransportChoice, UnaryCall, Waiter, WaiterOperation, Waits, WeakCell, Windows, blocking,
+    note_fork, reference_step,
 };
 pub use relive_engine::{BuildError, Engine, EngineBuilder, EngineError, TableHandle};
 pub use relive_host::{

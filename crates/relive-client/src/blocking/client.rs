@@ -133,7 +133,10 @@ impl Client {
     /// # Errors
     /// The errors of [`crate::Client::server_info`].
     pub fn server_info(&self) -> Result<ServerInfo> {
-        self.runtime.block_on(self.inner.server_info())
+        match self.inner.server_info_call() {
+            Some(call) => call.finish(),
+            None => self.runtime.block_on(self.inner.server_info()),
+        }
     }
 
     /// Returns the contents of a Relive server, and its waiting calls with the reason for each wait.
@@ -165,7 +168,10 @@ impl Client {
     /// # Errors
     /// The errors of [`crate::Client::mutate_priorities`].
     pub fn mutate_priorities(&self, table: &str, updates: &[(u64, f64)], deletes: &[u64]) -> Result<()> {
-        self.runtime.block_on(self.inner.mutate_priorities(table, updates, deletes))
+        match self.inner.mutate_priorities_call(table, updates, deletes) {
+            Some(call) => call.finish(),
+            None => self.runtime.block_on(self.inner.mutate_priorities(table, updates, deletes)),
+        }
     }
 
     /// Removes all items of `table`.

@@ -1,7 +1,8 @@
 //! Calls with one request and one response.
 
-use relive_connection::{Result, ServerInfo, ServerStatus, Waits};
+use relive_connection::{Connection, Result, ServerInfo, ServerStatus, Waits};
 use relive_fleet::Target;
+use relive_reader::UnaryCall;
 use relive_table::CheckpointStatus;
 
 use super::Client;
@@ -13,6 +14,19 @@ impl Client {
     /// `Timeout` if no server answers within the client's timeout.
     pub async fn server_info(&self) -> Result<ServerInfo> {
         self.backend.server_info("server_info").await
+    }
+
+    /// Calls [`server_info`](Self::server_info) for a caller that blocks its thread. Returns `None` if the async call is
+    /// the only way: to many servers, to tables in this process, or if the process cannot have another connection.
+    pub fn server_info_call(&self) -> Option<UnaryCall<ServerInfo>> {
+        let Target::Server(server) = self.backend.target() else { return None };
+        let backend = self.backend.clone();
+        let ask = |server: Connection| async move {
+            let info = server.server_info("server_info", backend.timeout()).await?;
+            backend.remember(&info);
+            Ok(info)
+        };
+        UnaryCall::new(server, &self.idle, ask).ok()
     }
 
     /// Returns the server's contents, and its waiting calls with the reason for each wait. Only Relive servers support
@@ -75,6 +89,23 @@ impl Client {
             Target::Process(local) => local.mutate_priorities(table, updates, deletes),
             Target::Fleet(fleet) => fleet.mutate_priorities(table, updates, deletes, timeout).await,
         }
+    }
+
+    /// Calls [`mutate_priorities`](Self::mutate_priorities) for a caller that blocks its thread. Returns `None` in the
+    /// same cases as [`server_info_call`](Self::server_info_call).
+    pub fn mutate_priorities_call(
+        &self,
+        table: &str,
+        updates: &[(u64, f64)],
+        deletes: &[u64],
+    ) -> Option<UnaryCall<()>> {
+        let Target::Server(server) = self.backend.target() else { return None };
+        let (table, timeout) = (table.to_owned(), self.timeout());
+        let (updates, deletes) = (updates.to_vec(), deletes.to_vec());
+        let ask = |server: Connection| async move {
+            server.mutate_priorities(&table, &updates, &deletes, timeout).await
+        };
+        UnaryCall::new(server, &self.idle, ask).ok()
     }
 
     /// Removes all items of `table` and sets its counters to 0.

@@ -70,7 +70,8 @@ impl Client {
         timeout: Option<Timeout>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let client = self.within(py, timeout)?;
-        let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
+        let info =
+            self.finish(py, "server_info", client.server_info_call(), client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
@@ -105,8 +106,9 @@ impl Client {
         }
         let updates: Vec<(u64, f64)> = keys.into_iter().zip(priorities).collect();
         let client = self.within(py, timeout)?;
-        let call = client.mutate_priorities(table, &updates, &deletes);
-        wait::now_or_wait(py, "mutate_priorities", call, || self.no_answer())?.or_raise(py)
+        let call = client.mutate_priorities_call(table, &updates, &deletes);
+        let answer = client.mutate_priorities(table, &updates, &deletes);
+        self.finish(py, "mutate_priorities", call, answer)?.or_raise(py)
     }
 
     fn reset(&self, py: Python<'_>, table: &str, timeout: Option<Timeout>) -> PyResult<()> {

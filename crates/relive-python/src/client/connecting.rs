@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use relive_client::{Client as RustClient, ClientOptions};
+use relive_client::{Client as RustClient, ClientOptions, UnaryCall};
 use relive_engine::Engine;
 
 use super::choices::Choice;
@@ -110,6 +110,20 @@ impl Client {
         F::Output: Send,
     {
         wait::wait_because(py, call, answer, || self.no_answer())
+    }
+
+    /// Waits for the answer of `call` or, without a call for this thread, for `answer`.
+    pub(super) fn finish<T: Send>(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        call: Option<UnaryCall<T>>,
+        answer: impl Future<Output = relive_client::Result<T>> + Send,
+    ) -> PyResult<relive_client::Result<T>> {
+        match call {
+            Some(mut call) => wait::wait_by(py, what, None, |slice| call.wait(slice), || self.no_answer()),
+            None => wait::now_or_wait(py, what, answer, || self.no_answer()),
+        }
     }
 
     pub(super) fn no_answer(&self) -> wait::Reason<'static> {

@@ -12,7 +12,8 @@ use relive_wire::reverb::{SampleStreamRequest, Timeout};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::Status;
 
-use super::stream::{Exchange, IdleStreams, OwnStream};
+use super::own::{IdleStreams, LentStream};
+use super::stream::Exchange;
 use crate::options::Requested;
 use crate::outage::no_server;
 use crate::samples::Sample;
@@ -29,10 +30,9 @@ const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 pub(super) struct RemoteCall {
     connection: Connection,
-    /// The place where idle streams are kept.
     idle: Arc<IdleStreams>,
     /// The connection of this call, or `None` before the first wait.
-    stream: Option<OwnStream>,
+    stream: Option<LentStream>,
     progress: Progress,
 }
 
@@ -65,9 +65,9 @@ impl RemoteCall {
     }
 
     pub(super) fn wait(&mut self, at_most: Duration) -> Option<Result<Vec<Sample>>> {
-        let stream = match self.stream.take().or_else(|| self.idle.take()) {
+        let stream = match self.stream.take() {
             Some(stream) => stream,
-            None => match OwnStream::new(self.connection.channels()) {
+            None => match LentStream::take(&self.idle, self.connection.channels()) {
                 Ok(stream) => stream,
                 Err(error) => return Some(Err(error)),
             },
@@ -209,14 +209,5 @@ impl Progress {
                 Error::new(ErrorKind::Timeout, text)
             }
         }
-    }
-}
-
-impl Drop for RemoteCall {
-    /// Closes a connection with outstanding samples, which withdraws the request. Any other connection is kept for the
-    /// next call.
-    fn drop(&mut self) {
-        let Some(stream) = self.stream.take().filter(OwnStream::is_idle) else { return };
-        self.idle.put(stream);
     }
 }

@@ -9,8 +9,8 @@ use relive_fleet::{Backend, Target};
 
 use super::fleet::FleetCall;
 use super::local::LocalCall;
+use super::own::IdleStreams;
 use super::remote::RemoteCall;
-use super::stream::IdleStreams;
 use crate::options::Requested;
 use crate::samples::Sample;
 

@@ -1,4 +1,4 @@
-//! A connection with one sample stream, which the calling thread drives.
+//! The sample stream of a connection.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -7,11 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use relive_connection::{Channels, Error, ErrorKind, GrpcChannel, Result};
+use relive_connection::GrpcChannel;
 use relive_wire::reverb::SampleStreamRequest;
 use relive_wire::sample::{Assembler, ReceivedSample};
-use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use tonic::Status;
@@ -19,17 +17,6 @@ use tonic::Status;
 use crate::samples::Sample;
 use crate::stream::StreamEnd;
 use crate::stream::{Responses, SAMPLE_STREAM};
-
-/// A connection that makes progress only while a call is waiting on it.
-pub(super) struct OwnStream {
-    // This field is dropped before the runtime, because it uses one of the runtime's connections.
-    stream: Option<Stream>,
-    channel: GrpcChannel,
-    runtime: OwnRuntime,
-}
-
-/// A scheduler that runs on the waiting thread.
-struct OwnRuntime(Option<Runtime>);
 
 /// An open sample stream.
 pub(super) struct Stream {
@@ -52,66 +39,7 @@ enum Answers {
     Open(Responses),
 }
 
-type Opening = Pin<Box<dyn Future<Output = std::result::Result<Responses, Status>> + Send>>;
-
-impl OwnStream {
-    pub(super) fn new(channels: &Channels) -> Result<OwnStream> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| {
-            let text = format!("sample: cannot connect: {error}");
-            Error::with_source(ErrorKind::ResourceExhausted, text, error)
-        })?;
-        let channel = {
-            let _inside = runtime.enter();
-            channels.make()
-        };
-        Ok(OwnStream { stream: None, channel, runtime: OwnRuntime(Some(runtime)) })
-    }
-
-    /// Runs the future that `act` creates, and the connection, on this thread.
-    pub(super) fn drive<'a, F: Future>(&'a mut self, act: impl FnOnce(Exchange<'a>) -> F) -> F::Output {
-        let OwnStream { stream, channel, runtime } = self;
-        let runtime = runtime.0.as_ref().expect("the runtime is taken only on drop");
-        runtime.block_on(act(Exchange { stream, channel }))
-    }
-
-    /// Returns how long the stream has been open.
-    pub(super) fn life(&self) -> Duration {
-        self.stream.as_ref().map_or(Duration::ZERO, Stream::life)
-    }
-
-    /// Returns whether nothing is outstanding, so that another call can use the connection.
-    pub(super) fn is_idle(&self) -> bool {
-        self.stream.as_ref().is_none_or(|stream| !stream.has_outstanding())
-    }
-}
-
-/// The largest number of idle connections. This many threads can make calls without reconnecting.
-const MAX_IDLE: usize = 8;
-
-/// The idle connections of a client.
-#[derive(Default)]
-pub struct IdleStreams {
-    idle: Mutex<Vec<OwnStream>>,
-}
-
-impl IdleStreams {
-    /// Takes the most recently used connection, which is the most likely to be alive.
-    pub(super) fn take(&self) -> Option<OwnStream> {
-        self.idle.lock().pop()
-    }
-
-    pub(super) fn put(&self, stream: OwnStream) {
-        let mut idle = self.idle.lock();
-        if idle.len() < MAX_IDLE {
-            idle.push(stream);
-            return;
-        }
-        // Closing a connection takes a while.
-        drop(idle);
-        drop(stream);
-    }
-}
+type Opening = Pin<Box<dyn Future<Output = Result<Responses, Status>> + Send>>;
 
 /// One call's use of a connection.
 pub(super) struct Exchange<'a> {
@@ -139,10 +67,7 @@ impl<'a> Exchange<'a> {
 
     /// Waits for a message and adds its samples. Dropping the future loses nothing. After an error, the caller must
     /// close the stream.
-    pub(super) async fn receive(
-        &mut self,
-        into: &mut VecDeque<Sample>,
-    ) -> std::result::Result<(), StreamEnd> {
+    pub(super) async fn receive(&mut self, into: &mut VecDeque<Sample>) -> Result<(), StreamEnd> {
         match &mut self.stream {
             Some(stream) => stream.receive(into).await,
             None => Ok(()),
@@ -200,16 +125,16 @@ impl Stream {
     }
 
     /// Returns how long the stream has been open on an established connection.
-    fn life(&self) -> Duration {
+    pub(super) fn life(&self) -> Duration {
         self.established.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
     /// Returns whether the stream has outstanding samples.
-    fn has_outstanding(&self) -> bool {
+    pub(super) fn has_outstanding(&self) -> bool {
         self.outstanding > 0 || self.assembler.is_mid_sample()
     }
 
-    async fn receive(&mut self, into: &mut VecDeque<Sample>) -> std::result::Result<(), StreamEnd> {
+    async fn receive(&mut self, into: &mut VecDeque<Sample>) -> Result<(), StreamEnd> {
         let message = match &mut self.responses {
             Answers::Opening(opening) => {
                 self.responses = Answers::Open(opening.as_mut().await?);
@@ -242,15 +167,6 @@ impl futures_core::Stream for Queue {
             self.established.get_or_init(Instant::now);
         }
         request
-    }
-}
-
-impl Drop for OwnRuntime {
-    fn drop(&mut self) {
-        // The last owner may be a task on another runtime, which must not block.
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Tests that blocking calls behave the same over the network and in process.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, TestServer, leaf, values};
+use crate::common::{LONG, Proxy, TestServer, client, leaf, values};
 use relive::blocking;
-use relive::{Client, ErrorKind, Result, Sample, SampleCall, SelectorKind, TableConfig};
+use relive::{
+    Client, ErrorKind, Result, Sample, SampleCall, SelectorKind, ServerInfo, TableConfig, UnaryCall,
+};
 
 const SHORT: Duration = Duration::from_millis(20);
 
@@ -179,4 +182,82 @@ async fn a_blocking_client_samples_from_a_thread() {
     let address = server.address.to_string();
     let samples = on_a_thread(move || blocking::Client::connect(&address)?.sample("t", 3)).await;
     assert_eq!(values(&samples.unwrap()), [[0], [1], [2]]);
+}
+
+async fn finish<T: Send + 'static>(call: Option<UnaryCall<T>>) -> Result<T> {
+    let call = call.expect("the client has one server");
+    on_a_thread(move || call.finish()).await
+}
+
+async fn update(client: &Client, key: u64, priority: f64) -> Result<()> {
+    finish(client.mutate_priorities_call("t", &[(key, priority)], &[])).await
+}
+
+async fn sizes(client: &Client) -> Vec<u64> {
+    let info: ServerInfo = finish(client.server_info_call()).await.unwrap();
+    info.tables.iter().map(|table| table.current_size).collect()
+}
+
+#[tokio::test]
+async fn sequential_calls_of_one_thread_share_a_connection() {
+    let server =
+        TestServer::start([TableConfig::new("t").sampler(SelectorKind::Prioritized { exponent: 1.0 })]).await;
+    insert(&server, 0..2).await;
+    let proxy = Proxy::start(server.address).await;
+    let client = proxy.client();
+    for _ in 0..5 {
+        let samples = sample(&client, 1, LONG).await.unwrap();
+        update(&client, samples[0].info().key, 0.0).await.unwrap();
+        assert_eq!(sizes(&client).await, [2]);
+    }
+    assert_eq!(proxy.connections.load(Ordering::SeqCst), 1);
+    let (kept, _) = (sample(&client, 1, LONG).await.unwrap(), sizes(&server.client()).await);
+    finish(client.mutate_priorities_call("t", &[], &[kept[0].info().key])).await.unwrap();
+    assert_eq!(sizes(&client).await, [1]);
+}
+
+#[tokio::test]
+async fn a_call_outlasts_lost_connections_and_restarts() {
+    let server = start().await;
+    insert(&server, 0..1).await;
+    let proxy = Proxy::start(server.address).await;
+    let (through, direct, address) = (proxy.client(), server.client(), server.address);
+    for _ in 0..3 {
+        update(&through, 1, 1.0).await.unwrap();
+        // The idle connection breaks before the next call.
+        proxy.cut();
+    }
+    assert_eq!(sizes(&direct).await, [1]);
+    server.stop().await;
+    let mut waiting = direct.server_info_call().unwrap();
+    let (mut waiting, early) = on_a_thread(move || {
+        let early = waiting.wait(SHORT);
+        (waiting, early)
+    })
+    .await;
+    assert!(early.is_none(), "no server answers");
+    let late = client(address, SHORT);
+    assert_eq!(update(&late, 1, 1.0).await.unwrap_err().kind(), ErrorKind::Timeout);
+    let _server = TestServer::start_at(address, [TableConfig::new("t")]).await;
+    let answer = on_a_thread(move || waiting.wait(LONG)).await.unwrap().unwrap();
+    assert_eq!(answer.tables[0].current_size, 0);
+}
+
+#[tokio::test]
+async fn errors_of_calls_leave_their_connection_usable() {
+    let server = start().await;
+    let client = server.client();
+    let unknown = finish(client.mutate_priorities_call("no", &[(1, 1.0)], &[])).await.unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NotFound, "{unknown}");
+    for invalid in [f64::NAN, -1.0] {
+        let table = TableConfig::new("p").sampler(SelectorKind::Prioritized { exponent: 1.0 });
+        let prioritized = TestServer::start([table]).await;
+        prioritized.client().insert(&leaf(1_i64), &[("p", 1.0)]).await.unwrap();
+        let key = prioritized.client_in_process().items("p", 0, 1).await.unwrap().items[0].key;
+        let call = prioritized.client().mutate_priorities_call("p", &[(key, invalid)], &[]);
+        assert_eq!(finish(call).await.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+    drop(client.server_info_call());
+    assert_eq!(sizes(&client).await, [0]);
+    assert!(server.client_in_process().server_info_call().is_none(), "such calls need no connection");
 }
