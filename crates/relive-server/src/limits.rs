@@ -129,6 +129,9 @@ pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 /// The time within which a connection must answer a ping; otherwise, the server drops the connection.
 pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// How long a client without calls in progress may take to confirm that the server is stopping.
+pub const CONFIRMATION_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// The number of chunks that one insert stream may hold for later items. A client keeps at most the chunks of its
 /// history.
 pub const MAX_HELD_CHUNKS_PER_STREAM: usize = 1 << 20;

@@ -8,6 +8,7 @@ mod describe;
 mod insert;
 mod items;
 mod messages;
+mod open_calls;
 mod operate;
 mod packing;
 mod replies;

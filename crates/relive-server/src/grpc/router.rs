@@ -17,6 +17,7 @@ use tonic::{Code, Status};
 use super::arrival::Arrival;
 use super::insert::InsertSession;
 use super::messages::Messages;
+use super::open_calls::OpenCalls;
 use super::rpc::Rpc;
 use super::sample::SampleSession;
 use super::{describe, items, operate, replies, tables};
@@ -34,6 +35,7 @@ pub(crate) struct PeerService {
     /// Whether the peer has made a call with a valid token, or needs none.
     is_known: Arc<AtomicBool>,
     connection_budget: ConnectionBudget,
+    open_calls: Arc<OpenCalls>,
 }
 
 type Reply = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -46,7 +48,11 @@ impl PeerService {
         is_known: Arc<AtomicBool>,
         connection_budget: ConnectionBudget,
     ) -> Self {
-        Self { services, peer, access, is_known, connection_budget }
+        Self { services, peer, access, is_known, connection_budget, open_calls: Arc::default() }
+    }
+
+    pub(crate) fn open_calls(&self) -> Arc<OpenCalls> {
+        Arc::clone(&self.open_calls)
     }
 }
 
@@ -56,7 +62,8 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
     type Future = Reply;
 
     fn call(&self, request: Request<Incoming>) -> Reply {
-        let Self { services, peer, access, is_known, connection_budget } = self.clone();
+        let Self { services, peer, access, is_known, connection_budget, open_calls } = self.clone();
+        let call = open_calls.begin();
         let (head, body) = request.into_parts();
         let body = Arrival::new(body, &connection_budget);
         Box::pin(async move {
@@ -73,7 +80,7 @@ impl hyper::service::Service<Request<Incoming>> for PeerService {
                 (Ok(()), None) => unknown(path),
                 (Err(status), _) => status.into_http(),
             };
-            Ok(reply)
+            Ok(call.until_sent(reply))
         })
     }
 }

@@ -18,8 +18,8 @@ use crate::access::Access;
 use crate::bulk;
 use crate::grpc::PeerService;
 use crate::limits::{
-    CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES, MAX_HEADER_BYTES,
-    MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
+    CONFIRMATION_TIMEOUT, CONNECTION_WINDOW_BYTES, KEEP_ALIVE_INTERVAL, KEEP_ALIVE_TIMEOUT, MAX_FRAME_BYTES,
+    MAX_HEADER_BYTES, MAX_STREAMS_PER_CONNECTION, PREFACE_TIMEOUT, SEND_BUFFER_BYTES, STREAM_WINDOW_BYTES,
     TLS_HANDSHAKE_TIMEOUT, TOKEN_TIMEOUT,
 };
 use crate::services::Services;
@@ -109,13 +109,18 @@ async fn serve_until_cut(
     let socket = TokioIo::new(Metered::new(socket, Arc::clone(connection_budget.window())));
     let is_known = Arc::new(AtomicBool::new(matches!(access, Access::Everybody(_))));
     let service = PeerService::new(services, peer, access, Arc::clone(&is_known), connection_budget.clone());
+    let calls = service.open_calls();
     let mut connection = std::pin::pin!(builder().serve_connection(socket, service));
     tokio::select! {
         result = connection.as_mut() => return Ok(result?),
         () = stays_unknown(&is_known, token_due) => return Err(ConnectionError::NoToken(TOKEN_TIMEOUT)),
         _ = stopping.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
-    Ok(connection.await?)
+    // A client that makes progress only during its calls does not confirm that it has seen the end.
+    tokio::select! {
+        result = connection => Ok(result?),
+        () = calls.none_for(CONFIRMATION_TIMEOUT) => Ok(()),
+    }
 }
 
 /// Resolves at `due` if the client is not known by then.

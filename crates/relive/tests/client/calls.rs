@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::common::{LONG, Proxy, TestServer, client, leaf, values};
 use relive::blocking;
 use relive::{
-    Client, ErrorKind, Result, Sample, SampleCall, SelectorKind, ServerInfo, TableConfig, UnaryCall,
+    Client, ErrorKind, Result, Sample, SampleCall, SelectorKind, Server, ServerInfo, ServerOptions,
+    TableConfig, UnaryCall,
 };
 
 const SHORT: Duration = Duration::from_millis(20);
@@ -260,4 +261,16 @@ async fn errors_of_calls_leave_their_connection_usable() {
     drop(client.server_info_call());
     assert_eq!(sizes(&client).await, [0]);
     assert!(server.client_in_process().server_info_call().is_none(), "such calls need no connection");
+}
+
+#[tokio::test]
+async fn a_server_does_not_wait_for_idle_connections_to_confirm_its_end() {
+    let options = ServerOptions::default().workers(1).drain_timeout(Duration::from_secs(3600));
+    let server = Server::builder().table(TableConfig::new("t")).options(options);
+    let server = server.bind("127.0.0.1:0").await.unwrap();
+    let idle = client(server.address(), LONG);
+    idle.insert(&leaf(1_i64), &[("t", 1.0)]).await.unwrap();
+    assert_eq!(sample(&idle, 1, LONG).await.unwrap().len(), 1);
+    assert_eq!(sizes(&idle).await, [1]);
+    tokio::time::timeout(LONG, server.stop()).await.expect("the server stops early").unwrap();
 }
