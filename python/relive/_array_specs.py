@@ -101,8 +101,8 @@ class BoundedArraySpec(ArraySpec):
 
     def __repr__(self) -> str:
         return (
-            f"BoundedArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={self.minimum}, "
-            f"maximum={self.maximum}, name={self.name!r})"
+            f"BoundedArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={_shortened(self.minimum)}, "
+            f"maximum={_shortened(self.maximum)}, name={self.name!r})"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -198,6 +198,13 @@ def _frozen(name: str, bound: npt.ArrayLike, dtype: np.dtype[Any]) -> npt.NDArra
         raise ValueError(f"{name} is {bound!r}, which {dtype} cannot represent: {error}") from None
     array.flags.writeable = False
     return array
+
+
+def _shortened(bound: npt.NDArray[Any]) -> str:
+    """Returns a bound in one line: one number if all are equal, and only the first and last ones of many numbers."""
+    if bound.size and (bound == bound.flat[0]).all():
+        return str(bound.flat[0])
+    return " ".join(np.array2string(bound, threshold=8, edgeitems=2 if bound.ndim < 2 else 1).split())
 
 
 def _fits(bounds: tuple[int, ...], shape: Shape | None) -> bool:

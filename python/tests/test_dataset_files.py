@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import pathlib
 from collections.abc import Callable
@@ -184,6 +185,114 @@ def test_tables_that_are_not_data_sets_are_refused() -> None:
     by_episode = table(True)
     with pytest.raises(ValueError, match="has a different number"):
         rl.arrays_of(by_episode.set_column(1, "actions", pyarrow.array([[1], [2], [3]])))
+
+
+def by_row(**others: Any) -> Any:
+    """Returns a table with one row per episode, with the arrays of `data` except those that are replaced, or removed by
+    ``None``."""
+    pyarrow = pytest.importorskip("pyarrow")
+    arrays = {name: array for name, array in {**data(), **others}.items() if array is not None}
+    return pyarrow.table({name: [array.tolist()[:2], [], array.tolist()[2:]] for name, array in arrays.items()})
+
+
+@pytest.mark.parametrize(
+    ("terminals", "timeouts", "expected"),
+    [
+        # The episodes of terminals at steps 2 and 8, and of the boundary after the first two steps.
+        ([2, 8], None, [1]),
+        ([2, 8], [], [1]),
+        ([2, 8], [5, 8], [1, 5, 8]),
+        ([1], [], [8]),
+        (None, [], [1, 8]),
+        (None, None, [1, 8]),
+    ],
+)
+def test_rows_of_tables_end_episodes(terminals: Any, timeouts: Any, expected: list[int]) -> None:
+    def marks(steps: Any, dtype: Any) -> Any:
+        return None if steps is None else np.isin(np.arange(ROWS), steps).astype(dtype)
+
+    for dtype in (bool, np.float32):
+        changed = {"terminals": marks(terminals, dtype), "timeouts": marks(timeouts, dtype)}
+        found = rl.arrays_of(by_row(**changed), required=())
+        assert np.flatnonzero(found["timeouts"]).tolist() == expected
+        with gpu.Store.of_dataset(by_row(**changed)) as store:
+            ends = {*expected, *(terminals or [])}
+            assert len(store) == len(ends)
+
+
+def test_tables_without_rewards_have_episodes_in_rows() -> None:
+    for others, episodes in (({}, 4), ({"terminals": None}, 3), ({"timeouts": None}, 3)):
+        with gpu.Store.of_dataset(by_row(rewards=None, **others)) as store:
+            assert len(store) == episodes
+    with pytest.raises(ValueError, match="In a table with one row per episode, rewards, terminals or timeouts must be lists"):
+        gpu.Store.of_dataset(by_row(rewards=None, terminals=None, timeouts=None))
+
+
+def test_other_tables_of_pyarrow(tmp_path: pathlib.Path) -> None:
+    pytest.importorskip("pyarrow")
+    from pyarrow import dataset, parquet
+
+    made = table(by_episode=False)
+    (tmp_path / "shards").mkdir()
+    parquet.write_table(made.slice(0, 4), tmp_path / "shards" / "0.parquet")
+    parquet.write_table(made.slice(4), tmp_path / "shards" / "1.parquet")
+    for form in (lambda: made.combine_chunks().to_batches()[0], made.to_reader, lambda: dataset.dataset(tmp_path / "shards")):
+        expect_all(rl.arrays_of(form()))
+        with gpu.Store.of_dataset(form()) as store:
+            assert len(store) == 3
+    for read in (rl.arrays_of, gpu.Store.of_dataset, lambda folder: rl.DQN().train("catch/0", data=folder, learner_steps=1)):
+        with pytest.raises(ValueError, match=r"shards: a folder as a data set must have .*/0.parquet, or pyarrow.dataset.dataset\(folder\)"):
+            read(tmp_path / "shards")
+    with pytest.raises(TypeError, match=r"list is not a data set; give pyarrow.dataset.dataset\(paths\), if these are Parquet"):
+        rl.arrays_of([tmp_path / "shards" / "0.parquet"])
+
+
+def test_columns_of_other_types_are_refused_with_a_remedy() -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    good = table(False)
+    tensors = pyarrow.FixedShapeTensorArray.from_numpy_ndarray(np.ones((ROWS, 3)))
+    for column, text in (
+        (pyarrow.array([{"eye": 1.0}] * ROWS), "its own column, with a name such as observations/eye"),
+        (pyarrow.array([decimal.Decimal("1.5")] * ROWS), "is not a number type; cast the column to float64"),
+        (tensors, "is not a number type; give its storage, which has lists"),
+    ):
+        with pytest.raises(ValueError, match=f"the table, column 'observations': .*{text}"):
+            rl.arrays_of(good.set_column(0, "observations", column))
+    expect_all(rl.arrays_of(good))
+    with pytest.raises(ValueError, match="the table: there are 2 columns 'rewards'; give each column a different name"):
+        rl.arrays_of(good.append_column("rewards", good["rewards"]))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream", "h5"])
+def test_all_damage_is_reported_with_the_path(tmp_path: pathlib.Path, kind: str) -> None:
+    pyarrow, h5py = pytest.importorskip("pyarrow"), pytest.importorskip("h5py")
+    from pyarrow import parquet
+
+    path = tmp_path / f"data.{kind if kind in ('parquet', 'h5') else 'arrow'}"
+    if kind == "parquet":
+        parquet.write_table(table(False), path)
+    elif kind == "h5":
+        with h5py.File(path, "w") as file:
+            for name, array in data().items():
+                file.create_dataset(name, data=array, compression="gzip")
+    else:
+        begin = pyarrow.ipc.new_file if kind == "file" else pyarrow.ipc.new_stream
+        with pyarrow.OSFile(str(path), "wb") as sink, begin(sink, table(False).schema) as writer:
+            writer.write_table(table(False))
+    whole = path.read_bytes()
+    for place in range(0, len(whole), max(1, len(whole) // 100)):
+        for content in (whole[:place], whole[:place] + b"\xff" * 12 + whole[place + 12 :]):
+            path.write_bytes(content)
+            try:
+                rl.arrays_of(path)
+            except ValueError as error:
+                assert str(path) in str(error), error
+                assert type(error) is ValueError
+    path.write_bytes(whole[:-9] if kind != "stream" else whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=f"data.{path.suffix[1:]}: not an? .* file, or damaged"):
+        rl.arrays_of(path)
+    with pytest.raises(FileNotFoundError):
+        rl.arrays_of(tmp_path / f"other{path.suffix}")
 
 
 def test_agents_learn_from_a_parquet_file(tmp_path: pathlib.Path) -> None:

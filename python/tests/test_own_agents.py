@@ -62,11 +62,12 @@ def test_discounts_of_transitions_have_all_powers(n_step: int) -> None:
 def test_sequences_have_the_recurrent_state_of_each_row() -> None:
     agent = Agent(rl.Sequences(length=7, period=3, batch_size=4, min_size=5, max_size=100))
     rl.run(agent, "catch/0", steps=300)
+    assert {batch.data["observation"].shape for batch in agent.batches()} == {(4, 7, 10, 5)}
     batch = agent.batches()[-1]
-    assert batch.data["observation"].shape[0] == 4 and batch.data["observation"].shape[2:] == (10, 5)
     lengths = batch.lengths["reward"]
     assert lengths.max() <= 7
     for row, length in enumerate(lengths):
+        assert not batch.data["observation"][row, length:].any() and not batch.data["reward"][row, length:].any()
         counts = batch.data["extras"]["count"][row, :length]
         # The row of an episode's last observation has zeros.
         assert (np.diff(counts[:-1]) == 1).all() and counts[-1] in (0, counts[-2] + 1)

@@ -12,7 +12,8 @@ import h5py
 import numpy as np
 import pytest
 
-from relive import rl
+from relive import gpu, rl
+from relive.rl import recorded
 
 
 def transitions(count: int = 40) -> dict[str, Any]:
@@ -313,6 +314,60 @@ def test_data_has_the_types_of_the_environment() -> None:
         assert result.learner_steps == 5
     with pytest.raises(ValueError, match=r"^the data, array `observations`: row 0 has 300, but the environment has int8 \(3,\)"):
         rl.BC().train(Bits(), data={**SMALL_INTEGERS, "observations": np.full((2, 3), 300)}, learner_steps=1)
+
+
+@pytest.mark.parametrize("change", [lambda array: array.astype(np.float16), lambda array: array.astype(">f4"), np.asfortranarray])
+def test_files_of_numpy_have_the_types_of_mappings(change: Any, tmp_path: pathlib.Path) -> None:
+    data = transitions(4)
+    data["observations"] = change(data["observations"])
+    np.savez(tmp_path / "data.npz", **data, infos=np.array(["text"] * 3))
+    found = [learned(given, 20).policy.to_bytes() for given in (data, tmp_path / "data.npz")]
+    assert found[0] == found[1]
+    np.savez(tmp_path / "data.npz", **{**data, "rewards": np.zeros(3)})
+    with pytest.raises(ValueError, match=f"^{re.escape(str(tmp_path))}/data.npz: array `[a-z]+`: it has 36 rows, but `rewards` has 3"):
+        learned(tmp_path / "data.npz")
+
+
+def test_only_numbers_are_saved(tmp_path: pathlib.Path) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    path = tmp_path / "data.npz"
+    rl.save_dataset(path, {**SMALL_INTEGERS, "observations": SMALL_INTEGERS["observations"].astype(ml_dtypes.bfloat16)})
+    found = rl.arrays_of(path)["observations"]
+    assert found.dtype == np.float32 and np.array_equal(found, SMALL_INTEGERS["observations"])
+    before = path.read_bytes()
+    for values in (np.array([None, 1]), np.array(["a", "b"]), np.zeros(2, complex)):
+        with pytest.raises(ValueError, match="data.npz: array `observations`: its data type is .*, but it must be bool, an integer type or a float"):
+            rl.save_dataset(path, {**SMALL_INTEGERS, "observations": values})
+    assert path.read_bytes() == before
+
+
+def test_masked_values_are_refused() -> None:
+    masked = np.ma.masked_array(np.ones((2, 3)), np.eye(2, 3))
+    episode = recorded.Episode(np.ones((3, 3)), masked, np.ones(2, np.float32), np.ones(2, np.float32))
+    nest = {**SMALL_INTEGERS, "observations": {"eye": masked}}
+    for read, given, name in (
+        (rl.arrays_of, nest, "observations/eye"), (gpu.Store.of_dataset, nest, "observations/eye"), (gpu.Store.of_dataset, [episode], "actions"),
+        (rl.arrays_of, Dataset([Episode(np.ma.masked_array(np.ones(3), [0, 1, 1]), *[np.zeros(2)] * 4)]), "observations"),
+    ):
+        with pytest.raises(ValueError, match=f"array `{name}`: 2 values are masked; remove these rows, or fill them"):
+            read(given)
+    assert rl.arrays_of({**SMALL_INTEGERS, "rewards": np.ma.masked_array(np.ones(2))})["rewards"].tolist() == [1, 1]
+
+
+def test_data_frames_and_lists_of_rows_get_a_hint() -> None:
+    class DataFrame:
+        """Only the module of the class is looked at."""
+
+    for package, text in (("pandas.core.frame", r"pyarrow.Table.from_pandas\(data\)"), ("polars.dataframe.frame", r"data.to_arrow\(\)")):
+        DataFrame.__module__ = package
+        for read in (rl.arrays_of, gpu.Store.of_dataset):
+            with pytest.raises(TypeError, match=rf"DataFrame is not a data set; give the table {text}, or a "):
+                read(DataFrame())
+    with pytest.raises(TypeError, match="a pyarrow.Table, a relive.gpu.Store, a folder of recorded episodes"):
+        rl.arrays_of(7)
+    rows = {**transitions(1), "observations": list(transitions(1)["observations"])}
+    with pytest.raises(ValueError, match="array `observations/0`: it has 10 rows, but `rewards` has 9; .* give numpy.stack of a list of rows"):
+        rl.arrays_of(rows)
 
 
 def test_errors_name_the_data_and_not_a_temporary_file(tmp_path: pathlib.Path) -> None:

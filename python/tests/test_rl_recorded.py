@@ -81,6 +81,15 @@ def test_a_run_learns_from_the_given_episodes(tmp_path: pathlib.Path) -> None:
                 assert batch.data[column][row].tolist() == [*of_episode, 0]
 
 
+def test_the_table_keeps_all_data() -> None:
+    rows = np.arange(60, dtype=np.float32)
+    data = {"observations": np.repeat(rows[:, None], 4, axis=1), "actions": rows % 2, "rewards": rows, "terminals": rows % 10 == 9}
+    seen: set[float] = set()
+    agent = rl.DQN(batch_size=8, min_replay_size=1, max_replay_size=10, n_step=1, hidden=(4,))
+    agent.train("CartPole-v1", data=data, learner_steps=100, on_batch=lambda batch, _: seen.update(batch.data["reward"].tolist()))
+    assert seen == set(rows.tolist())
+
+
 def test_rust_agents_learn_from_recorded_episodes(tmp_path: pathlib.Path) -> None:
     recorded.save(tmp_path / "data", episodes("catch/0", 20, lambda _: 0))
     policy = rl.BC(batch_size=32).train("catch/0", data=tmp_path / "data", learner_steps=100).policy

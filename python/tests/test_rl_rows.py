@@ -17,7 +17,9 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 
 from relive import rl
+from relive.rl.specs import difference
 from relive.rl.vector import ProcessVectorEnv
+from relive.specs import ArraySpec, BoundedArraySpec
 
 PPO = rl.PPO(num_envs=3, num_steps=16, hidden=(16,))
 
@@ -301,12 +303,27 @@ class Silent(SyncVectorEnv):
         (sync(AutoresetMode.NEXT_STEP, Walk, 2), ValueError, "acts in 3 environments, but .* alone has 2"),
         (lambda seed: Silent([Walk] * 3), TypeError, "does not declare how it resets"),
         (lambda seed: Without([Walk] * 3, autoreset_mode=AutoresetMode.SAME_STEP), ValueError, "no 'final_obs' of environment 0"),
-        ([Walk, cart_pole, Walk], ValueError, "environment 1 has a different spec than the first"),
+        (
+            [Walk, cart_pole, Walk], ValueError,
+            r"environment 1 has a different spec than the first: the observation has the parts \[''\] and \['at', 'begun'\]; all environments",
+        ),
     ],
-)
+)  # fmt: skip
 def test_invalid_rows_are_reported(env: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind, match=text):
         rollouts(env)
+
+
+def test_every_part_of_different_specs_is_described() -> None:
+    spec = rl.make_environment_spec(cart_pole())._replace(actions=BoundedArraySpec((2,), np.float32, 0, 1))
+    for other, text in (
+        (spec._replace(rewards=ArraySpec((), np.float32)), "the reward has the dtype float64 and float32"),
+        (
+            spec._replace(actions=BoundedArraySpec((2,), np.float32, [0, 0], 1)),
+            "the action has a minimum of the shape () and of (2,), with the same numbers",
+        ),
+    ):
+        assert difference(spec, other) == text
 
 
 def test_a_given_vector_serves_one_worker() -> None:

@@ -144,6 +144,32 @@ def test_wrappers_have_the_attributes_of_their_environment() -> None:
     assert copied.actions == [2] and wrapped.actions == [] and pickle.loads(pickle.dumps(copied)).actions == [2]
 
 
+def test_wrappers_take_gymnasiums_environments_as_they_are() -> None:
+    game = gymnasium.make("ALE/Pong-v5", frameskip=1)
+    atari = rl.Atari(game, expose_lives_observation=True)
+    assert atari.reset().observation[0].shape == (84, 84, 4) and "lives" in atari.info
+    game.close()
+    for wrap in (rl.SinglePrecision, rl.CanonicalSpec, rl.FrameStacking, rl.ConcatObservation, rl.StepLimit, rl.ObservationActionReward):
+        environment: Any = wrap(gymnasium.make("Pendulum-v1"))
+        assert environment.reset().first() and environment.step(np.zeros(1, np.float32)).mid()
+    result = rl.PPO(num_envs=1, num_steps=16).train(lambda: rl.SinglePrecision(gymnasium.make("CartPole-v1")), steps=32)
+    assert result.env_steps >= 32
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("CartPole-v1", "SinglePrecision takes an environment with dm_env's or Gymnasium's interface, but got 'CartPole-v1'; create one first"),
+        (Film, "but got <class .*Film'>; create one first, such as relive.rl.make"),
+        (gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")]), "a vector of environments is not a single environment"),
+    ],
+    ids=["name", "class", "vector"],
+)
+def test_wrappers_take_only_environments(given: Any, told: str) -> None:
+    with pytest.raises(TypeError, match=told):
+        rl.SinglePrecision(given)
+
+
 def test_pixels_are_resized_as_pillow_does() -> None:
     image = (np.arange(35, dtype=np.uint32) * 37 % 256).astype(np.uint8).reshape(5, 7)
     # Image.fromarray(image).resize((3, 2), Image.Resampling.BILINEAR), and (9, 6), of Pillow 13.0.0.
@@ -176,6 +202,19 @@ def test_games_of_ale_py() -> None:
     config = rl.DQNConfig(batch_size=2, min_replay_size=8, hidden=(4,), n_step=1)
     result = rl.DQN(config).train(rl.Atari(rl.GymEnvironment(game), max_episode_frames=60), steps=20)
     assert result.env_steps >= 20 and result.policy.num_actions == 6
+    game.close()
+
+
+def test_games_that_repeat_actions_themselves_are_refused() -> None:
+    game = gymnasium.make("ALE/Pong-v5")
+    for environment in (game, rl.GymEnvironment(game), rl.NoopStarts(rl.GymEnvironment(game))):
+        with pytest.raises(ValueError) as raised:
+            rl.Atari(environment)
+        assert str(raised.value) == (
+            "ALE/Pong-v5 already repeats each action (frameskip=4), and Atari would repeat it 4 times more; turn the first off: "
+            "gymnasium.make('ALE/Pong-v5', frameskip=1)"
+        )
+    assert rl.Atari(game, action_repeats=1).reset().observation.shape == (84, 84, 4)
     game.close()
 
 

@@ -126,6 +126,17 @@ def test_agents_whose_settings_are_defined_in_rust_take_only_names() -> None:
         )
 
 
+@pytest.mark.parametrize("kind", [rl.DQN, rl.PPO, rl.SAC, rl.A2C, rl.A3C, rl.TD3], ids=lambda kind: kind.__name__)
+def test_agents_have_all_their_settings(kind: Any) -> None:
+    agent = kind(discount=0.5, hidden=(8,))
+    assert agent.settings["discount"] == 0.5 and list(agent.settings["hidden"]) == [8]
+    assert kind(**agent.settings).settings == agent.settings
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        agent.settings["discount"] = 0.9
+    with pytest.raises(AttributeError):
+        agent.settings = {}
+
+
 def test_the_first_argument_of_an_agent_is_its_config() -> None:
     assert rl.DQN(rl.DQNConfig(hidden=(8,)), discount=0.5).config == rl.DQNConfig(hidden=(8,), discount=0.5)
     for wrong in ("MlpPolicy", rl.PPOConfig()):

@@ -91,6 +91,17 @@ class TestBoundedArraySpec:
         assert BoundedArraySpec((), "int8", 0, 1) != ArraySpec((), "int8")
         assert ArraySpec((), "int8") != BoundedArraySpec((), "int8", 0, 1)
 
+    def test_texts_are_short(self) -> None:
+        equal = BoundedArraySpec((2, 2), "uint8", np.zeros((2, 2)), 255, "pixels")
+        assert repr(equal) == "BoundedArraySpec(shape=(2, 2), dtype=uint8, minimum=0, maximum=255, name='pixels')"
+        few = BoundedArraySpec((2,), "float32", [0.5, -np.inf], [np.inf, np.nan])
+        assert repr(few) == "BoundedArraySpec(shape=(2,), dtype=float32, minimum=[ 0.5 -inf], maximum=[inf nan], name=None)"
+        many = BoundedArraySpec((100,), "int64", np.arange(100), 100)
+        assert repr(many) == "BoundedArraySpec(shape=(100,), dtype=int64, minimum=[ 0 1 ... 98 99], maximum=100, name=None)"
+        images = BoundedArraySpec((4, 84, 84, 3), "float32", 0, np.arange(84.0).reshape(1, 84, 1, 1) + np.ones((4, 1, 84, 3)))
+        assert len(repr(images)) < 300 and "..." in repr(images)
+        assert "minimum=[]" in repr(BoundedArraySpec((0,), "int8", [], 1))
+
     def test_is_an_array_spec(self) -> None:
         assert isinstance(BoundedArraySpec((), "int8", 0, 1).with_name("n"), BoundedArraySpec)
         assert isinstance(BoundedArraySpec((), "int8", 0, 1), ArraySpec)

@@ -13,6 +13,7 @@ mod dqn;
 mod epsilon_greedy;
 #[cfg(doctest)]
 mod flow_docs;
+mod images;
 mod impala;
 mod mcts;
 mod misfit;

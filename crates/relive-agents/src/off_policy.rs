@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use relive_env::ArraySpec;
 use relive_flow::{Flow, Order, Weight};
 use relive_rl::adders::{Adder, TransitionAdder};
-use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch, unlimited};
+use relive_rl::plan::{Client, Crew, MAX_ITEMS, Progress, ReplayTable, SampleBatch, for_recorded_data};
 use relive_rl::{Learnt, Result, Saveable};
 use relive_table::TableConfig;
 use relive_tensor::Nest;
@@ -20,9 +20,6 @@ const MAX_BATCH_SIZE: usize = 1 << 20;
 
 /// The maximum number of steps that a transition spans; in practice, at most a few dozen.
 const MAX_STEPS: usize = 1 << 16;
-
-/// The maximum number of items in a table.
-const MAX_REPLAY_SIZE: u64 = 2_147_483_647;
 
 /// The maximum number of tables that share the items. A batch contains samples from each of them.
 const MAX_SHARDS: usize = 64;
@@ -152,7 +149,7 @@ impl OffPolicy {
         let fits = u64::try_from(self.min_of_each()).is_ok_and(|least| least <= self.max_of_each());
         let expected = "few enough that each holds its part of min_replay_size";
         check("replay_shards", self.shards, fits, expected)?;
-        let most = self.max_replay_size <= MAX_REPLAY_SIZE;
+        let most = self.max_replay_size <= MAX_ITEMS;
         check("max_replay_size", self.max_replay_size, most, "at most 2147483647")?;
         fraction("discount", self.discount)
     }
@@ -236,7 +233,7 @@ impl OffPolicy {
         let named = |name| TableConfig { name, ..own.clone() };
         let mut tables: Vec<TableConfig> = self.table_names().into_iter().map(named).collect();
         if demonstrations.of_batch(self.batch_size) > 0 {
-            tables.push(unlimited(TableConfig::new(DEMONSTRATIONS).max_size(MAX_REPLAY_SIZE))?);
+            tables.push(for_recorded_data(TableConfig::new(DEMONSTRATIONS))?);
         }
         Ok(tables)
     }

@@ -1,16 +1,11 @@
 //! How networks read observations: images with convolutions, everything else as numbers.
 
-use std::sync::Once;
-
-use relive_env::{ArraySpec, Buffer, EnvironmentSpec};
+use relive_env::{Buffer, EnvironmentSpec};
 use relive_nn::{Inputs, NetworkBuilder};
-use relive_rl::{Features, Result, is_image, looks_like_small_image};
-use relive_tensor::{DType, Nest};
+use relive_rl::{Features, Result};
 
+use crate::images::{picture, plain_numbers};
 use crate::settings;
-
-/// The minimum height and width of an image. The convolutions reduce an image of this size to one pixel.
-const LEAST: usize = 36;
 
 /// The front layers of a network.
 ///
@@ -29,10 +24,12 @@ impl Torso {
     /// # Errors
     /// Observations that are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Torso> {
-        Ok(Torso {
-            features: Features::of_observations(&spec.observations)?,
-            picture: picture(&spec.observations),
-        })
+        let picture = picture(&spec.observations);
+        let features = match picture {
+            Some(_) => Features::of_observations(&spec.observations)?,
+            None => plain_numbers(&spec.observations)?,
+        };
+        Ok(Torso { features, picture })
     }
 
     /// Returns the number of values in an observation.
@@ -119,49 +116,11 @@ impl ObservationInputs {
     }
 }
 
-/// Returns the height, the width and the number of channels if observations are images.
-fn picture(observations: &Nest<ArraySpec>) -> Option<[usize; 3]> {
-    let Nest::Leaf(leaf) = observations else { return None };
-    let dims: Option<Vec<usize>> = leaf.shape.dims().iter().map(|dim| usize::try_from(*dim).ok()).collect();
-    let (height, width, channels) = match *dims? {
-        [height, width] if is_image(leaf) => (height, width, 1),
-        [height, width, channels] => (height, width, channels),
-        _ => return None,
-    };
-    if leaf.dtype != DType::UInt8 || channels == 0 {
-        return None;
-    }
-    if height < LEAST && width >= LEAST && channels >= LEAST {
-        CHANNELS_FIRST.call_once(|| {
-            tracing::warn!(
-                "observations of the shape {} look like images with the channels first, which are read as plain numbers; \
-                 move the channels last, so that the network has convolutions",
-                leaf.shape
-            );
-        });
-    }
-    if looks_like_small_image(leaf) {
-        SMALL.call_once(|| {
-            tracing::warn!(
-                "observations of the shape {} are bytes, which are read as numbers from 0 to 255, because they are smaller \
-                 than {LEAST} x {LEAST}: if they are images, divide them by 255 in the environment (as float32), because \
-                 networks learn badly from large numbers",
-                leaf.shape
-            );
-        });
-    }
-    (height >= LEAST && width >= LEAST).then_some([height, width, channels])
-}
-
-/// Logs once in a process that images have another layout.
-static CHANNELS_FIRST: Once = Once::new();
-
-/// Logs once in a process that images may be too small.
-static SMALL: Once = Once::new();
-
 #[cfg(test)]
 mod tests {
+    use relive_env::ArraySpec;
     use relive_nn::{Layout, Network};
+    use relive_tensor::DType;
 
     use super::*;
 

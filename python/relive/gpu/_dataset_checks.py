@@ -43,13 +43,15 @@ def naming_file(data: Any) -> Iterator[None]:
 
 def expect_dataset(data: Any) -> None:
     """Checks the type of a data set. The caller has already handled folders and lists of episodes."""
+    from relive.rl import _dataset_tables, datasets
+
     is_known = (
         isinstance(data, (str, os.PathLike, Mapping, Readable)) or hasattr(data, "iterate_episodes")
-        or hasattr(data, "column_names") and hasattr(data, "column")
+        or _dataset_tables.is_table(data)
     )
     if not is_known:
         raise TypeError(
-            f"{type(data).__name__} is not a data set; give a mapping of arrays, a list of relive.rl.recorded.Episode, a folder of recorded "
+            f"{datasets.called(data)}a mapping of arrays, a list of relive.rl.recorded.Episode, a folder of recorded "
             "episodes, a file of numpy's savez, of HDF5, Parquet, Arrow or safetensors, a data set of Minari, a pyarrow.Table, a store, or a "
             "relive.Client or relive.Server together with table="
         )
@@ -57,7 +59,7 @@ def expect_dataset(data: Any) -> None:
 
 def names_of(data: Any) -> set[str]:
     """Returns the names of the arrays in a data set, without the names of their parts."""
-    from relive.rl import _dataset_files
+    from relive.rl import _dataset_files, _dataset_tables
 
     names: set[str] = set()
 
@@ -73,8 +75,8 @@ def names_of(data: Any) -> set[str]:
         names.update(data.columns)
     elif isinstance(data, Mapping):
         names.update(str(name) for name, value in data.items() if value is not None)
-    elif hasattr(data, "column_names"):
-        names.update(data.column_names)
+    elif _dataset_tables.is_table(data):
+        names.update(data.schema.names)
     return {name.split("/")[0] for name in names}
 
 

@@ -39,10 +39,11 @@ def episodes_of(data: Any, table: str | None, group: Group | None, *, is_whole: 
     logged."""
     if table is not None:
         return Episodes(*_tables.trajectories_of(data, table, group))
-    from relive.rl import datasets, recorded
+    from relive.rl import _dataset_files, datasets, recorded
 
     with _dataset_checks.naming_file(data):
         if isinstance(data, (str, os.PathLike)) and pathlib.Path(data).is_dir():
+            _dataset_files.expect_recording(pathlib.Path(data))
             data = recorded.load(data)
         if isinstance(data, (list, tuple)) and all(isinstance(episode, recorded.Episode) for episode in data):
             if not data:
@@ -105,7 +106,9 @@ def _of_minari(data: Any, group: Group | None) -> Episodes:
 
 def _of_recorded(episode: Any) -> Arrays:
     """Returns the arrays of a recorded episode in D4RL's layout."""
-    ended = np.asarray(episode.discounts) == 0
+    from relive.rl import datasets
+
+    ended = datasets.unmasked("a recorded episode", "discounts", episode.discounts) == 0
     timeouts = np.zeros(len(ended), np.bool_)
     timeouts[-1:] = ~ended[-1:]
     parts = {
@@ -116,7 +119,8 @@ def _of_recorded(episode: Any) -> Arrays:
         "timeouts": timeouts,
         "next_observations": nest.map_structure(lambda leaf: leaf[1:], episode.observations),
     }
-    return {"/".join(map(str, path)): np.asarray(leaf) for path, leaf in nest.flatten_with_path(parts)}
+    named = [("/".join(map(str, path)), leaf) for path, leaf in nest.flatten_with_path(parts)]
+    return {name: datasets.unmasked("a recorded episode", name, leaf) for name, leaf in named}
 
 
 def _cut(arrays: Mapping[str, Any], group: Group | None) -> Episodes:
@@ -126,7 +130,7 @@ def _cut(arrays: Mapping[str, Any], group: Group | None) -> Episodes:
     if not found:
         raise InvalidArgumentError(
             f"the data set has {sorted(arrays)}, but no ends of episodes; add an array terminals or timeouts with a 1 in the last row of "
-            "each episode, or zeros for a single episode"
+            "each episode, or zeros for a single episode. In a table with one row per episode, rewards, terminals or timeouts must be lists"
         )
     rows = len(found[0])
     if wrong := {name: len(array) for name, array in arrays.items() if len(array) != rows}:

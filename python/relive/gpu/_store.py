@@ -313,9 +313,9 @@ class Store(Readable):
 
         Args:
           data: a folder of recorded episodes, a file of ``numpy.savez``, D4RL's HDF5, Parquet, Arrow or safetensors, a
-            Minari data set, a ``pyarrow.Table``, another store, a mapping of arrays, or episodes
-            (:class:`relive.rl.recorded.Episode`); or a :class:`relive.Client`, a :class:`relive.Server` or the address
-            of a server, together with ``table``.
+            Minari data set, a ``pyarrow.Table`` or another table of :func:`relive.rl.arrays_of`, another store, a
+            mapping of arrays, or episodes (:class:`relive.rl.recorded.Episode`); or a :class:`relive.Client`, a
+            :class:`relive.Server` or the address of a server, together with ``table``.
           table: the table whose items become the trajectories, in the order of insertion, with the columns of the same
             names. The items need no ends of episodes, and their data must have a dimension for the steps. Reading does
             not count as sampling; the table must not change in the meantime.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from relive.rl._run import run
@@ -59,6 +60,11 @@ class Agent(Generic[C]):
                 f"settings by name, also those of the network: {cls.__name__}(hidden=(64, 64)); give the environment to train()"
             )
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All settings by name, read-only. The same settings create the same agent: ``DQN(**agent.settings)``."""
+        return MappingProxyType(dataclasses.asdict(self.config))
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"
 
@@ -72,6 +78,5 @@ class Agent(Generic[C]):
 
     def train(self, environment: Any, **options: Unpack[RunOptions]) -> TrainingResult:
         """Trains the agent in an environment by calling :func:`relive.rl.run`, which describes the options."""
-        # Agents whose settings are defined in Rust have them in a mapping.
-        expect_options(type(self).__name__, options, getattr(self, "settings", None) or names_of(self._config_type))
+        expect_options(type(self).__name__, options, self.settings)
         return run(self, environment, **options)

@@ -9,8 +9,8 @@ from relive import nest
 from relive.rl import _faults
 from relive.rl._answers import FIRST, LAST, MID, Answers
 from relive.rl.gymnasium_adapters import GymEnvironment
-from relive.rl.specs import EnvironmentSpec, for_extension, make_environment_spec
-from relive.rl.wrappers import EnvironmentWrapper
+from relive.rl.specs import EnvironmentSpec, difference, for_extension, make_environment_spec
+from relive.rl.wrappers import innermost
 
 _NAMES = ("FIRST", "MID", "LAST")
 
@@ -37,12 +37,6 @@ class Part(Protocol):
         """Takes one step in each row, with the leaves of the actions ``[rows, …]``."""
 
 
-def _wrapped(environment: Any) -> Any:
-    """Returns the environment inside an adapter or a wrapper, for its name in messages."""
-    is_wrapper = isinstance(environment, (GymEnvironment, EnvironmentWrapper))
-    return environment.environment if is_wrapper else environment
-
-
 class Single:
     """A single environment with dm_env's interface, which occupies one row."""
 
@@ -54,7 +48,7 @@ class Single:
         # The adapter itself reports the original environment's violations.
         self.adapter = environment if isinstance(environment, GymEnvironment) else None
         self.environment = environment if self.adapter is None else self.adapter.environment
-        self.who = self.called = _faults.name_of(_wrapped(environment))
+        self.who = self.called = _faults.name_of(innermost(environment))
         self._spaces = None if self.adapter is not None else _faults.Spaces(environment, "observation_spec", "action_spec")
         _, self._fill_action = nest.filler(self.spec.actions)
         # A step before the first reset is a reset.
@@ -116,8 +110,8 @@ class Bridge:
         for number, part in enumerate(parts):
             if part.spec != spec:
                 raise ValueError(
-                    f"environment {number} has a different spec than the first: {part.spec}, not {spec}; all environments of a run must "
-                    "have the same spec"
+                    f"environment {number} has a different spec than the first: {difference(part.spec, spec)}; all environments of a run "
+                    "must have the same spec"
                 )
         self.rows, self.called = sum(part.rows for part in parts), parts[0].called
         agents = {part.agents for part in parts}

@@ -6,15 +6,15 @@ import contextlib
 import json
 import math
 import pathlib
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from relive.rl._dataset_tables import Copied, IsWanted, Rows, arrow, parquet
+from relive.rl._dataset_columns import Rows
+from relive.rl._dataset_npz import npz
+from relive.rl._dataset_tables import Copied, IsWanted, arrow, naming_damage, parquet
 
 # A longer header means that the file is damaged; this is the format's own limit.
 _MAX_HEADER_BYTES = 100_000_000
@@ -22,11 +22,7 @@ _TYPES = {
     "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "F16": "<f2", "U32": "<u4", "I32": "<i4", "F32": "<f4", "U64": "<u8",
     "I64": "<i8", "F64": "<f8",
 }
-# The versions of numpy's format that arrays of numbers have.
-_NPY_HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
-    (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0,
-}
-_BYTES_AT_ONCE = 1 << 24
+_HDF5 = "an HDF5 file"
 
 
 @contextlib.contextmanager
@@ -48,68 +44,17 @@ def reading(path: pathlib.Path, is_wanted: IsWanted) -> Iterator[dict[str, Any]]
         yield reader(path, is_wanted, opened)
 
 
-def _npz(path: pathlib.Path, is_wanted: IsWanted, opened: contextlib.ExitStack) -> dict[str, Any]:
-    with _naming_damage(path):
-        # Numpy does not close a damaged file that it opened itself.
-        archive = np.load(opened.enter_context(path.open("rb")), allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it has a single array")
-        opened.enter_context(archive)
-        return {name: _member(path, archive, name) for name in archive.files if is_wanted(name)}
+def expect_recording(folder: pathlib.Path) -> None:
+    """Refuses a folder of other files, such as the parts of a Parquet data set.
 
-
-@contextlib.contextmanager
-def _naming_damage(path: pathlib.Path) -> Iterator[None]:
-    try:
-        yield
-    except (TypeError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise ValueError(f"{path}: not a file of numpy's savez, or damaged: {error}") from error
-
-
-def _member(path: pathlib.Path, archive: Any, name: str) -> Rows:
-    """Returns an array of numpy's savez. Its rows are read on request if they are consecutive in the file."""
-    if f"{name}.npy" in archive.zip.namelist():
-        with archive.zip.open(f"{name}.npy") as file:
-            read_header = _NPY_HEADERS.get(np.lib.format.read_magic(file))
-            if read_header is not None:
-                shape, is_fortran, dtype = read_header(file)
-                if shape and not is_fortran and not dtype.hasobject:
-                    return _Member(path, archive.zip, f"{name}.npy", file.tell(), shape, dtype)
-    return np.atleast_1d(archive[name])
-
-
-class _Member:
-    """An array in a file of numpy's savez. The file's checksum is only compared if all rows are read at once."""
-
-    def __init__(
-        self, path: pathlib.Path, archive: zipfile.ZipFile, name: str, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        self._path, self._archive, self._name = path, archive, name
-        self._start, self._shape, self._dtype = start, shape, dtype
-
-    def __len__(self) -> int:
-        return self._shape[0]
-
-    def __getitem__(self, rows: slice) -> npt.NDArray[Any]:
-        begin, end, _ = rows.indices(len(self))
-        row_bytes = math.prod(self._shape[1:]) * self._dtype.itemsize
-        with _naming_damage(self._path), self._archive.open(self._name) as file:
-            found = np.empty((max(0, end - begin), *self._shape[1:]), self._dtype)
-            left = found.reshape(-1).view(np.uint8).data
-            if begin == 0:
-                # Since Python 3.12, a seek turns off the comparison of the checksum.
-                file.read(self._start)
-            else:
-                file.seek(self._start + begin * row_bytes)
-            while left:
-                part = file.read(min(len(left), _BYTES_AT_ONCE))
-                if not part:
-                    raise EOFError(f"{self._name} ends {len(left)} bytes early")
-                left[: len(part)] = part
-                left = left[len(part) :]
-            # At the end of the file, this compares its checksum.
-            file.read(1)
-        return found
+    Raises:
+      ValueError: the folder has such files, and no checkpoint.
+    """
+    found = sorted(file for file in folder.iterdir() if file.suffix in _READERS)
+    if found and not any(folder.glob("*.relive")):
+        several = ", or pyarrow.dataset.dataset(folder) for all Parquet files in it" if found[0].suffix == ".parquet" else ""
+        raise ValueError(f"{folder}: a folder as a data set must have recorded episodes, but this one has other files; give the path of one file, "
+                         f"such as {found[0]}{several}")
 
 
 def _hdf5(path: pathlib.Path, is_wanted: IsWanted, opened: contextlib.ExitStack) -> dict[str, Any]:
@@ -117,10 +62,12 @@ def _hdf5(path: pathlib.Path, is_wanted: IsWanted, opened: contextlib.ExitStack)
         import h5py
     except ImportError as error:
         raise ImportError(f"{path}: HDF5 files require h5py, which is not installed: pip install h5py") from error
-    file = opened.enter_context(h5py.File(path, "r"))
-    root = file["/"]
+    with naming_damage(path, _HDF5):
+        file = opened.enter_context(h5py.File(path, "r"))
+        root = file["/"]
+        names = list(filter(is_wanted, root))
     seen = {root.id}
-    return {name: _part_of_hdf5(path, root, name, seen) for name in root if is_wanted(name)}
+    return {name: _part_of_hdf5(path, root, name, seen) for name in names}
 
 
 def _part_of_hdf5(path: pathlib.Path, group: Any, name: str, seen: set[Any]) -> Any:
@@ -128,7 +75,8 @@ def _part_of_hdf5(path: pathlib.Path, group: Any, name: str, seen: set[Any]) -> 
     parts in any file that this user can read; such parts are refused."""
     full_name, remedy = f"{group.name}/{name}".lstrip("/"), "copy its values into this file"
     where = f"{path}: the array {full_name}"
-    part = None if type(group.get(name, getlink=True)).__name__ == "ExternalLink" else group[name]
+    with naming_damage(path, _HDF5):
+        part = None if type(group.get(name, getlink=True)).__name__ == "ExternalLink" else group[name]
     # The way of a soft link may lead through an external link.
     if part is None or part.file.filename != group.file.filename:
         raise ValueError(f"{where} is a link to another file; {remedy}")
@@ -136,10 +84,30 @@ def _part_of_hdf5(path: pathlib.Path, group: Any, name: str, seen: set[Any]) -> 
         if part.id in seen:
             raise ValueError(f"{where} is a link to a group that is also elsewhere in the file, such as around itself; {remedy}")
         seen.add(part.id)
-        return {inner: _part_of_hdf5(path, part, inner, seen) for inner in part}
+        with naming_damage(path, _HDF5):
+            names = list(part)
+        return {inner: _part_of_hdf5(path, part, inner, seen) for inner in names}
     if part.external or part.is_virtual:
         raise ValueError(f"{where} has its values in other files, as external storage or a virtual data set; {remedy}")
-    return part if part.shape else np.atleast_1d(part[()])
+    if part.shape:
+        return _Hdf5Array(path, part)
+    with naming_damage(path, _HDF5):
+        return np.atleast_1d(part[()])
+
+
+class _Hdf5Array:
+    """An array in an HDF5 file."""
+
+    def __init__(self, path: pathlib.Path, part: Any) -> None:
+        self._path, self._part = path, part
+
+    def __len__(self) -> int:
+        return len(self._part)
+
+    def __getitem__(self, rows: slice) -> npt.NDArray[Any]:
+        with naming_damage(self._path, _HDF5):
+            found: npt.NDArray[Any] = self._part[rows]
+        return found
 
 
 def _safetensors(path: pathlib.Path, is_wanted: IsWanted, _: contextlib.ExitStack) -> dict[str, Any]:
@@ -188,7 +156,7 @@ def _dtype_of(name: Any) -> np.dtype[Any]:
 
 _READERS: dict[str, Callable[[pathlib.Path, IsWanted, contextlib.ExitStack], dict[str, Any]]] = {
     ".hdf5": _hdf5, ".h5": _hdf5, ".parquet": parquet, ".arrow": arrow, ".feather": arrow, ".safetensors": _safetensors,
-    ".npz": _npz,
+    ".npz": npz,
 }
 # Formats that the extension does not read itself.
 ENDINGS = tuple(ending for ending in _READERS if ending != ".npz")

@@ -106,5 +106,4 @@ def _discount_of(agent: Any) -> float | None:
     # A custom agent may have attributes `config` and `settings` of its own.
     if not hasattr(agent, "_for_extension"):
         return getattr(getattr(agent, "experience", None), "discount", None)
-    settings = getattr(agent, "settings", None)
-    return getattr(agent.config, "discount", None) if settings is None else settings.get("discount")
+    return agent.settings.get("discount")

@@ -30,7 +30,8 @@ class Parts:
         """Connects the parts. ``closing`` ends those that this call starts."""
         is_saved = checked.checkpoints is not None
         if isinstance(data, (list, tuple)):
-            raise TypeError(f"data is a {type(data).__name__}, but it must be a data set, or an iterator of batches, such as iter(data)")
+            raise TypeError(f"data is a {type(data).__name__}, but it must be a data set, or an iterator of batches, such as "
+                            "iter(data); for several files, give pyarrow.dataset.dataset(paths)")
         data, batches = (None, SourceBridge(data, is_saved=is_saved)) if is_source(data) else (data, None)
         native, number = for_extension(
             agent,

@@ -33,7 +33,7 @@ def flattened(weights: Any, learner: str) -> list[tuple[str, Any]]:
     with a slash; a single array without a mapping has the path ``/``.
 
     Raises:
-      TypeError: a value that is not an array of numbers, or a name with a slash.
+      TypeError: a value that is not an array of numbers, such as a list of arrays, or a name with a slash.
       ValueError: numbers that are not finite.
     """
     found: list[tuple[str, Any]] = []
@@ -50,15 +50,35 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
                 raise TypeError(f"{learner}.weights() has the name {name!r}, but names must be non-empty strings without slashes")
             _add(part, f"{path}/{name}" if path else name, found, learner)
         return
+    if isinstance(value, (list, tuple)) and not _is_numbers(value):
+        raise TypeError(_refused(value, path, learner))
     try:
         array = as_array(value)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"{learner}.weights() has {path!r}, but {error}") from error
+    if array.dtype.isbuiltin == 2:
+        # A type of ml_dtypes, such as bfloat16.
+        raise TypeError(f"{learner}.weights() has {array.dtype} at {path!r}, which policies cannot get; convert it first, for instance with "
+                        "astype(numpy.float32)")
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{learner}.weights() has {value!r} at {path!r}, but weights must be arrays of numbers in nested mappings")
+        raise TypeError(_refused(value, path, learner))
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{learner}.weights() has NaN or infinite numbers in {path!r}: learning has diverged")
     found.append((path or "/", array))
+
+
+def _is_numbers(value: Any) -> bool:
+    """Returns whether a list, or lists in a list, have only numbers. Numpy would stack arrays in them, too."""
+    if type(value) in (list, tuple):
+        return all(map(_is_numbers, value))
+    return isinstance(value, (int, float, np.generic))
+
+
+def _refused(value: Any, path: str, learner: str) -> str:
+    return (
+        f"{learner}.weights() has {value!r:.200} at {path or '/'!r}, but weights must be arrays of numbers in nested mappings, such as PyTorch's "
+        "state_dict(), or the result of relive.rl.jax.weights(tree) for a list, a tuple or another tree of arrays"
+    )
 
 
 def nested(weights: dict[str, Any]) -> Any:

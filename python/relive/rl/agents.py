@@ -66,7 +66,12 @@ class NamedAgent(Agent[Any]):
             expect_known(type(self).__name__, settings, known, error=ValueError)
             raise
         self.config = _Named(self._name, text)
-        self.settings: Mapping[str, Any] = MappingProxyType(json.loads(text))
+        self._settings: Mapping[str, Any] = MappingProxyType(json.loads(text))
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All settings by name, read-only."""
+        return self._settings
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:

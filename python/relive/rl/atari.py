@@ -8,10 +8,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from relive.rl.environments import Environment
+from relive.rl import _faults
 from relive.rl.specs import DiscreteArraySpec
 from relive.rl.timestep import StepType, TimeStep
-from relive.rl.wrappers import EnvironmentWrapper, checked_count
+from relive.rl.wrappers import AnyEnvironment, EnvironmentWrapper, checked_count, innermost
 from relive.specs import ArraySpec, BoundedArraySpec
 
 _Pixels = npt.NDArray[np.uint8]
@@ -37,7 +37,7 @@ class Atari(EnvironmentWrapper):
 
     Args:
       environment: an environment with frames of ``[height, width, 3]`` bytes as observations and one discrete action.
-        It must not repeat actions itself.
+        It must not repeat actions itself, so one of ale-py needs ``frameskip=1``, unless ``action_repeats`` is 1.
       action_repeats: the number of frames in a step.
       pooled_frames: the number of frames at the end of a step over which the pixelwise maximum is taken, at most
         ``action_repeats``; by default 2, or 1 if a step is one frame.
@@ -54,12 +54,12 @@ class Atari(EnvironmentWrapper):
 
     Raises:
       TypeError: the observations or actions have a different type.
-      ValueError: a number that is out of range, or an unknown ``preprocessing``.
+      ValueError: a number that is out of range, or an unknown ``preprocessing``; or the game repeats actions itself.
     """
 
     def __init__(
         self,
-        environment: Environment,
+        environment: AnyEnvironment,
         *,
         action_repeats: int = 4,
         pooled_frames: int | None = None,
@@ -91,7 +91,9 @@ class Atari(EnvironmentWrapper):
         self._frames = _frames_of(super().observation_spec())
         if not isinstance(super().action_spec(), DiscreteArraySpec):
             raise TypeError(f"only one discrete action is supported, but the environment has {super().action_spec()!r}")
-        if (zero_discount_on_life_loss or expose_lives_observation) and not hasattr(environment, "info"):
+        if action_repeats > 1:
+            _expect_single_frames(innermost(environment), action_repeats)
+        if (zero_discount_on_life_loss or expose_lives_observation) and not hasattr(self.environment, "info"):
             raise TypeError(f"{environment!r} does not report lives: it has no info, unlike a GymEnvironment")
         self._action_repeats = action_repeats
         self._pooled_frames = pooled_frames
@@ -218,6 +220,19 @@ def _fixed_point(shares: npt.NDArray[np.float64]) -> _Taps:
         places = np.minimum(first + tap, last)
         taps.append((places, np.where(first + tap <= last, weights[rows, places], 0).astype(np.int32)))
     return taps
+
+
+def _expect_single_frames(game: Any, action_repeats: int) -> None:
+    """Checks that a step of a Gymnasium environment is one frame."""
+    spec = getattr(game, "spec", None)
+    frames = getattr(getattr(game, "unwrapped", game), "_frameskip", getattr(spec, "kwargs", {}).get("frameskip", 1))
+    if frames == 1:
+        return
+    name = getattr(spec, "id", "ALE/Pong-v5")
+    raise ValueError(
+        f"{_faults.name_of(game)} already repeats each action (frameskip={frames!r}), and Atari would repeat it {action_repeats} times "
+        f"more; turn the first off: gymnasium.make({name!r}, frameskip=1)"
+    )
 
 
 def _frames_of(spec: Any) -> ArraySpec:

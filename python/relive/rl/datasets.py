@@ -10,14 +10,14 @@ import sys
 import tempfile
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from relive import _native, nest
-from relive.rl import _dataset_files, _dataset_tables, recorded
-from relive.rl._dataset_tables import Rows
+from relive.rl import _dataset_files, _dataset_npz, _dataset_tables, recorded
+from relive.rl._dataset_columns import Rows
 from relive.rl.gymnasium_adapters import from_zero
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -39,19 +39,21 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
     the ``start`` of its action space.
 
     Args:
-      data: a Minari data set (``minari.load_dataset``); a mapping of arrays, or of lists of numbers; a ``pyarrow.Table``; a
+      data: a Minari data set (``minari.load_dataset``); a mapping of arrays, or of lists of numbers; a ``pyarrow.Table``,
+        ``RecordBatch``, ``RecordBatchReader`` or ``dataset.Dataset``, whose columns are read into memory; a
         :class:`relive.gpu.Store` or :class:`relive.gpu.Reader` with columns of these names (trajectories with a weight
         of 0 are omitted); a folder of recorded episodes; or the path of a file: numpy's ``savez`` or HDF5 (needs h5py) in
         D4RL's layout, Parquet or Arrow (need pyarrow), or safetensors. Tables have one row per step or, where rewards
-        are lists, per episode; such an episode counts as truncated unless it has terminated. Arrays with other names,
-        such as D4RL's ``infos``, are ignored.
+        (or, without rewards, terminals or timeouts) are lists, per episode. The end of such a row always ends the
+        episode, which counts as truncated unless it has terminated. Arrays with other names, such as D4RL's ``infos``,
+        are ignored.
       required: the required arrays: ``observations``, ``actions``, ``rewards`` and ``terminals`` for agents that learn
         from the data.
 
     Raises:
       TypeError: the data has the wrong type.
-      ValueError: arrays are missing, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or the file is damaged;
-        the error names the arrays and the file.
+      ValueError: arrays are missing or have masked values, a row of ``terminals`` or ``timeouts`` is neither 0 nor 1, or
+        the file is damaged; the error names the arrays and the file.
       ImportError: h5py or pyarrow is not installed.
       OSError: the file cannot be read.
     """
@@ -66,13 +68,13 @@ def opened(data: Any, *, required: Iterable[str]) -> Iterator[dict[str, Rows]]:
     within the context."""
     place = _place_of(data)
     if hasattr(data, "iterate_episodes"):
-        arrays = _of_episodes(data.iterate_episodes(), getattr(data, "action_space", None))
+        arrays = _of_episodes(place, data.iterate_episodes(), getattr(data, "action_space", None))
         yield _known(place, arrays, required)
     # The value can be a store only if the module of stores has been imported.
     elif "relive.gpu" in sys.modules and isinstance(data, sys.modules["relive.gpu"].Readable):
         yield _known(place, data.all_steps(), required)
     elif isinstance(data, Mapping):
-        yield _known(place, _flattened(_native.with_lists_joined(dict(data))), required)
+        yield _known(place, _flattened(place, _native.with_lists_joined(dict(data))), required)
     elif isinstance(data, (str, os.PathLike)) and (folder := pathlib.Path(data)).is_dir():
         yield _known(place, _of_recording(folder), required)
     else:
@@ -95,13 +97,23 @@ def _reading(data: Any, is_wanted: Callable[[str], bool]) -> Iterator[dict[str, 
     if isinstance(data, (str, os.PathLike)):
         with _dataset_files.reading(pathlib.Path(data), is_wanted) as arrays:
             yield arrays
-    elif hasattr(data, "column_names") and hasattr(data, "column"):
+    elif _dataset_tables.is_table(data):
         yield _dataset_tables.of_table(data, _place_of(data), is_wanted)
     else:
         raise TypeError(
-            f"{type(data).__name__} is not a data set; give a data set of Minari, a mapping of arrays, a folder of recorded episodes, or a "
-            "file of numpy's savez, of HDF5, Parquet, Arrow or safetensors"
+            f"{called(data)}a data set of Minari, a mapping of arrays, a pyarrow.Table, a relive.gpu.Store, a folder of recorded "
+            "episodes, or a file of numpy's savez, of HDF5, Parquet, Arrow or safetensors"
         )
+
+
+def called(data: Any) -> str:
+    """Returns the beginning of the error for a value that is not a data set, which continues with the kinds of data
+    sets."""
+    package = type(data).__module__.partition(".")[0]
+    instead = {"pandas": "the table pyarrow.Table.from_pandas(data)", "polars": "the table data.to_arrow()"}.get(package)
+    if isinstance(data, (list, tuple)) and data and all(isinstance(path, (str, os.PathLike)) for path in data):
+        instead = "pyarrow.dataset.dataset(paths), if these are Parquet or Arrow files"
+    return f"{type(data).__name__} is not a data set; give " + (f"{instead}, or " if instead else "")
 
 
 def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
@@ -114,7 +126,8 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
 
     Raises:
       TypeError, ImportError: the same as for :func:`arrays_of`.
-      ValueError: the same as for :func:`arrays_of`, or the name does not end with ``.npz``.
+      ValueError: the same as for :func:`arrays_of`, an array has values that are not numbers, or the name does not end with
+        ``.npz``.
       OSError: the file cannot be written.
     """
     path = pathlib.Path(path)
@@ -126,7 +139,7 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
         partial = os.path.join(folder, "data.npz")
         with open(partial, "wb") as file:
-            _write(file, arrays)
+            _dataset_npz.write(file, arrays, str(path))
             file.flush()
             os.fsync(file.fileno())
         if path.exists():
@@ -136,19 +149,19 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
 
 @contextlib.contextmanager
 def path_of(data: Any) -> Iterator[str | None]:
-    """Provides the files that the extension reads: folders and numpy files are used in place; other data is written to
-    a temporary file for the duration of the context. A run identifies its data by its content, so a resumed run may use
-    another file."""
+    """Provides the files that the extension reads: folders, and numpy files whose arrays need no conversion, are used in
+    place; other data is written to a temporary file for the duration of the context. A run identifies its data by its
+    content, so a resumed run may use another file."""
     if data is None:
         yield None
         return
-    if isinstance(data, (str, os.PathLike)) and pathlib.Path(data).suffix not in _dataset_files.ENDINGS:
+    if isinstance(data, (str, os.PathLike)) and _is_native(pathlib.Path(data)):
         yield os.fspath(data)
         return
     with tempfile.TemporaryDirectory(prefix="relive-data-") as folder:
         path = os.path.join(folder, "data.npz")
         with open(path, "wb") as file:
-            _write(file, arrays_of(data))
+            _dataset_npz.write(file, arrays_of(data), _place_of(data))
         try:
             yield path
         except Exception as error:
@@ -163,31 +176,32 @@ def _place_of(data: Any) -> str:
         return str(pathlib.Path(data))
     if hasattr(data, "iterate_episodes"):
         return "the data set of Minari"
-    return "the data" if isinstance(data, Mapping) else "the table" if hasattr(data, "column_names") else "the store"
+    return "the data" if isinstance(data, Mapping) else "the table" if _dataset_tables.is_table(data) else "the store"
 
 
-def _write(file: IO[bytes], arrays: Arrays) -> None:
-    # Type checkers also match the mapping's values with the parameter `allow_pickle`, which is a bool.
-    np.savez(file, **{name: _readable(array) for name, array in arrays.items()})  # type: ignore[arg-type]
+def _is_native(path: pathlib.Path) -> bool:
+    """Returns whether the extension reads the folder or file itself.
 
-
-def _readable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Returns an array of a type that the extension reads."""
-    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
-        array = array.astype(np.float32 if array.dtype.itemsize < 4 else np.float64)
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+    Raises:
+      ValueError: a folder of other files.
+    """
+    if path.is_dir():
+        _dataset_files.expect_recording(path)
+    return path.suffix not in _dataset_files.ENDINGS and (path.suffix != ".npz" or _dataset_npz.is_native(path, _is_known))
 
 
 def _of_recording(folder: pathlib.Path) -> Arrays:
+    _dataset_files.expect_recording(folder)
+
     def episodes() -> Iterator[Any]:
         for episode in recorded.load(folder):
             has_terminated = episode.discounts == 0
             yield types.SimpleNamespace(**vars(episode), terminations=has_terminated, truncations=np.zeros_like(has_terminated))
 
-    return _of_episodes(episodes(), None)
+    return _of_episodes(str(folder), episodes(), None)
 
 
-def _of_episodes(episodes: Iterable[Any], space: Any) -> Arrays:
+def _of_episodes(place: str, episodes: Iterable[Any], space: Any) -> Arrays:
     """Returns the transitions of episodes in Minari's format. ``space`` is their action space, or ``None`` if unknown."""
     parts: dict[str, list[Any]] = {}
     for episode in episodes:
@@ -196,10 +210,10 @@ def _of_episodes(episodes: Iterable[Any], space: Any) -> Arrays:
             ("observations", slice(0, steps)),
             ("next_observations", slice(1, steps + 1)),
         ):
-            for key, leaf in _flattened({name: episode.observations}).items():
+            for key, leaf in _flattened(place, {name: episode.observations}).items():
                 parts.setdefault(key, []).append(leaf[rows])
         actions = episode.actions if space is None else from_zero(episode.actions, space)
-        for key, leaf in _flattened({"actions": actions}).items():
+        for key, leaf in _flattened(place, {"actions": actions}).items():
             parts.setdefault(key, []).append(leaf)
         parts.setdefault("rewards", []).append(np.asarray(episode.rewards))
         parts.setdefault("terminals", []).append(np.asarray(episode.terminations))
@@ -208,15 +222,26 @@ def _of_episodes(episodes: Iterable[Any], space: Any) -> Arrays:
         timeouts[-1:] |= ~np.asarray(episode.terminations[-1:], np.bool_)
         parts.setdefault("timeouts", []).append(timeouts)
     if not parts:
-        raise ValueError("the data set of Minari has no episodes")
+        raise ValueError(f"{place} has no episodes")
     return {key: np.concatenate(leaves) for key, leaves in parts.items()}
 
 
-def _flattened(data: Mapping[str, Any]) -> Arrays:
+def _flattened(place: str, data: Mapping[str, Any]) -> Arrays:
     # A list of numbers is not a nest.
     data = {name: np.asarray(value) if name in _NUMBERS and isinstance(value, list) else value for name, value in data.items()}
     leaves = nest.flatten_with_path({name: value for name, value in data.items() if value is not None})
-    return {"/".join(str(part) for part in path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    return {name: unmasked(place, name, leaf) for path, leaf in leaves for name in ["/".join(map(str, path))]}
+
+
+def unmasked(place: str, name: str, leaf: Any) -> npt.NDArray[Any]:
+    """Returns a value as an array with consecutive numbers.
+
+    Raises:
+      ValueError: elements are masked.
+    """
+    if isinstance(leaf, np.ma.MaskedArray) and (count := int(np.ma.getmaskarray(leaf).sum())):
+        raise ValueError(f"{place}: array `{name}`: {count} values are masked; remove these rows, or fill them, for example with filled(0)")
+    return np.ascontiguousarray(leaf)
 
 
 def _is_known(name: str) -> bool:
@@ -239,8 +264,9 @@ def _known(place: str, arrays: Mapping[str, Any], required: Iterable[str], left_
     first = "rewards" if "rewards" in known else next(iter(known), "")
     for key, array in known.items():
         if len(array) != len(known[first]):
+            hint = ". Arrays in a list are parts of a row; give numpy.stack of a list of rows" if key.rpartition("/")[2].isdigit() else ""
             raise ValueError(f"{place}: array `{key}`: it has {len(array)} rows, but `{first}` has {len(known[first])}; give one row for each "
-                             "transition")
+                             f"transition{hint}")
     return known
 
 

@@ -43,7 +43,8 @@ class Transitions:
       samples_per_insert: the average number of times that each transition is sampled; the default, ``batch_size``,
         yields one batch per step.
       min_size: the number of transitions before learning starts.
-      max_size: the number of transitions that are kept; the oldest are evicted.
+      max_size: the number of transitions that are kept; the oldest are evicted. A run that learns from ``data`` keeps
+        all of it.
       n_step: the number of steps that a transition covers.
       discount: γ.
       priority_exponent: α of prioritized replay (Schaul et al., 2016); the learner returns new priorities. ``None``:
@@ -76,8 +77,8 @@ class Sequences:
     Row ``t`` contains the observation, the action taken for it, and the resulting reward and discount; in the row of an
     episode's last observation, these three values and the extras are zeros. Sequences that end with their episode are
     shorter: ``lengths``, which has the same structure as ``data``, contains the number of rows of each sequence, such
-    as ``lengths["reward"]``, and missing rows are filled with zeros. If the policy's recurrent state is among its
-    ``extras``, each row contains this state.
+    as ``lengths["reward"]``, and missing rows are filled with zeros. All batches have the same shapes. If the policy's
+    recurrent state is among its ``extras``, each row contains this state.
 
     Args:
       length: the number of rows in a sequence.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,33 +10,56 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relive.jax import to_jax as arrays
+from relive.jax import to_jax
+from relive.rl.rollout import Rollout
 
 __all__ = ["arrays", "load", "restored", "saved", "weights"]
+
+# The kinds of numpy's data types that are converted to Python's numbers without loss.
+_KINDS = {bool: "b", int: "biu", float: "biuf"}
+_FIELDS = [field.name for field in dataclasses.fields(Rollout)]
+# Like a batch, which is a tuple, a rollout is a pytree.
+jax.tree_util.register_pytree_with_keys(
+    Rollout,
+    lambda rollout: ([(jax.tree_util.GetAttrKey(name), getattr(rollout, name)) for name in _FIELDS], None),
+    lambda _, parts: Rollout(*parts),
+)
+
+
+def arrays(batch: Any, *, device: jax.Device | jax.sharding.Sharding | None = None) -> Any:
+    """Converts a batch, a :class:`relive.rl.Rollout`, or any nest of numpy arrays, to JAX arrays; see
+    :func:`relive.jax.to_jax`. A rollout is a pytree, which ``jax.jit`` takes as an argument; call its methods outside
+    of such functions, because they compute with numpy."""
+    if isinstance(batch, Rollout):
+        return Rollout(**{name: to_jax(getattr(batch, name), device=device) for name in _FIELDS})
+    return to_jax(batch, device=device)
 
 
 def weights(tree: Any) -> dict[str, Any]:
     """Returns the leaves of a pytree by path, for ``Learner.weights``. The pytree can be, for example, the parameters
-    of a Flax, Haiku or Equinox model. Random keys (``jax.random.key``) become their data."""
-    return {_name(path): _array(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    of a Flax, Haiku or Equinox model. Random keys (``jax.random.key``) become their data.
+
+    Raises:
+      ValueError: two leaves have the same name, because ``|`` replaces ``/`` in names.
+    """
+    return {name: _array(leaf) for name, leaf in _named(tree).items()}
 
 
 def load(like: Any, weights: Mapping[str, Any]) -> Any:
-    """Returns the pytree ``like`` with its leaves replaced by the arrays of :func:`weights`.
+    """Returns the pytree ``like`` with its leaves replaced by the arrays of :func:`weights`. Random keys and Python
+    numbers in ``like`` keep their types.
 
     Raises:
-      ValueError: an array is missing or has a different shape.
+      ValueError: an array is missing or superfluous, or has a different shape or data type; the error names it.
     """
-
-    def leaf(path: Any, own: Any) -> Any:
-        name = _name(path)
-        found, shape = weights.get(name), np.shape(_array(own))
-        if found is None or np.shape(found) != shape:
-            expected = f"{name} of the shape {list(shape)}"
-            raise ValueError(f"the weights lack {expected}" if found is None else f"the weights have {list(np.shape(found))}, not {expected}")
-        return _like(own, found)
-
-    return jax.tree_util.tree_map_with_path(leaf, like)
+    own = _named(like)
+    if missing := [name for name in own if name not in weights]:
+        shapes = ", ".join(f"{name} of the shape {list(_form(own[name])[0])}" for name in missing)
+        raise ValueError(f"the weights lack {shapes}; they have {', '.join(weights) or 'nothing'}")
+    if surplus := [name for name in weights if name not in own]:
+        raise ValueError(f"the weights also have {', '.join(surplus)}, which the tree to load them into lacks; it has {', '.join(own) or 'nothing'}")
+    leaves = [_like(leaf, weights[name], "the weights have", name) for name, leaf in own.items()]
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), leaves)
 
 
 def saved(tree: Any) -> list[Any]:
@@ -49,12 +73,15 @@ def restored(like: Any, leaves: list[Any]) -> Any:
     their types.
 
     Raises:
-      ValueError: a different number of leaves.
+      ValueError: there are more or fewer leaves, or a leaf has a different shape or data type; the error names its
+        path.
     """
-    own, tree = jax.tree_util.tree_flatten(like)
+    own, tree = jax.tree_util.tree_flatten_with_path(like)
     if len(own) != len(leaves):
-        raise ValueError(f"the saved state has {len(leaves)} leaves, but this state has {len(own)}")
-    return jax.tree_util.tree_unflatten(tree, [_like(leaf, found) for leaf, found in zip(own, leaves, strict=True)])
+        raise ValueError(f"the saved state has {len(leaves)} leaves, but this state has {len(own)}; restore it into a state of the same network "
+                         "and optimizer")
+    found = [_like(leaf, saved, "the saved state has", _name(path)) for (path, leaf), saved in zip(own, leaves, strict=True)]
+    return jax.tree_util.tree_unflatten(tree, found)
 
 
 def _is_key(leaf: Any) -> bool:
@@ -65,11 +92,46 @@ def _array(leaf: Any) -> np.ndarray[Any, Any]:
     return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
 
 
-def _like(own: Any, found: Any) -> Any:
-    """Returns an array as a leaf of the same kind as ``own``."""
-    if _is_key(own):
-        return jax.random.wrap_key_data(jnp.asarray(found), impl=jax.random.key_impl(own))
-    return type(own)(found) if isinstance(own, (bool, int, float)) else jnp.asarray(found)
+def _form(leaf: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Returns the shape and the data type that a leaf has as a JAX array. Unless ``jax_enable_x64`` is set, numbers of
+    64 bits have 32."""
+    array = jax.random.key_data(leaf) if _is_key(leaf) else leaf if hasattr(leaf, "dtype") else np.asarray(leaf)
+    return np.shape(array), jax.dtypes.canonicalize_dtype(array.dtype)
+
+
+def _like(own: Any, found: Any, source: str, name: str) -> Any:
+    """Returns an array as a leaf of the same kind as ``own``.
+
+    Raises:
+      ValueError: the array has a different shape or data type; the error begins with the ``source`` and has the leaf's
+        name.
+    """
+    (shape, dtype), (found_shape, found_dtype) = _form(own), _form(found)
+    if found_shape != shape:
+        raise ValueError(f"{source} {list(found_shape)}, not {name} of the shape {list(shape)}; create the network and the optimizer with the same "
+                         "sizes as the saved ones")
+    number = next((kind for kind in _KINDS if isinstance(own, kind) and not hasattr(own, "dtype")), None)
+    if found_dtype.kind not in _KINDS[number] if number else found_dtype != dtype:
+        raise ValueError(f"{source} {found_dtype}, not {name} of the type {number.__name__ if number else dtype}; convert one of them first, for "
+                         "example with astype")
+    if number is not None:
+        return number(found)
+    array = jnp.asarray(found)
+    return jax.random.wrap_key_data(array, impl=jax.random.key_impl(own)) if _is_key(own) else array
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    """Returns the leaves of a pytree by name.
+
+    Raises:
+      ValueError: two leaves have the same name.
+    """
+    named: dict[str, Any] = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        if (name := _name(path)) in named:
+            raise ValueError(f"two leaves of the tree have the name {name}, because `|` replaces `/` in names; rename one of them")
+        named[name] = leaf
+    return named
 
 
 def _name(path: Any) -> str:

@@ -108,8 +108,8 @@ def expect_one_agent(environment: Any) -> None:
 
 
 def difference(one: EnvironmentSpec, other: EnvironmentSpec) -> str:
-    """Returns a text about the first part in which the observations or actions of two specs differ."""
-    for what, structure, others in (("observation", one.observations, other.observations), ("action", one.actions, other.actions)):
+    """Returns a text about the first part in which two specs differ."""
+    for what, structure, others in zip(("observation", "action", "reward", "discount"), one, other, strict=True):
         leaves, leaves_of_other = dict(nest.flatten_with_path(structure)), dict(nest.flatten_with_path(others))
         if leaves.keys() != leaves_of_other.keys():
             parts, parts_of_other = ([nest.path_text(path) for path in found] for found in (leaves, leaves_of_other))
@@ -132,6 +132,8 @@ def _difference(leaf: ArraySpec, other: ArraySpec) -> str:
             differs = bounds != bounds_of_other
             if differs.any():
                 return f"the {name} {bounds[differs][0]} and {bounds_of_other[differs][0]}"
+            if value.shape != value_of_other.shape:
+                return f"a {name} of the shape {value.shape} and of {value_of_other.shape}, with the same numbers"
         elif value != value_of_other:
             return f"the {name} {value} and {value_of_other}"
     return f"the spec {leaf!r} and {other!r}"

@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from relive import nest
 from relive._numbers import whole
 from relive.rl.environments import Environment
+from relive.rl.gymnasium_adapters import GymEnvironment, adapted
 from relive.rl.specs import DISCOUNTS, REWARDS, DiscreteArraySpec, normalized
 from relive.rl.timestep import TimeStep
 from relive.specs import ArraySpec, BoundedArraySpec
+
+if TYPE_CHECKING:
+    import gymnasium
+
+AnyEnvironment = Union[Environment, "gymnasium.Env[Any, Any]"]
+"""What a wrapper accepts."""
 
 _NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.dtype(np.int32)}
 
 
 class EnvironmentWrapper:
     """A wrapper that passes all method calls through to ``environment``. It also has its other attributes, such as
-    ``info``, except those whose names begin with ``_``."""
+    ``info``, except those whose names begin with ``_``.
 
-    def __init__(self, environment: Environment) -> None:
-        self.environment = environment
+    Args:
+      environment: an environment with dm_env's interface, or one of Gymnasium, which is wrapped in a
+        :class:`relive.rl.GymEnvironment` without a seed.
+
+    Raises:
+      TypeError: the value is not an environment, or is a vector.
+    """
+
+    def __init__(self, environment: AnyEnvironment) -> None:
+        if isinstance(environment, type) or not (hasattr(environment, "observation_spec") or hasattr(environment, "observation_space")):
+            raise TypeError(
+                f"{type(self).__name__} takes an environment with dm_env's or Gymnasium's interface, but got {environment!r}; create one "
+                "first, such as relive.rl.make(name) or gymnasium.make(name)"
+            )
+        self.environment: Any = adapted(environment)
 
     def __getattr__(self, name: str) -> Any:
         # A copy that is not initialized yet has no environment.
@@ -63,6 +83,13 @@ class EnvironmentWrapper:
         close = getattr(self.environment, "close", None)
         if close is not None:
             close()
+
+
+def innermost(environment: Any) -> Any:
+    """Returns the environment inside all wrappers and the adapter."""
+    while isinstance(environment, (EnvironmentWrapper, GymEnvironment)):
+        environment = environment.environment
+    return environment
 
 
 class SinglePrecision(EnvironmentWrapper):
@@ -125,7 +152,7 @@ class CanonicalSpec(EnvironmentWrapper):
       ValueError: actions are bounded on only one side.
     """
 
-    def __init__(self, environment: Environment, clip: bool = False) -> None:
+    def __init__(self, environment: AnyEnvironment, clip: bool = False) -> None:
         super().__init__(environment)
         self._clip = clip
         self._bounds = super().action_spec()

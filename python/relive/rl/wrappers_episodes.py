@@ -9,9 +9,8 @@ import numpy as np
 
 from relive import nest
 from relive._numbers import whole
-from relive.rl.environments import Environment
 from relive.rl.timestep import StepType, TimeStep
-from relive.rl.wrappers import EnvironmentWrapper, checked_count
+from relive.rl.wrappers import AnyEnvironment, EnvironmentWrapper, checked_count
 from relive.specs import ArraySpec
 
 
@@ -19,7 +18,7 @@ class StepLimit(EnvironmentWrapper):
     """Truncates episodes after ``step_limit`` steps: the last step becomes a LAST and keeps its discount. ``None``
     means no limit."""
 
-    def __init__(self, environment: Environment, step_limit: int | None = None) -> None:
+    def __init__(self, environment: AnyEnvironment, step_limit: int | None = None) -> None:
         super().__init__(environment)
         self._limit = None if step_limit is None else checked_count("step_limit", step_limit)
         self._steps = 0
@@ -54,7 +53,7 @@ class NoopStarts(EnvironmentWrapper):
       seed: the seed for the numbers of no-ops.
     """
 
-    def __init__(self, environment: Environment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
+    def __init__(self, environment: AnyEnvironment, *, noop_action: int = 0, noop_max: int = 30, seed: int = 0) -> None:
         if whole("noop_max", noop_max) < 0:
             raise ValueError(f"noop_max must be at least 0, got {noop_max}")
         super().__init__(environment)
@@ -86,7 +85,7 @@ class ActionRepeat(EnvironmentWrapper):
     """Takes every action ``num_repeats`` times, or until the episode ends. The reward is the sum of the rewards, each
     multiplied by the preceding discounts; the discount is the product of all discounts."""
 
-    def __init__(self, environment: Environment, num_repeats: int = 1) -> None:
+    def __init__(self, environment: AnyEnvironment, num_repeats: int = 1) -> None:
         super().__init__(environment)
         self._num_repeats = checked_count("num_repeats", num_repeats)
 
@@ -120,7 +119,7 @@ class DelayedReward(EnvironmentWrapper):
       accumulation_period: the number of steps in a period; ``None`` returns rewards only at the end of episodes.
     """
 
-    def __init__(self, environment: Environment, accumulation_period: int | None = 1) -> None:
+    def __init__(self, environment: AnyEnvironment, accumulation_period: int | None = 1) -> None:
         super().__init__(environment)
         self._period = None if accumulation_period is None else checked_count("accumulation_period", accumulation_period)
         self._zero = nest.map_structure(lambda spec: np.zeros(spec.shape, spec.dtype)[()], self.reward_spec())

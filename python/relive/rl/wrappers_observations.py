@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import nest
-from relive.rl.environments import Environment
 from relive.rl.specs import DiscreteArraySpec, as_arrays
 from relive.rl.timestep import TimeStep
-from relive.rl.wrappers import EnvironmentWrapper, checked_count
+from relive.rl.wrappers import AnyEnvironment, EnvironmentWrapper, checked_count
 from relive.specs import ArraySpec, BoundedArraySpec
 
 
@@ -26,7 +25,7 @@ class FrameStacking(EnvironmentWrapper):
       flatten: whether the new axis is merged into the last axis of the observation.
     """
 
-    def __init__(self, environment: Environment, num_frames: int = 4, flatten: bool = False) -> None:
+    def __init__(self, environment: AnyEnvironment, num_frames: int = 4, flatten: bool = False) -> None:
         super().__init__(environment)
         self._num_frames, self._flatten = checked_count("num_frames", num_frames), flatten
         self._frames: collections.deque[Any] = collections.deque(maxlen=num_frames)
@@ -84,7 +83,7 @@ class ConcatObservation(EnvironmentWrapper):
       TypeError: leaves with different data types.
     """
 
-    def __init__(self, environment: Environment, name_filter: Sequence[str] | None = None) -> None:
+    def __init__(self, environment: AnyEnvironment, name_filter: Sequence[str] | None = None) -> None:
         super().__init__(environment)
         self._parts = super().observation_spec()
         leaves = {nest.path_text(path): leaf for path, leaf in nest.flatten_with_path(self._parts)}
@@ -126,7 +125,7 @@ class ObservationActionReward(EnvironmentWrapper):
     """Adds the last action and reward to the observation, which becomes an :class:`OAR`. On a FIRST, action and reward
     are zeros."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: AnyEnvironment) -> None:
         super().__init__(environment)
         self._added = super().action_spec(), super().reward_spec()
         self._zeros = nest.map_structure(lambda spec: np.zeros(spec.shape, spec.dtype), self._added)
@@ -155,7 +154,7 @@ class ObservationActionReward(EnvironmentWrapper):
 class ExpandScalar(EnvironmentWrapper):
     """Turns the numbers in an observation into arrays of the shape ``(1,)``. Arrays are passed through unchanged."""
 
-    def __init__(self, environment: Environment) -> None:
+    def __init__(self, environment: AnyEnvironment) -> None:
         super().__init__(environment)
         self._parts = super().observation_spec()
         self._spec = nest.map_structure(_expanded_spec, self._parts)

@@ -33,7 +33,10 @@ impl Head {
             others => {
                 let expected = "one discrete action, one array of integers in ranges of at most 65,536 values, or one \
                                 array of float32";
-                return Err(RlError::Unsuited { expected, got: describe(others) });
+                let is_double = others.leaves().any(|leaf| leaf.dtype == DType::Float64);
+                let advice =
+                    if is_double { "; the wrapper SinglePrecision converts them to float32" } else { "" };
+                return Err(RlError::Unsuited { expected, got: format!("{}{advice}", describe(others)) });
             }
         };
         let (mut low, mut high) = (Vec::new(), Vec::new());
@@ -280,5 +283,9 @@ mod tests {
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
         let text = Head::of(&spec).unwrap_err().to_string();
         assert!(text.contains("one array of float32") && text.contains("a number in 0..2"), "{text}");
+        let double = Nest::Leaf(ArraySpec::new("", DType::Float64, [1]).bounded(-1.0, 1.0));
+        let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), double);
+        let text = Head::of(&spec).unwrap_err().to_string();
+        assert!(text.contains("float64 (1,) in -1..=1; the wrapper SinglePrecision"), "{text}");
     }
 }

@@ -7,6 +7,7 @@ use relive_nn::{Activation, Init, Key, Layout, LinearInit, Network, Params};
 use relive_rl::{Features, Result};
 
 use super::head::Head;
+use crate::images::plain_numbers;
 use crate::settings::fits;
 
 /// Normalized observations are clipped to ± this value.
@@ -34,7 +35,7 @@ impl ActorCritic {
         normalizes: bool,
         key: Key,
     ) -> Result<(ActorCritic, Params)> {
-        let (features, head) = (Features::of_observations(&spec.observations)?, Head::of(spec)?);
+        let (features, head) = (plain_numbers(&spec.observations)?, Head::of(spec)?);
         fits(features.width(), hidden, head.outputs())?;
         let mut layout = Layout::new();
         let mut network = |name, outputs, gain| {

@@ -5,6 +5,7 @@ use relive_rl::{Features, Result, RlError};
 
 use crate::actions;
 use crate::actor_critic::{Head, WIDEST};
+use crate::images::plain_numbers;
 
 /// Observations as rows of numbers, and actions scaled to −1..1 and back.
 #[derive(Debug, Clone)]
@@ -19,7 +20,7 @@ impl Spaces {
     /// [`Unsuited`](RlError::Unsuited): the action is not one bounded float32 array, a component of the action has no
     /// range, or observations are not numbers.
     pub(crate) fn of(spec: &EnvironmentSpec) -> Result<Spaces> {
-        let observations = Features::of_observations(&spec.observations)?;
+        let observations = plain_numbers(&spec.observations)?;
         let expected = "actions that are one array of float32 between bounds";
         match Head::of(spec) {
             Ok(Head::Normal { low, high }) if low.iter().chain(&high).all(|bound| bound.is_finite()) => {
@@ -27,6 +28,19 @@ impl Spaces {
                 Ok(Spaces { observations, low, high })
             }
             Err(RlError::Unsuited { got, .. }) => Err(RlError::Unsuited { expected, got }),
+            Ok(Head::Normal { low, high }) => {
+                let bounds = low.iter().zip(&high).enumerate();
+                let unbounded =
+                    |(_, (low, high)): &(usize, (&f32, &f32))| !low.is_finite() || !high.is_finite();
+                let component = bounds.clone().find(unbounded).map_or(0, |(component, _)| component);
+                let got = format!(
+                    "{} with the bounds {} and {} for component {component}; declare finite bounds",
+                    actions::describe(&spec.actions),
+                    low[component],
+                    high[component]
+                );
+                Err(RlError::Unsuited { expected, got })
+            }
             _ => Err(RlError::Unsuited { expected, got: actions::describe(&spec.actions) }),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use relive_nn::{Init, Layout, LinearInit, Params, Stream};
+use relive_nn::{Init, Layout, Leaf, LinearInit, Params, Stream};
 
 /// Noise of learned magnitude on the weights of linear layers: factorized Gaussian noise (Fortunato et al. 2018,
 /// equations 10 and 11).
@@ -12,6 +12,8 @@ use relive_nn::{Init, Layout, LinearInit, Params, Stream};
 #[derive(Debug, Clone)]
 pub(super) struct Noise {
     layers: Vec<Layer>,
+    /// The positions of the parameters without noise.
+    others: Vec<Range<usize>>,
 }
 
 /// The positions of a linear layer's parameters and of their standard deviations.
@@ -21,9 +23,10 @@ struct Layer {
     biases: [Range<usize>; 2],
 }
 
-/// The drawn noise: for each parameter of the layers, the factor of its standard deviation.
+/// The drawn noise of each layer: one number for each input, and one for each output. The factor of a weight's standard
+/// deviation is the product of the numbers of its input and its output; that of a bias is the number of its output.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Drawn(Vec<f32>);
+pub(super) struct Drawn(Vec<[Vec<f32>; 2]>);
 
 /// The initial σ of a layer, times the square root of its number of inputs.
 const SIGMA: f32 = 0.5;
@@ -38,7 +41,7 @@ impl Noise {
     /// Adds standard deviations for all linear layers of a layout.
     pub(super) fn add_to(layout: &mut Layout) -> Noise {
         let all: Vec<_> = layout.leaves().to_vec();
-        let mut layers = Vec::new();
+        let mut layers: Vec<Layer> = Vec::new();
         for pair in all.windows(2) {
             let [weight, bias] = pair else { continue };
             let &[inputs, outputs] = weight.shape() else { continue };
@@ -51,47 +54,52 @@ impl Noise {
             let of_biases = layout.add(&format!("{}/sigma", bias.name()), &[outputs], init);
             layers.push(Layer { weights: [weight.range(), of_weights], biases: [bias.range(), of_biases] });
         }
-        Noise { layers }
+        let is_noisy = |range: &Range<usize>| {
+            layers.iter().any(|layer| layer.weights[0] == *range || layer.biases[0] == *range)
+        };
+        let others = all.iter().map(Leaf::range).filter(|range| !is_noisy(range)).collect();
+        Noise { layers, others }
     }
 
-    /// Writes parameters with noise to `noisy`. Returns the noise drawn.
+    /// Writes parameters with noise to `noisy`, except the standard deviations. Returns the noise drawn.
     pub(super) fn perturb(&self, params: &Params, stream: &mut Stream, noisy: &mut Params) -> Drawn {
-        noisy.values_mut().copy_from_slice(params.values());
         let (from, to) = (params.values(), noisy.values_mut());
+        for range in &self.others {
+            to[range.clone()].copy_from_slice(&from[range.clone()]);
+        }
         let mut drawn = Vec::new();
         for Layer { weights: [weights, of_weights], biases: [biases, of_biases] } in &self.layers {
-            let outputs = biases.len();
-            let by_input: Vec<f32> = (0..weights.len() / outputs.max(1)).map(|_| root(stream)).collect();
-            let by_output: Vec<f32> = (0..outputs).map(|_| root(stream)).collect();
-            let factors =
-                by_input.iter().flat_map(|input| by_output.iter().map(move |output| input * output));
-            let begin = drawn.len();
-            drawn.extend(factors);
-            drawn.extend_from_slice(&by_output);
-            let factors = drawn[begin..].split_at(weights.len());
-            for (numbers, sigmas, factors) in
-                [(weights, of_weights, factors.0), (biases, of_biases, factors.1)]
-            {
-                let sigmas = from[sigmas.clone()].iter().zip(factors);
-                to[numbers.clone()]
-                    .iter_mut()
-                    .zip(sigmas)
-                    .for_each(|(number, (s, factor))| *number += s * factor);
+            let outputs = biases.len().max(1);
+            let by_input: Vec<f32> = (0..weights.len() / outputs).map(|_| root(stream)).collect();
+            let by_output: Vec<f32> = (0..biases.len()).map(|_| root(stream)).collect();
+            let rows = to[weights.clone()].chunks_exact_mut(outputs);
+            let rows = rows.zip(from[weights.clone()].chunks_exact(outputs));
+            let rows = rows.zip(from[of_weights.clone()].chunks_exact(outputs));
+            for (((to, means), sigmas), input) in rows.zip(&by_input) {
+                for (((to, mean), sigma), output) in to.iter_mut().zip(means).zip(sigmas).zip(&by_output) {
+                    *to = mean + sigma * (input * output);
+                }
             }
+            let numbers = to[biases.clone()].iter_mut().zip(&from[biases.clone()]);
+            for (((to, mean), sigma), output) in numbers.zip(&from[of_biases.clone()]).zip(&by_output) {
+                *to = mean + sigma * output;
+            }
+            drawn.push([by_input, by_output]);
         }
         Drawn(drawn)
     }
 
     /// Adds the gradient with respect to the standard deviations to a gradient with respect to noisy parameters.
     pub(super) fn pull_back(&self, drawn: &Drawn, gradient: &mut [f32]) {
-        let mut rest = drawn.0.as_slice();
-        for Layer { weights: [weights, of_weights], biases: [biases, of_biases] } in &self.layers {
-            for (numbers, sigmas) in [(weights, of_weights), (biases, of_biases)] {
-                let (factors, behind) = rest.split_at(numbers.len());
-                for (place, factor) in factors.iter().enumerate() {
-                    gradient[sigmas.start + place] = gradient[numbers.start + place] * factor;
-                }
-                rest = behind;
+        for (layer, [by_input, by_output]) in self.layers.iter().zip(&drawn.0) {
+            let Layer { weights: [weights, of_weights], biases: [biases, of_biases] } = layer;
+            let factors =
+                by_input.iter().flat_map(|input| by_output.iter().map(move |output| input * output));
+            for ((number, sigma), factor) in weights.clone().zip(of_weights.clone()).zip(factors) {
+                gradient[sigma] = gradient[number] * factor;
+            }
+            for ((number, sigma), factor) in biases.clone().zip(of_biases.clone()).zip(by_output) {
+                gradient[sigma] = gradient[number] * factor;
             }
         }
     }
@@ -125,7 +133,8 @@ mod tests {
         assert_eq!(params.values().len(), 2 * network.range().len());
         let (mut noisy, mut stream) = (params.clone(), Key::from_seed(2).stream());
         let drawn = noise.perturb(&params, &mut stream, &mut noisy);
-        assert_eq!(drawn.0.len(), network.range().len());
+        let factors = drawn.0.iter().map(|[by_input, by_output]| (by_input.len() + 1) * by_output.len());
+        assert_eq!(factors.sum::<usize>(), network.range().len());
         let changed = noisy.values().iter().zip(params.values()).filter(|(a, b)| a != b).count();
         assert_eq!(changed, network.range().len(), "the standard deviations stay the same");
     }

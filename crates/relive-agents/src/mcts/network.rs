@@ -9,6 +9,7 @@ use super::loss::softmax;
 use super::search::Evaluate;
 use super::{MctsConfig, MctsModel};
 use crate::actions::Discrete;
+use crate::images::plain_numbers;
 use crate::settings;
 
 /// A network that maps an observation to a logit for each action, followed by the value; and the learned model, if
@@ -24,7 +25,7 @@ pub(super) struct Networks {
 impl Networks {
     /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn new(config: &MctsConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
-        let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
+        let (features, actions) = (plain_numbers(&spec.observations)?, Discrete::expect(spec)?);
         let outputs = actions.count.saturating_add(1);
         settings::fits(features.width(), &config.hidden, outputs)?;
         let mut layout = Layout::new();

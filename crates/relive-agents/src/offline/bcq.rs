@@ -7,6 +7,7 @@ use relive_rl::{Features, Result};
 use super::replay::Recorded;
 use crate::actions::Discrete;
 use crate::continuous::{Body, Layers, Role};
+use crate::images::plain_numbers;
 use crate::settings::settings;
 
 settings! {
@@ -62,7 +63,7 @@ pub(super) struct Networks {
 impl Networks {
     /// Creates the networks for an environment with one discrete action, and their initial parameters.
     pub(super) fn of(config: &BcqConfig, spec: &EnvironmentSpec, key: Key) -> Result<(Networks, Params)> {
-        let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
+        let (features, actions) = (plain_numbers(&spec.observations)?, Discrete::expect(spec)?);
         let layers = Layers { body: Body::Relu, hidden: &config.hidden };
         let (mut layout, shape) = (Layout::new(), (features.width(), actions.count));
         let values = layers.network(&mut layout, "values", shape, Role::Linear)?;

@@ -10,6 +10,7 @@ use super::bc::BcConfig;
 use super::regression::{Regression, head};
 use crate::actions::Discrete;
 use crate::continuous::{Body, Improve, Layers, Role, Spaces, StepMetrics, Trained, checked, learnt};
+use crate::images::plain_numbers;
 use crate::saved::{self, Saved};
 use crate::settings::fits;
 use crate::{together, weights};
@@ -70,7 +71,7 @@ pub(super) fn logits(
     spec: &EnvironmentSpec,
     key: Key,
 ) -> Result<(Features, Discrete, Network, Params)> {
-    let (features, actions) = (Features::of_observations(&spec.observations)?, Discrete::expect(spec)?);
+    let (features, actions) = (plain_numbers(&spec.observations)?, Discrete::expect(spec)?);
     fits(features.width(), &config.hidden, actions.count)?;
     let mut layout = Layout::new();
     let layers = Layers { body: Body::Relu, hidden: &config.hidden };

@@ -1,15 +1,12 @@
 //! The table of offline agents.
 
 use relive_flow::Flow;
-use relive_rl::plan::{Crew, Learn, Progress, SampleBatch, unlimited};
+use relive_rl::plan::{Crew, Learn, MAX_ITEMS, Progress, SampleBatch, for_recorded_data};
 use relive_rl::{Result, RlError};
 use relive_table::TableConfig;
 
 use crate::continuous::{Improve, TransitionLearner};
 use crate::off_policy::{OffPolicy, TABLE};
-
-/// The maximum number of transitions in a table.
-const MAX_SIZE: u64 = 100_000_000;
 
 /// The settings for learning from recorded data.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,7 +24,7 @@ impl Recorded {
             n_step: 1,
             discount: self.discount,
             min_replay_size: 1,
-            max_replay_size: MAX_SIZE,
+            max_replay_size: MAX_ITEMS,
             shards: 1,
             environments: 1,
         }
@@ -40,7 +37,7 @@ impl Recorded {
 
     /// Returns the table, which is sampled uniformly and without limit as soon as it contains an item.
     pub(crate) fn table(self) -> Result<TableConfig> {
-        unlimited(TableConfig::new(TABLE).max_size(MAX_SIZE))
+        for_recorded_data(TableConfig::new(TABLE))
     }
 
     /// Returns batches of the run's recorded episodes, which are written to the table. Without recorded episodes, other

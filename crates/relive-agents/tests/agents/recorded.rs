@@ -9,7 +9,7 @@ use relive_agents::{
 use relive_env::{Action, ActionNoise, Buffer};
 use relive_rl::plan::MakeEnvironment;
 use relive_rl::recorded::{self, RecordedEpisode};
-use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions};
+use relive_rl::run::{Checkpoints, Evaluation, Report, RunOptions, Stop};
 use relive_rl::{Agent, RlError};
 
 use crate::common::{numbers, options, run, run_in};
@@ -202,6 +202,34 @@ fn a_run_resumes_with_the_same_data_from_any_place_and_refuses_other_data() {
         .push(recorded::load(&moved, relive_env::make("Pendulum-v1", 1).unwrap().spec()).unwrap().remove(3));
     episodes[1].answers[7].reward += 1.0;
     save(&episodes).unwrap();
+}
+
+#[test]
+fn a_run_that_ends_before_its_data_is_in_the_table_resumes_with_all_data() {
+    let folder = tempfile::tempdir().unwrap();
+    let [data, whole, parts] = ["data", "whole", "parts"].map(|name| folder.path().join(name));
+    pendulum(&data);
+    let agent = |max_replay_size| -> Arc<dyn Agent> {
+        Arc::new(D4pgConfig {
+            batch_size: 16,
+            min_replay_size: 10,
+            max_replay_size,
+            hidden: vec![8],
+            critic_hidden: vec![8],
+            ..D4pgConfig::default()
+        })
+    };
+    let learn = |agent: &Arc<dyn Agent>, folder: &Path, stop: &Stop| {
+        let checkpoints = Some(Checkpoints { folder: folder.to_owned(), every: 20 });
+        let options = offline("Pendulum-v1", 30, Some(&data));
+        run(agent, &RunOptions { checkpoints, stop: stop.clone(), ..options }).unwrap().0
+    };
+    let (small, stopped) = (agent(20), Stop::new());
+    stopped.stop();
+    assert_eq!(learn(&small, &parts, &stopped).summary.learner_steps, 0);
+    let resumed = learn(&small, &parts, &Stop::new());
+    // The table keeps all 800 transitions, although it would be smaller in a run that acts.
+    assert!(numbers(&resumed) == numbers(&learn(&agent(100_000), &whole, &Stop::new())));
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(crate) struct BatchIterator {
 impl BatchIterator {
     pub(crate) fn new(client: Client, sampler: BatchSampler, pad: bool, has_limit: bool) -> BatchIterator {
         let (table, source) = (sampler.table().to_owned(), Owned::new("iterator of batches", sampler));
-        BatchIterator { source, client, table, has_limit, presenter: Presenter::new(pad) }
+        BatchIterator { source, client, table, has_limit, presenter: Presenter::new(pad.then_some(0)) }
     }
 
     /// Gathers into the caller's arrays.
@@ -82,7 +82,7 @@ impl BatchIterator {
 /// Converts batches to arrays.
 pub(crate) struct Presenter {
     pool: Arc<Pool>,
-    pad: bool,
+    pad: Option<u32>,
     out: Option<Out>,
     /// The names of the previous batch, as Python objects.
     names: Brief<Option<Arc<Names>>>,
@@ -96,8 +96,8 @@ struct Names {
 }
 
 impl Presenter {
-    /// With `pad`, columns of items that differ in length are padded with zeros.
-    pub(crate) fn new(pad: bool) -> Presenter {
+    /// With `pad`, columns of items are padded with zeros to the longest item, and to at least this number of rows.
+    pub(crate) fn new(pad: Option<u32>) -> Presenter {
         Presenter { pool: Arc::default(), pad, out: None, names: Brief::default() }
     }
 
@@ -126,7 +126,7 @@ impl Presenter {
             }
             Some(out) => {
                 let layouts = py.detach(|| self.layouts(batch)).map_err(|failure| failure.raise(py))?;
-                let layouts = if self.pad { out.widened(py, layouts) } else { layouts };
+                let layouts = if self.pad.is_some() { out.widened(py, layouts) } else { layouts };
                 let mut writing = out.begin(py, &layouts)?;
                 let given = Some(&mut writing);
                 py.detach(|| Ok((Infos::of(batch, &self.pool)?, self.gather(batch, &layouts, given)?)))
@@ -147,7 +147,10 @@ impl Presenter {
     }
 
     fn layouts(&self, batch: &SampleBatch) -> Result<Vec<ColumnLayout>, Failure> {
-        Ok(if self.pad { batch.columns_padded()? } else { batch.columns()? })
+        let Some(at_least) = self.pad else { return Ok(batch.columns()?) };
+        let mut layouts = batch.columns_padded()?;
+        layouts.iter_mut().flat_map(|layout| &mut layout.rows).for_each(|rows| *rows = at_least.max(*rows));
+        Ok(layouts)
     }
 
     fn gather(
@@ -160,7 +163,7 @@ impl Presenter {
             Some(writing) => Places::given(&self.pool, writing.slices().collect()),
             None => Places::of(&self.pool),
         };
-        if self.pad {
+        if self.pad.is_some() {
             gather::padded(batch, layouts, places)
         } else {
             gather::stacked(batch, layouts, places)

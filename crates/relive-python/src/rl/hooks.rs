@@ -85,7 +85,7 @@ struct BatchConverter {
 
 impl BatchConverter {
     fn new(bridge: Py<PyAny>) -> BatchConverter {
-        BatchConverter { bridge, rollouts: None, batches: Presenter::new(true) }
+        BatchConverter { bridge, rollouts: None, batches: Presenter::new(Some(0)) }
     }
 
     fn convert<'py>(

@@ -9,6 +9,7 @@ use relive_env::{Buffer, EnvironmentSpec};
 use relive_random::Key;
 
 use super::environments::expect_alike;
+use super::filling::write_all;
 use super::saved_parts::{EarlierLearner, LEARNER, SavePart, SavedParts};
 use super::{MakeEnvironment, Rows, RunHooks, SharedLearner};
 use crate::acting::RolloutWorker;
@@ -18,6 +19,7 @@ use crate::identity::Identity;
 use crate::recorded::{self, RecordedEpisode, RunData};
 use crate::remote::{Driver, Layouts, Team, WorkerOutput};
 use crate::seeds::{EnvironmentUser, actor_key, environment_seed, learner_key};
+use crate::stop::Stop;
 use crate::times::SharedTimes;
 use crate::{Learner, PolicyContext, Purpose, Result, RlError};
 
@@ -55,6 +57,8 @@ pub(crate) struct CrewParts {
     pub(crate) times: SharedTimes,
     /// Hooks on the run's rollouts and batches.
     pub(crate) hooks: RunHooks,
+    /// Whether the run should end early.
+    pub(crate) stop: Stop,
     /// The run's learners, if there are several.
     pub(crate) team: Option<Arc<Team>>,
 }
@@ -100,6 +104,7 @@ impl CrewParts {
             client: client.clone(),
             times: SharedTimes::default(),
             hooks: RunHooks::default(),
+            stop: Stop::new(),
             team: None,
         }
     }
@@ -243,7 +248,7 @@ impl Crew {
 
     /// Writes episodes to a table through an adder, with zeros as the policy's extras. If the run is resumed, the table
     /// already has them, and `episodes` is not called. A run on a server that was interrupted before it saved its state
-    /// may have left some of the items; they are removed first.
+    /// may have left some of the items; they are removed first. If the run should end, the table remains empty.
     ///
     /// # Errors
     /// There is no such table, or the episodes cannot be obtained or written.
@@ -265,7 +270,10 @@ impl Crew {
             self.0.client.reset(table)?;
         }
         let extras = Buffer::for_nest(&self.layouts()?.extras, 1)?;
-        episodes()?.iter().try_for_each(|episode| episode.write(adder, extras.view()))
+        if !write_all(&episodes()?, adder, extras.view(), &self.0.stop)? {
+            self.0.client.reset(table)?;
+        }
+        Ok(())
     }
 
     /// Returns the client for the tables.

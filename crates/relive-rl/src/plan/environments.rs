@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use relive_env::{ArraySpec, BatchEnvironment, Environment, EnvironmentSpec, Vectorized};
-use relive_tensor::Nest;
+use relive_env::{ArraySpec, BatchEnvironment, Domain, Environment, EnvironmentSpec, Vectorized};
+use relive_tensor::{Nest, Path};
 
 use crate::seeds::seed_in_generation;
 use crate::{Purpose, Result, RlError};
@@ -119,22 +119,45 @@ impl MakeRows for Apart {
     }
 }
 
-/// Checks that an agent for environments of one spec can be evaluated in those of another. The bounds of observations
-/// may differ, because agents do not use them.
+/// Checks that an agent for environments of one spec can be evaluated in those of another. Names may differ, and so may
+/// the bounds of observations, because agents do not use them.
 pub(super) fn expect_alike(training: &EnvironmentSpec, evaluation: &EnvironmentSpec) -> Result<()> {
     let layouts = |nest: &Nest<ArraySpec>| -> Vec<_> {
         let leaves = nest.flatten_with_paths().into_iter();
         leaves.map(|(path, leaf)| (path.to_string(), leaf.dtype, leaf.shape.clone())).collect()
     };
+    let domains =
+        |nest: &Nest<ArraySpec>| -> Vec<_> { nest.leaves().map(|leaf| leaf.domain.clone()).collect() };
+    let have_other_actions = layouts(&training.actions) != layouts(&evaluation.actions)
+        || domains(&training.actions) != domains(&evaluation.actions);
     let (part, expected, got) = if layouts(&training.observations) != layouts(&evaluation.observations) {
         ("observations", &training.observations, &evaluation.observations)
-    } else if training.actions != evaluation.actions {
+    } else if have_other_actions {
         ("actions", &training.actions, &evaluation.actions)
     } else {
         return Ok(());
     };
-    let expected = format!("an environment with the {part} of the training, {expected:?}");
-    Err(RlError::setting("evaluation_env", format!("an environment with the {part} {got:?}"), expected))
+    let expected = format!("an environment with the {part} of the training, {}", described(expected));
+    Err(RlError::setting(
+        "evaluation_env",
+        format!("an environment with the {part} {}", described(got)),
+        expected,
+    ))
+}
+
+/// Returns the leaves of a nest and their paths, with the bounds of each element of a small array.
+fn described(nest: &Nest<ArraySpec>) -> String {
+    let described = |(path, leaf): (Path, &ArraySpec)| {
+        let bounds = match &leaf.domain {
+            Domain::Bounded { minimum, maximum } if (2..=8).contains(&minimum.len().max(maximum.len())) => {
+                format!(" from {minimum:?} to {maximum:?}")
+            }
+            _ => String::new(),
+        };
+        let path = path.to_string();
+        if path.is_empty() { format!("{leaf}{bounds}") } else { format!("{leaf}{bounds} at `{path}`") }
+    };
+    nest.flatten_with_paths().into_iter().map(described).collect::<Vec<_>>().join(", ")
 }
 
 /// A function from seeds to environments.
@@ -152,5 +175,28 @@ impl<F: Fn(u64) -> Result<Box<dyn Environment>> + Send + Sync> MakeRows for Each
     fn rows(&self, rows: Rows<'_>) -> Result<Box<dyn BatchEnvironment>> {
         let made = rows.seeds.iter().map(|seed| (self.0)(seed_in_generation(*seed, rows.generation)));
         Ok(Box::new(Vectorized::from_environments(made.collect::<Result<_>>()?)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_tensor::DType;
+
+    use super::*;
+
+    #[test]
+    fn evaluations_may_use_other_names_but_not_other_actions() {
+        let spec = |name: &str, low: f64| {
+            let domain = Domain::Bounded { minimum: vec![low, -1.0], maximum: vec![1.0, 1.0] };
+            let actions = ArraySpec { domain, ..ArraySpec::new(name, DType::Float32, [2]) };
+            EnvironmentSpec::new(ArraySpec::new(name, DType::Float32, [3]), actions)
+        };
+        assert!(expect_alike(&spec("torque", -1.0), &spec("", -1.0)).is_ok());
+        let error = expect_alike(&spec("torque", -1.0), &spec("torque", -2.0)).unwrap_err().to_string();
+        assert!(
+            error.contains("from [-1.0, -1.0] to [1.0, 1.0]") && error.contains("from [-2.0, -1.0]"),
+            "{error}"
+        );
+        assert!(!error.contains("ArraySpec"), "{error}");
     }
 }

@@ -56,13 +56,16 @@ impl ReplayTable<'_> {
     }
 }
 
-/// Returns the table with a rate limiter that allows every sample once there is an item. Recorded data is complete from
-/// the start, and may be sampled any number of times.
+/// The largest size of a table, which has no cost by itself.
+pub const MAX_ITEMS: u64 = 2_147_483_647;
+
+/// Returns the table with room for every item of recorded data, and with a rate limiter that allows every sample once
+/// there is an item. Recorded data is complete from the start, and may be sampled any number of times.
 ///
 /// # Errors
 /// None that a caller could cause.
-pub fn unlimited(table: TableConfig) -> Result<TableConfig> {
+pub fn for_recorded_data(table: TableConfig) -> Result<TableConfig> {
     let limiter = RateLimiterConfig::min_size(1);
     let limiter = limiter.map_err(|error| RlError::setting("a rate limiter", error, "a valid one"))?;
-    Ok(table.rate_limiter(limiter))
+    Ok(table.max_size(MAX_ITEMS).rate_limiter(limiter))
 }

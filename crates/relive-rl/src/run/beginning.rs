@@ -55,6 +55,7 @@ impl Session {
             data,
             generation: opened.checkpoints,
             is_resumed: state.is_some(),
+            stop: options.stop.clone(),
             begins_anew,
             weights,
             parts: saved,

@@ -8,7 +8,7 @@ use relive_table::{Snapshot, TableConfig};
 use super::RunOptions;
 use super::counters::{self, Counters};
 use crate::identity::{Comparison, Identity};
-use crate::plan::{Agent, MakeEnvironment, SavedParts, unlimited};
+use crate::plan::{Agent, MakeEnvironment, SavedParts, for_recorded_data};
 use crate::seeds::{EnvironmentUser, actor_key, environment_seed};
 use crate::tables::lease::Lease;
 use crate::tables::{learners, run};
@@ -106,7 +106,7 @@ fn configs(agent: &dyn Agent, options: &RunOptions) -> Result<Vec<TableConfig>> 
     } else {
         let own = own.into_iter();
         let mut all = match &options.data {
-            Some(_) => own.map(unlimited).collect::<Result<Vec<_>>>()?,
+            Some(_) => own.map(for_recorded_data).collect::<Result<Vec<_>>>()?,
             None => own.collect(),
         };
         all.extend([run::state_table(), plan_table(), stop_table()]);

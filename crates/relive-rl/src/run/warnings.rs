@@ -57,7 +57,7 @@ mod tests {
     use relive_table::TableConfig;
 
     use super::*;
-    use crate::plan::{Crew, Progress, ReplayTable, unlimited};
+    use crate::plan::{Crew, Progress, ReplayTable, for_recorded_data};
     use crate::{Policy, PolicyContext, RlError};
 
     /// An agent that learns from 1,000 items and a demonstration, with the given number of steps between two items.
@@ -85,7 +85,7 @@ mod tests {
                 max_size: 9_999,
                 burst: 1,
             };
-            Ok(vec![replay.config()?, unlimited(TableConfig::new("demonstrations"))?])
+            Ok(vec![replay.config()?, for_recorded_data(TableConfig::new("demonstrations"))?])
         }
 
         fn steps_per_item(&self) -> Option<usize> {

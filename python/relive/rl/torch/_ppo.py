@@ -23,6 +23,7 @@ from relive.rl.on_policy import PPOConfig
 from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
+from relive.rl.torch._bounds import Bounds
 from relive.rl.torch._choices import MAX_VALUES, Choices, ChoiceSpec
 from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors
@@ -73,15 +74,17 @@ class PPO:
       network: a function from an :class:`relive.rl.EnvironmentSpec` to a module. For observations ``[B, …]``, with
         floats as float32, the module returns a pair: a ``torch.distributions`` distribution with one action per row,
         and the values ``[B]``. The distribution must have a ``mode``: the actions without exploration. The default is
-        two separate stacks of layers of the sizes ``hidden`` with tanh between them, and a normal distribution, or a
-        categorical distribution of each choice, depending on the actions.
+        two separate stacks of layers of the sizes ``hidden`` with tanh between them, and a normal distribution of
+        actions that are scaled to their bounds, or a categorical distribution of each choice, depending on the actions.
       loss: a function of the module and a mapping of steps as tensors: ``observation``, ``action``, ``log_prob``,
-        ``advantage`` and ``return``, each ``[B, …]``. It returns the loss of each step, ``[B]``. The default is
-        :func:`clipped_surrogate_loss` with the settings.
+        ``advantage`` and ``return``, each ``[B, …]``. The actions are those that the distribution drew. It returns the
+        loss of each step, ``[B]``. The default is :func:`clipped_surrogate_loss` with the settings.
 
-    Continuous actions that are drawn outside their bounds are clipped for the environment; the learner receives the
-    drawn action. Unlike in :class:`relive.rl.PPO`, actions are not scaled to their bounds, so that the distribution of
-    your own network is the distribution of the actions.
+    The default network's distribution of continuous actions is for actions that are scaled so that the bounds are -1
+    and 1, as in :class:`relive.rl.PPO`; actions without two bounds within about ±10⁶ are not scaled. The distribution
+    of your own network is not scaled: it draws actions in the environment's units. Actions that are drawn outside their
+    bounds are clipped for the environment; the learner receives the drawn actions, before they are mapped to the bounds
+    and clipped.
 
     Raises:
       TypeError: a setting has the wrong type.
@@ -149,7 +152,8 @@ def _mismatch(spec: EnvironmentSpec) -> TypeError:
 
 
 class _ActorCritic(nn.Module):
-    """The distribution of actions, and the value, each from its own stack of layers."""
+    """The distribution of actions, and the value, each from its own stack of layers. The distribution of continuous
+    actions is for actions that are scaled so that the bounds are -1 and 1."""
 
     def __init__(self, spec: EnvironmentSpec, hidden: tuple[int, ...]) -> None:
         super().__init__()
@@ -222,15 +226,20 @@ def _likeliest(distribution: Distribution) -> Tensor:
     return likeliest
 
 
+def _bounds_of(actions: ArraySpec, *, is_scaled: bool) -> Bounds | None:
+    # Discrete actions have bounds too, but a distribution of them draws no others.
+    if not isinstance(actions, BoundedArraySpec) or isinstance(actions, DiscreteArraySpec):
+        return None
+    return Bounds.of_scaled(actions) if is_scaled else Bounds(actions.minimum, actions.maximum)
+
+
 class _Policy(Policy):
     _draws_globally = False
 
     def __init__(self, module: nn.Module, context: PolicyContext, random: Stream, actions: Any) -> None:
         super().__init__(module)
         self.explores, self.random = context.explores, random
-        # Discrete actions have bounds too, but a distribution of them draws no others.
-        is_bounded = isinstance(actions, BoundedArraySpec) and not isinstance(actions, DiscreteArraySpec)
-        self._bounds = (actions.minimum, actions.maximum) if is_bounded else None
+        self._bounds = _bounds_of(actions, is_scaled=isinstance(module, _ActorCritic) and module.choices is None)
         self._has_mode = False
         self.extras = {"log_prob": np.float32, "drawn": (actions.dtype, actions.shape)}
 
@@ -250,7 +259,7 @@ class _Policy(Policy):
         )
         actions = drawn.numpy()
         if self._bounds is not None:
-            actions = np.clip(actions, *self._bounds)
+            actions = self._bounds.within(actions)
         return actions, {"log_prob": log_prob, "drawn": drawn}
 
     def _distribution(self, observations: Any, rows: int) -> Distribution:

@@ -21,6 +21,7 @@ from relive.rl.experience import Transitions
 from relive.rl.sac import SACConfig
 from relive.rl.specs import EnvironmentSpec
 from relive.rl.torch._adam import Adam
+from relive.rl.torch._bounds import WIDEST
 from relive.rl.torch._given import Network, Observations, check, expect_shape, flat, inputs, layers, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.rl.torch._random import Stream
@@ -126,11 +127,6 @@ class SAC:
         return random.made(_Critics, spec, self.hidden)
 
 
-# Half the distance between bounds from which on they are too wide to scale actions to them. Such bounds are usually the
-# largest float32 numbers, which stand for no bounds.
-_WIDEST = 1e6
-
-
 def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
     actions = spec.actions
     if not isinstance(actions, BoundedArraySpec) or actions.dtype.kind != "f" or not _is_finite(actions):
@@ -152,7 +148,7 @@ def _bounds(actions: BoundedArraySpec) -> tuple[Tensor, Tensor]:
 def _expect_ranges(actions: BoundedArraySpec) -> None:
     """Checks that each component of an action has a range, like the agents without PyTorch (``expect_ranges``)."""
     low, high = _bounds(actions)
-    wrong = torch.nonzero(~((low < high) & (0.5 * high - 0.5 * low < _WIDEST)))
+    wrong = torch.nonzero(~((low < high) & (0.5 * high - 0.5 * low < WIDEST)))
     if not len(wrong):
         return
     component = int(wrong[0])

@@ -119,11 +119,11 @@ impl Agent for ForeignAgent {
             }
             Experience::Replay(replay) => {
                 let extras = extras()?;
-                let presenter = Presenter::new(replay.has_sequences());
+                let presenter = Presenter::new(replay.sequence_rows());
                 let learner = crew.learner(self.learner(crew, presenter)?)?;
                 let off_policy = replay.off_policy();
                 let learning = off_policy.batches(crew)?.learn(learner).update_priorities(crew, TABLE);
-                if replay.has_sequences() {
+                if replay.sequence_rows().is_some() {
                     off_policy.plan_with(crew, learning, replay.sequences(crew.spec(), &extras))
                 } else {
                     off_policy.plan_with(crew, learning, replay.transitions(crew.spec(), &extras))

@@ -80,9 +80,9 @@ impl Replay {
         &self.off_policy
     }
 
-    /// Returns whether items are sequences, which may differ in length.
-    pub(super) fn has_sequences(&self) -> bool {
-        self.sequences.is_some()
+    /// Returns the number of rows of a sequence, or `None` for transitions.
+    pub(super) fn sequence_rows(&self) -> Option<u32> {
+        self.sequences.map(|(length, _)| u32::try_from(length).unwrap_or(u32::MAX))
     }
 
     fn table(&self) -> Result<TableConfig> {
