@@ -106,4 +106,5 @@ def _discount_of(agent: Any) -> float | None:
     # A custom agent may have attributes `config` and `settings` of its own.
     if not hasattr(agent, "_for_extension"):
         return getattr(getattr(agent, "experience", None), "discount", None)
-    return agent.settings.get("discount")
+    discount: float | None = agent.settings.get("discount")
+    return discount
