@@ -87,19 +87,19 @@ mod tests {
         Nest::Leaf(ArraySpec::new("", dtype, dims))
     }
 
-    fn warned(observations: Nest<ArraySpec>) -> String {
-        relive_testkit::logs::warnings(|| drop(plain_numbers(&observations))).concat()
+    fn warned(observations: &Nest<ArraySpec>) -> String {
+        relive_testkit::logs::warnings(|| drop(plain_numbers(observations))).concat()
     }
 
     #[test]
     fn images_that_are_read_as_numbers_are_warned_about_once() {
         let pixels = || Nest::dict([("pixels", leaf(DType::UInt8, &[85, 84, 3]))]);
-        let text = warned(pixels());
+        let text = warned(&pixels());
         assert!(
             text.contains("shape (85, 84, 3) at `pixels` look like images") && text.contains("plain numbers"),
             "{text}"
         );
-        assert_eq!(warned(pixels()), "");
+        assert_eq!(warned(&pixels()), "");
         for (dtype, dims, expected) in [
             (DType::Float32, &[85, 84, 3][..], "look like images, but"),
             (DType::UInt8, &[85, 84, 3, 4], "look like images, but"),
@@ -109,7 +109,7 @@ mod tests {
             (DType::Float32, &[85, 84], ""),
             (DType::Float32, &[7], ""),
         ] {
-            let text = warned(leaf(dtype, dims));
+            let text = warned(&leaf(dtype, dims));
             assert_eq!(text.is_empty(), expected.is_empty(), "{dims:?}: {text}");
             assert!(text.contains(expected), "{dims:?}: {text}");
         }

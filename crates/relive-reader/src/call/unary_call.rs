@@ -13,9 +13,9 @@ use super::own::{IdleStreams, LentStream};
 
 /// A call to one server with one request and one response, for a caller that blocks its thread while it waits.
 ///
-/// It takes about half as long as an async call, whose request and response pass through the threads of a runtime. The
-/// caller can wait several times, and do other work between these waits. Dropping the call abandons it: the server may
-/// or may not have answered the request.
+/// It is faster than an async call, whose request and response pass through the threads of a runtime. The caller can wait
+/// several times, and do other work between these waits. Dropping the call abandons it: the server may or may not have
+/// answered the request.
 pub struct UnaryCall<T> {
     // This field is dropped first, because it uses the connection.
     answer: Pin<Box<dyn Future<Output = Result<T>> + Send>>,
