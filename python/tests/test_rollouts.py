@@ -56,6 +56,9 @@ def test_minibatches_have_every_step_once() -> None:
     assert [len(part["a"]) for part in parts] == [4, 4, 2]
     assert sorted(np.concatenate([part["a"] for part in parts])) == list(range(10))
     assert all((part["b"][0] == 2 * part["a"]).all() for part in parts)
+    whole = list(rl.minibatches(steps, 4, np.random.default_rng(0), drop_last=True))
+    assert [part["a"].tolist() for part in whole] == [part["a"].tolist() for part in parts[:2]]
+    assert list(rl.minibatches(steps, 11, np.random.default_rng(0), drop_last=True)) == []
     for size, rng, kind, told in (
         (0, np.random.default_rng(0), ValueError, "size is 0, but it must be at least 1"),
         (2.5, np.random.default_rng(0), TypeError, r"size is 2\.5, but it must be a whole number"),

@@ -96,9 +96,10 @@ class Rollout:
         }
 
 
-def minibatches(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any]:
-    """Shuffles a nest of arrays, or of PyTorch tensors, along the first dimension, and yields it in parts of ``size``;
-    the last part may be smaller.
+def minibatches(steps: Any, size: int, rng: np.random.Generator, *, drop_last: bool = False) -> Iterator[Any]:
+    """Shuffles a nest of arrays, or of PyTorch tensors, along the first dimension, and yields it in parts of ``size``.
+    The last part may be smaller; ``drop_last`` leaves a smaller one out, so that all parts have the same shapes, for
+    example for ``jax.jit``.
 
     Raises:
       ValueError: ``size`` is below 1.
@@ -106,13 +107,13 @@ def minibatches(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any
     """
     if not hasattr(rng, "permutation"):
         raise TypeError(f"rng is {rng!r}, but it must be a random generator, such as numpy.random.default_rng(0)")
-    return _parts(steps, count("size", size, least=1), rng)
+    return _parts(steps, count("size", size, least=1), rng, drop_last)
 
 
-def _parts(steps: Any, size: int, rng: np.random.Generator) -> Iterator[Any]:
+def _parts(steps: Any, size: int, rng: np.random.Generator, drop_last: bool) -> Iterator[Any]:
     leaves = nest.flatten(steps)
     length = len(leaves[0]) if leaves else 0
     order = rng.permutation(length)
-    for begin in range(0, length, size):
+    for begin in range(0, length - length % size if drop_last else length, size):
         chosen = order[begin : begin + size]
         yield nest.map_structure(lambda leaf, chosen=chosen: leaf[chosen], steps)

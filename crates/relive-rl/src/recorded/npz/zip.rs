@@ -64,7 +64,10 @@ impl Archive {
 }
 
 fn directory(file: &mut File, size_bytes: u64) -> Result<Vec<Entry>, String> {
-    let no_archive = || "it is not a numpy .npz file (not a zip archive)".to_owned();
+    let no_archive = || {
+        "it is not a numpy .npz file (not a zip archive); in Python, rl.save_dataset converts other formats"
+            .to_owned()
+    };
     let begin = size_bytes.saturating_sub(END as u64 + MAX_COMMENT);
     let tail = read_at(file, begin, size_bytes - begin)?;
     let is_end = |place: &usize| number32(&tail, *place) == Some(END_SIGNATURE);
