@@ -14,7 +14,7 @@ from gpu_ranks import Threads, together
 from gpu_stores import written
 from relive import gpu
 from relive.gpu import _datasets
-from relive.rl import _dataset_files, _dataset_tables
+from relive.rl import _dataset_npz, _dataset_tables
 
 LENGTH, EPISODES = 5, 12
 _POOLS: list[Any] = []
@@ -54,7 +54,7 @@ def rows_read(ending: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     else:
         method = "__getitem__"
         h5py = pytest.importorskip("h5py")
-        kind = {".npz": _dataset_files._Member, ".hdf5": h5py.Dataset}.get(ending, _dataset_tables.Copied)
+        kind = {".npz": _dataset_npz._Member, ".hdf5": h5py.Dataset}.get(ending, _dataset_tables.Copied)
     original = getattr(kind, method)
 
     def read(self: Any, *arguments: Any, **options: Any) -> Any:

@@ -137,13 +137,8 @@ impl Backend {
             Target::Process(local) => local.server_info(),
             Target::Fleet(fleet) => fleet.server_info(operation, self.timeout).await?,
         };
-        self.remember(&info);
-        Ok(info)
-    }
-
-    /// Remembers the signatures of all tables.
-    pub fn remember(&self, info: &ServerInfo) {
         self.shared.signatures.replace(&info.tables);
+        Ok(info)
     }
 
     /// Returns the signature of `table`, if it is known without a request to a server.

@@ -133,10 +133,7 @@ impl Client {
     /// # Errors
     /// The errors of [`crate::Client::server_info`].
     pub fn server_info(&self) -> Result<ServerInfo> {
-        match self.inner.server_info_call() {
-            Some(call) => call.finish(),
-            None => self.runtime.block_on(self.inner.server_info()),
-        }
+        self.runtime.block_on(self.inner.server_info())
     }
 
     /// Returns the contents of a Relive server, and its waiting calls with the reason for each wait.

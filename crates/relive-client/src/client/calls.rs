@@ -16,19 +16,6 @@ impl Client {
         self.backend.server_info("server_info").await
     }
 
-    /// Calls [`server_info`](Self::server_info) for a caller that blocks its thread. Returns `None` if the async call is
-    /// the only way: to many servers, to tables in this process, or if the process cannot have another connection.
-    pub fn server_info_call(&self) -> Option<UnaryCall<ServerInfo>> {
-        let Target::Server(server) = self.backend.target() else { return None };
-        let backend = self.backend.clone();
-        let ask = |server: Connection| async move {
-            let info = server.server_info("server_info", backend.timeout()).await?;
-            backend.remember(&info);
-            Ok(info)
-        };
-        UnaryCall::new(server, &self.idle, ask).ok()
-    }
-
     /// Returns the server's contents, and its waiting calls with the reason for each wait. Only Relive servers support
     /// this call.
     ///
@@ -91,8 +78,9 @@ impl Client {
         }
     }
 
-    /// Calls [`mutate_priorities`](Self::mutate_priorities) for a caller that blocks its thread. Returns `None` in the
-    /// same cases as [`server_info_call`](Self::server_info_call).
+    /// Calls [`mutate_priorities`](Self::mutate_priorities) for a caller that blocks its thread. Returns `None` if the
+    /// async call is the only way: to many servers, to tables in this process, or if the process cannot have another
+    /// connection.
     pub fn mutate_priorities_call(
         &self,
         table: &str,

@@ -70,8 +70,7 @@ impl Client {
         timeout: Option<Timeout>,
     ) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let client = self.within(py, timeout)?;
-        let info =
-            self.finish(py, "server_info", client.server_info_call(), client.server_info())?.or_raise(py)?;
+        let info = self.ask(py, "server_info", client.server_info())?.or_raise(py)?;
         info.tables.iter().map(|table| info_dict(py, table)).collect()
     }
 
