@@ -31,7 +31,7 @@ pub(crate) fn plain_numbers(observations: &Nest<ArraySpec>) -> Result<Features> 
         let path = path.to_string();
         let place = if path.is_empty() { String::new() } else { format!(" at `{path}`") };
         if let Some(advice) = advice(leaf) {
-            warn_once(format!("observations of the shape {}{place} {advice}", leaf.shape.display_numpy()));
+            warn_once(&format!("observations of the shape {}{place} {advice}", leaf.shape.display_numpy()));
         }
     }
     Features::of_observations(observations)
@@ -72,10 +72,10 @@ fn sides(leaf: &ArraySpec) -> Option<Vec<usize>> {
 /// The warnings that this process has logged, since a run creates many networks.
 static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-fn warn_once(text: String) {
-    if !TOLD.lock().contains(&text) {
+fn warn_once(text: &str) {
+    let is_new = TOLD.lock().insert(text.to_owned());
+    if is_new {
         tracing::warn!("{text}");
-        TOLD.lock().insert(text);
     }
 }
 

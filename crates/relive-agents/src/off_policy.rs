@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use relive_env::ArraySpec;
 use relive_flow::{Flow, Order, Weight};
 use relive_rl::adders::{Adder, TransitionAdder};
-use relive_rl::plan::{Client, Crew, MAX_ITEMS, Progress, ReplayTable, SampleBatch, for_recorded_data};
+use relive_rl::plan::{Client, Crew, Progress, ReplayTable, SampleBatch, for_recorded_data};
 use relive_rl::{Learnt, Result, Saveable};
-use relive_table::TableConfig;
+use relive_table::{MAX_TABLE_SIZE, TableConfig};
 use relive_tensor::Nest;
 
 use crate::settings::{check, environments, fraction, settings, whole};
@@ -149,7 +149,7 @@ impl OffPolicy {
         let fits = u64::try_from(self.min_of_each()).is_ok_and(|least| least <= self.max_of_each());
         let expected = "few enough that each holds its part of min_replay_size";
         check("replay_shards", self.shards, fits, expected)?;
-        let most = self.max_replay_size <= MAX_ITEMS;
+        let most = self.max_replay_size <= MAX_TABLE_SIZE;
         check("max_replay_size", self.max_replay_size, most, "at most 2147483647")?;
         fraction("discount", self.discount)
     }

@@ -1,9 +1,9 @@
 //! The table of offline agents.
 
 use relive_flow::Flow;
-use relive_rl::plan::{Crew, Learn, MAX_ITEMS, Progress, SampleBatch, for_recorded_data};
+use relive_rl::plan::{Crew, Learn, Progress, SampleBatch, for_recorded_data};
 use relive_rl::{Result, RlError};
-use relive_table::TableConfig;
+use relive_table::{MAX_TABLE_SIZE, TableConfig};
 
 use crate::continuous::{Improve, TransitionLearner};
 use crate::off_policy::{OffPolicy, TABLE};
@@ -24,7 +24,7 @@ impl Recorded {
             n_step: 1,
             discount: self.discount,
             min_replay_size: 1,
-            max_replay_size: MAX_ITEMS,
+            max_replay_size: MAX_TABLE_SIZE,
             shards: 1,
             environments: 1,
         }

@@ -43,7 +43,7 @@ pub use progress::Progress;
 pub(crate) use progress::next_progress;
 pub use relive_client::SampleBatch;
 pub use relive_client::blocking::Client;
-pub use replay_table::{MAX_ITEMS, ReplayTable, for_recorded_data};
+pub use replay_table::{ReplayTable, for_recorded_data};
 pub(crate) use saved_parts::{EarlierLearner, SavedParts, WARM_START};
 pub use sequences::Sequences;
 pub use shared_learner::SharedLearner;

@@ -1,6 +1,6 @@
 //! Replay tables with rate limiters that keep acting and learning in step.
 
-use relive_table::{ErrorBuffer, RateLimiterConfig, TableConfig};
+use relive_table::{ErrorBuffer, MAX_TABLE_SIZE, RateLimiterConfig, TableConfig};
 
 use crate::{Result, RlError};
 
@@ -56,9 +56,6 @@ impl ReplayTable<'_> {
     }
 }
 
-/// The largest size of a table, which has no cost by itself.
-pub const MAX_ITEMS: u64 = 2_147_483_647;
-
 /// Returns the table with room for every item of recorded data, and with a rate limiter that allows every sample once
 /// there is an item. Recorded data is complete from the start, and may be sampled any number of times.
 ///
@@ -67,5 +64,5 @@ pub const MAX_ITEMS: u64 = 2_147_483_647;
 pub fn for_recorded_data(table: TableConfig) -> Result<TableConfig> {
     let limiter = RateLimiterConfig::min_size(1);
     let limiter = limiter.map_err(|error| RlError::setting("a rate limiter", error, "a valid one"))?;
-    Ok(table.max_size(MAX_ITEMS).rate_limiter(limiter))
+    Ok(table.max_size(MAX_TABLE_SIZE).rate_limiter(limiter))
 }
