@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http_body_util::Full;
@@ -29,7 +29,7 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) async fn start(tables: impl IntoIterator<Item = TableConfig>) -> TestServer {
-        TestServer::start_at("127.0.0.1:0".parse().unwrap(), tables).await
+        TestServer::start_at(own_host(), tables).await
     }
 
     pub(crate) async fn start_at(
@@ -64,6 +64,14 @@ impl TestServer {
     pub(crate) async fn stop(self) {
         self.server.stop().await.unwrap();
     }
+}
+
+/// Returns a host of this machine that no other server uses. When a server stops, the system may give its port to the
+/// server of another test; on a host of its own, its clients never reach that server.
+fn own_host() -> SocketAddr {
+    static HOSTS: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = HOSTS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    ([127, 1, high, low], 0).into()
 }
 
 /// The transports to a server on this machine.

@@ -411,7 +411,8 @@ async fn without_any_reachable_server_the_error_names_all() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dns_name_expands_to_its_addresses_and_a_server_counts_once() {
-    let server = TestServer::start([uniform()]).await;
+    let localhost = "127.0.0.1:0".parse().unwrap();
+    let server = TestServer::start_at(localhost, [uniform()]).await;
     let port = server.address.port();
     let options = ClientOptions::default().timeout(LONG);
     let named = Client::connect_with(format!("dns:///localhost:{port}"), options.clone()).unwrap();
