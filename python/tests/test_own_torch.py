@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pathlib
 from typing import Any
 
@@ -233,6 +234,9 @@ def test_states_of_adam_match_pytorch(tmp_path: pathlib.Path) -> None:
         assert stepped(other, again, 3) == pytest.approx(following, rel=1e-4)
     with pytest.raises(ValueError, match="the state belongs to parameters of the shapes"):
         rlt.Adam(nn.Linear(2, 2).parameters()).load_state_dict(state)
+    amsgrad = torch.optim.Adam(_two_layers().parameters(), amsgrad=True)
+    with pytest.raises(ValueError, match="the state is of Adam with amsgrad"):
+        rlt.Adam(_two_layers().parameters()).load_state_dict(amsgrad.state_dict())
 
 
 def test_adam_handles_replaced_parameter_storage() -> None:
@@ -252,6 +256,78 @@ def test_adam_handles_replaced_parameter_storage() -> None:
     assert not torch.equal(one[0].weight, before), "the other optimizer moves what both have"
     rlt.step(ours, one(inputs).square().mean())
     assert torch.equal(one[0].weight, ours.parts[0]) and not torch.equal(one[0].weight, before)
+
+
+def test_adam_calls_hooks_and_closures_once() -> None:
+    module = _two_layers()
+    optimizer = rlt.Adam(module.parameters(), 0.1)
+    calls = []
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        loss = module(torch.ones(1, 3)).square().mean()
+        loss.backward()
+        calls.append("closure")
+        return float(loss.detach())
+
+    losses = [optimizer.step(closure) for _ in range(2)]
+    assert calls == ["before", "closure", "after"] * 2
+    assert losses[1] < losses[0]
+
+
+def test_adam_steps_with_a_gradient_scaler() -> None:
+    one, many = _two_layers(), _two_layers()
+    optimizers = (rlt.Adam(one.parameters(), 0.01), torch.optim.Adam(many.parameters(), 0.01, fused=True))
+    for inputs in (torch.ones(2, 3), torch.full((2, 3), math.nan), torch.full((2, 3), 2.0)):
+        for module, optimizer in zip((one, many), optimizers, strict=True):
+            scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+            optimizer.zero_grad()
+            scaler.scale(module(inputs).square().mean()).backward()
+            scaler.step(optimizer)
+    for mine, other in zip(one.parameters(), many.parameters(), strict=True):
+        assert torch.isfinite(mine).all(), "a step with gradients that are not finite was taken"
+        assert torch.allclose(mine, other, rtol=1e-5, atol=1e-7)
+
+
+def test_minibatches_of_tensors_have_the_rows_of_minibatches_of_arrays() -> None:
+    steps = {"a": np.arange(10), "b": [np.arange(20.0).reshape(10, 2)]}
+    for drop_last in (False, True):
+        arrays, tensors, mixed = (
+            list(rl.minibatches(given, 4, np.random.default_rng(0), drop_last=drop_last))
+            for given in (steps, rlt.tensors(steps), {**steps, "b": rlt.tensors(steps["b"])})
+        )
+        assert len(tensors) == len(mixed) == len(arrays) == 3 - drop_last
+        for array, tensor, both in zip(arrays, tensors, mixed, strict=True):
+            assert isinstance(tensor["a"], torch.Tensor) and isinstance(both["a"], np.ndarray)
+            for of in (tensor, both):
+                np.testing.assert_array_equal(of["a"], array["a"])
+                np.testing.assert_array_equal(of["b"][0], array["b"][0])
+
+
+def test_a_categorical_distribution_matches_pytorch() -> None:
+    logits = torch.randn(5, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    logits[0, 2] = -math.inf
+    values = torch.tensor([3, 0, 2, 1, 1])
+    of_each = []
+    for make in (rlt.Categorical, lambda given: torch.distributions.Categorical(logits=given)):
+        given = logits.clone().requires_grad_()
+        distribution = make(given)
+        loss = (distribution.log_prob(values) + distribution.entropy()).sum()
+        loss.backward()
+        wide = distribution.expand((2, 5))
+        of_each.append([
+            distribution.logits, distribution.probs, distribution.mode, distribution.entropy(), distribution.log_prob(values),
+            distribution.log_prob(torch.stack([values, values])), wide.log_prob(values.expand(2, 5)), given.grad,
+            torch.distributions.kl_divergence(make(logits[1:]), torch.distributions.Categorical(torch.ones(4))),
+        ])  # fmt: skip
+    for ours, theirs in zip(*of_each, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    torch.manual_seed(0)
+    drawn = rlt.Categorical(logits).sample((2_000,))
+    assert drawn.shape == (2_000, 5) and not (drawn[:, 0] == 2).any()
+    torch.testing.assert_close((drawn == 1).double().mean(0), of_each[0][1][:, 1], atol=0.05, rtol=0)
 
 
 def test_adam_refuses_unsupported_options() -> None:

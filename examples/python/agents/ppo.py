@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.distributions import Categorical, Distribution, Independent, Normal
+from torch.distributions import Distribution, Independent, Normal
 from torch.nn import functional as F
 
 from relive import rl
@@ -32,7 +32,7 @@ class ActorCritic(nn.Module):
     def distribution(self, observations: torch.Tensor) -> Distribution:
         outputs = self.policy(observations)
         if self.choices:
-            return Categorical(logits=outputs, validate_args=False)
+            return rlt.Categorical(outputs)
         return Independent(Normal(outputs, self.log_std.exp(), validate_args=False), 1, validate_args=False)
 
     def values(self, observations: torch.Tensor) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import nest
+from relive._frameworks import is_tensor
 from relive._numbers import count
 
 Floats = npt.NDArray[np.float32]
@@ -114,6 +116,19 @@ def _parts(steps: Any, size: int, rng: np.random.Generator, drop_last: bool) -> 
     leaves = nest.flatten(steps)
     length = len(leaves[0]) if leaves else 0
     order = rng.permutation(length)
-    for begin in range(0, length - length % size if drop_last else length, size):
+    on_device = functools.cache(lambda device: _indices(order, device).split(size))
+    for number, begin in enumerate(range(0, length - length % size if drop_last else length, size)):
         chosen = order[begin : begin + size]
-        yield nest.map_structure(lambda leaf, chosen=chosen: leaf[chosen], steps)
+        yield nest.map_structure(
+            lambda leaf, number=number, chosen=chosen: (
+                # Tensors convert arrays of indices slowly.
+                leaf.index_select(0, on_device(leaf.device)[number]) if is_tensor(leaf) else leaf[chosen]
+            ),
+            steps,
+        )
+
+
+def _indices(order: npt.NDArray[np.int64], device: Any) -> Any:
+    import torch
+
+    return torch.from_numpy(order).to(device)

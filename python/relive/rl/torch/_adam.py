@@ -8,9 +8,13 @@ from typing import Any, NoReturn, overload
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim.adam import adam
 
 # Adam's state for each number.
 _MOMENTS = ("exp_avg", "exp_avg_sq")
+
+# The settings of a group that PyTorch's function takes under the same names; not every version has the last one.
+_OPTIONS = ("lr", "weight_decay", "eps", "amsgrad", "maximize", "decoupled_weight_decay")
 
 
 class Adam(torch.optim.Adam):
@@ -67,8 +71,13 @@ class Adam(torch.optim.Adam):
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self, closure: Any = None) -> Any:
         """Takes a step along the parameters' gradients."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         self._gather()
-        return super().step(closure)
+        self._update()
+        return loss
 
     def clip(self, max_norm: float) -> Tensor:
         """Clips the gradient to a norm, like ``torch.nn.utils.clip_grad_norm_``, and returns the previous norm."""
@@ -95,9 +104,11 @@ class Adam(torch.optim.Adam):
         """Loads the state of this optimizer, or of PyTorch's Adam.
 
         Raises:
-          ValueError: the state belongs to other parameters.
+          ValueError: the state belongs to other parameters, or to Adam with ``amsgrad``.
         """
         groups, states = state_dict["param_groups"], state_dict["state"]
+        if groups[0].get("amsgrad"):
+            raise ValueError("the state is of Adam with amsgrad, which this Adam does not have; use torch.optim.Adam")
         sizes = [tuple(part.shape) for part in self.parts]
         found = [tuple(states[number]["exp_avg"].shape) for number in sorted(states)]
         if len(groups) != 1 or len(groups[0]["params"]) != len(sizes) or (states and found != sizes):
@@ -132,6 +143,23 @@ class Adam(torch.optim.Adam):
             self._gradients = self._split(self._vector.grad)
         for part, gradient in zip(self.parts, self._gradients, strict=True):
             part.grad = gradient
+
+    @torch.no_grad()
+    def _update(self) -> None:
+        """Calls PyTorch's function. Collecting its arguments takes ``torch.optim.Adam.step`` longer than the update of a
+        small network."""
+        vector, (group,) = self._vector, self.param_groups
+        state: dict[str, Any] = self.state[vector]
+        if not state:
+            state["step"] = torch.zeros((), device=vector.device)
+            state.update({name: torch.zeros_like(vector) for name in _MOMENTS})
+        assert vector.grad is not None
+        first, second = ([state[name]] for name in _MOMENTS)
+        options: dict[str, Any] = {name: group[name] for name in _OPTIONS if name in group}
+        # The last two are of torch.amp.GradScaler.
+        options |= {"fused": True, "grad_scale": getattr(self, "grad_scale", None), "found_inf": getattr(self, "found_inf", None)}
+        beta1, beta2 = group["betas"]
+        adam([vector], [vector.grad], first, second, [], [state["step"]], beta1=beta1, beta2=beta2, **options)
 
     @torch.no_grad()
     def _gather(self) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Categorical, Distribution
+from torch.distributions import Distribution
+from torch.distributions.utils import lazy_property
 
 from relive.rl.specs import DiscreteArraySpec
 from relive.rl.torch._given import shape_of
@@ -42,6 +43,41 @@ class ChoiceSpec:
         return spec if isinstance(actions, DiscreteArraySpec) or 0 < max(spec.counts, default=0) <= MAX_VALUES else None
 
 
+class Categorical(torch.distributions.Categorical):
+    """PyTorch's categorical distribution of logits ``[…, values]``, which need not be normalized. It computes what it is
+    asked for, such as the log-probability of one value, with fewer calls of kernels; these calls take most of the time
+    of a small network."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self._param, self._num_events = logits, logits.shape[-1]
+        Distribution.__init__(self, logits.shape[:-1], validate_args=False)
+
+    @lazy_property
+    def logits(self) -> Tensor:
+        """The normalized logits: the log-probability of each value, ``[…, values]``."""
+        return torch.log_softmax(self._param, -1)
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The probability of each value, ``[…, values]``."""
+        return torch.softmax(self._param, -1)
+
+    @property
+    def mode(self) -> Tensor:
+        """The likeliest values, ``[…]``."""
+        return self._param.argmax(-1)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Categorical:
+        """Returns the distribution with other batch dimensions."""
+        return Categorical(self._param.expand(*batch_shape, self._num_events))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Returns the log-probabilities of values ``[…]``."""
+        if value.shape != self._batch_shape:
+            return super().log_prob(value)  # type: ignore[no-any-return,no-untyped-call]
+        return self.logits.gather(-1, value.long().unsqueeze(-1)).squeeze(-1)
+
+
 class Choices(Distribution):
     """Independent choices: a categorical distribution for each number of an array.
 
@@ -55,7 +91,7 @@ class Choices(Distribution):
     def __init__(self, logits: Tensor, spec: ChoiceSpec) -> None:
         self._spec = spec
         # PyTorch's distributions have methods without types.
-        self.parts: list[Any] = [Categorical(logits=part, validate_args=False) for part in torch.split(logits, spec.counts, -1)]
+        self.parts: list[Any] = [Categorical(part) for part in torch.split(logits, spec.counts, -1)]
         super().__init__(logits.shape[:-1], torch.Size(spec.shape), validate_args=False)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.distributions import Categorical, Distribution, Independent, Normal
+from torch.distributions import Distribution, Independent, Normal
 
 from relive import nest
 from relive._numbers import count
@@ -24,7 +24,7 @@ from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
 from relive.rl.torch._bounds import Bounds
-from relive.rl.torch._choices import MAX_VALUES, Choices, ChoiceSpec
+from relive.rl.torch._choices import Categorical, MAX_VALUES, Choices, ChoiceSpec
 from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 from relive.rl.torch._random import Stream
@@ -179,7 +179,7 @@ class _ActorCritic(nn.Module):
     def _distribution(self, rows: Tensor) -> Distribution:
         outputs = self.policy(rows)
         if self.is_discrete:
-            return Categorical(logits=outputs, validate_args=False)
+            return Categorical(outputs)
         if self.choices is not None:
             return Choices(outputs, self.choices)
         means, stds = (part.reshape(-1, *self.shape) for part in (outputs, self.log_std.exp().expand_as(outputs)))
@@ -200,9 +200,9 @@ def _orthogonal(inputs_of: int, outputs_of: int, gain: float) -> nn.Linear:
     return layer
 
 
-def _drawn(distribution: Distribution, random: Stream) -> Tensor:
+def _drawn(distribution: Any, random: Stream) -> Tensor:
     """Returns a sample, which distributions themselves can only draw from PyTorch's global generator."""
-    if type(distribution) is Categorical and len(distribution.batch_shape) == 1:
+    if type(distribution) in (Categorical, torch.distributions.Categorical) and len(distribution.batch_shape) == 1:
         return torch.multinomial(distribution.probs, 1, generator=random.on(distribution.probs.device)).squeeze(1)
     if isinstance(distribution, Choices):
         return distribution.drawn(random.on(distribution.parts[0].logits.device))
