@@ -74,6 +74,16 @@ def test_sequences_have_the_recurrent_state_of_each_row() -> None:
         assert (batch.data["extras"]["state"][row, :length, 1] == -counts).all()
 
 
+def test_on_batch_sees_sequences_of_the_same_length_as_the_learner() -> None:
+    agent = Agent(rl.Sequences(length=40, batch_size=4, min_size=5, max_size=100))
+    seen: list[Any] = []
+    rl.run(agent, "catch/0", steps=300, on_batch=lambda batch, _: seen.append(batch))
+    for batches in (seen, agent.batches()):
+        assert {batch.data["observation"].shape for batch in batches} == {(4, 40, 10, 5)}
+        # Catch's episodes are shorter.
+        assert max(batch.lengths["reward"].max() for batch in batches) < 40
+
+
 def test_policies_get_the_weights_in_their_structure_and_share_them() -> None:
     agent = Agent(rl.Rollouts(steps=5, environments=2))
     rl.run(agent, "catch/0", steps=100, actors=2)

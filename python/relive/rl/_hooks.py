@@ -11,6 +11,7 @@ import numpy as np
 from relive.batches import Batch
 from relive.rl._shown import Batches, Rollouts
 from relive.rl.evaluation import Evaluation
+from relive.rl.experience import Sequences
 from relive.rl.policy import Policy
 from relive.rl.rollout import Rollout
 from relive.rl.specs import EnvironmentSpec
@@ -29,12 +30,15 @@ OnEvaluation = Callable[[Evaluation, Policy], "bool | None"]
 class Hook:
     """A function that is called with rollouts or batches.
 
+    Attributes:
+      rows: the smallest number of rows to which items of a batch are padded.
+
     Raises:
       TypeError: the value is not callable.
     """
 
-    def __init__(self, name: str, function: Any, discount: float | None = None) -> None:
-        self._function, self._discount = _function(name, function), discount
+    def __init__(self, name: str, function: Any, discount: float | None = None, rows: int = 0) -> None:
+        self._function, self._discount, self.rows = _function(name, function), discount, rows
         self._rollouts: Rollouts | None = None
         self._batches: list[Batches] = []
 
@@ -96,7 +100,7 @@ def hooks_of(
     own = None if hasattr(agent, "_for_extension") else agent
     return {
         "on_step": None if on_step is None else Hook("on_step", on_step),
-        "on_batch": None if on_batch is None else Hook("on_batch", on_batch, _discount_of(agent)),
+        "on_batch": None if on_batch is None else Hook("on_batch", on_batch, _discount_of(agent), _rows_of(agent)),
         "on_evaluation": None if on_evaluation is None else EvaluationHook(on_evaluation, own),
     }
 
@@ -108,3 +112,9 @@ def _discount_of(agent: Any) -> float | None:
         return getattr(getattr(agent, "experience", None), "discount", None)
     discount: float | None = agent.settings.get("discount")
     return discount
+
+
+def _rows_of(agent: Any) -> int:
+    """Returns the number of rows to which a custom agent's batches are padded."""
+    experience = getattr(agent, "experience", None)
+    return experience.length if isinstance(experience, Sequences) else 0

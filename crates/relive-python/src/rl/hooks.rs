@@ -80,12 +80,13 @@ struct BatchConverter {
     bridge: Py<PyAny>,
     /// `None` before the first rollout.
     rollouts: Option<Rollouts>,
-    batches: Presenter,
+    /// `None` before the first batch.
+    batches: Option<Presenter>,
 }
 
 impl BatchConverter {
     fn new(bridge: Py<PyAny>) -> BatchConverter {
-        BatchConverter { bridge, rollouts: None, batches: Presenter::new(Some(0)) }
+        BatchConverter { bridge, rollouts: None, batches: None }
     }
 
     fn convert<'py>(
@@ -97,9 +98,16 @@ impl BatchConverter {
         match seen {
             LearnerInput::Rollout(rollout) => self.rollout(py, rollout, layouts),
             LearnerInput::Samples(batches) => {
-                let shown = batches.iter().map(|batch| self.batches.show(py, batch));
-                let shown = shown.collect::<PyResult<Vec<_>>>()?;
-                self.bridge.bind(py).call_method1(intern!(py, "batches"), (shown,))
+                let bridge = self.bridge.bind(py);
+                let presenter = match &self.batches {
+                    Some(presenter) => presenter,
+                    None => {
+                        let rows = bridge.getattr(intern!(py, "rows"))?.extract()?;
+                        self.batches.insert(Presenter::new(Some(rows)))
+                    }
+                };
+                let shown = batches.iter().map(|batch| presenter.show(py, batch));
+                bridge.call_method1(intern!(py, "batches"), (shown.collect::<PyResult<Vec<_>>>()?,))
             }
         }
     }
