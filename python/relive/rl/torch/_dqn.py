@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import Module
@@ -165,19 +166,21 @@ class _Policy(Policy):
         with self.random.given("network"):
             values = self.module(inputs(tensors(observations)))
         expect_shape("the network", values, (len(starts), self.num_actions), "the values of all actions for each observation")
+        # Numpy is faster with a few numbers, but has no bfloat16.
+        values = (values if values.dtype != torch.bfloat16 else values.float()).numpy()
         any_of_them = self.rng.integers(self.num_actions, size=len(starts))
-        if self.explores and not (are_allowed := (values != -torch.inf).numpy()).all():
+        if self.explores and not (are_allowed := values != -np.inf).all():
             any_of_them = np.where(are_allowed, self.rng.random(are_allowed.shape), -1.0).argmax(1)
         left = max(0, self.decay - self.decayed) / max(1, self.decay)
         self.decayed += 1
         return np.where(self.rng.random(len(starts)) < self.epsilon + (1 - self.epsilon) * left, any_of_them, self._best(values))
 
-    def _best(self, values: Tensor) -> Any:
+    def _best(self, values: npt.NDArray[np.float32]) -> Any:
         """Returns one of the best actions of each row; while exploring, each of several is equally likely."""
-        are_best = (values == values.amax(1, keepdim=True)).numpy()
-        if self.explores and (are_best.sum(1) > 1).any():
+        are_best = values == values.max(1, keepdims=True)
+        if self.explores and np.count_nonzero(are_best) > len(values):
             return np.where(are_best, self.rng.random(are_best.shape), -1.0).argmax(1)
-        return values.argmax(1).numpy()
+        return values.argmax(1)
 
 
 class _Learner(Learner):
