@@ -33,10 +33,11 @@ class Structure:
         return self._fill[0]
 
     def pack(self, columns: Sequence[Any]) -> Any:
-        """Returns the columns in this structure, or as a list if they differ in number because another writer used
+        """Returns the columns in this structure, or as a list if their number differs because another writer used
         different names.
 
-        Raises ``ValueError`` if the signature ensures this structure.
+        Raises:
+          ValueError: the number differs, although the signature ensures this structure.
         """
         wanted, fill = self._fill
         if len(columns) == wanted:

@@ -37,8 +37,8 @@ class Client:
     """A client for the server at ``server_address`` (``host:port``), or for many servers.
 
     To use many servers, pass a list of addresses, a comma-separated string, or ``dns:///name:port`` for all addresses
-    of a name. The client uses these servers as one; see ``docs/many-servers.md``. It skips a server that does not
-    respond until that server responds again, and no call waits for such a server; :meth:`servers` and
+    of a name. The client uses these servers as one; see ``docs/many-servers.md``. If a server does not
+    respond, the client skips it until it responds again, and no call waits for it. :meth:`servers` and
     :meth:`server_changes` report the state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
@@ -455,7 +455,7 @@ class Client:
         """Changes rules of ``table`` while it is in use. Either all of the given rules change, or none of them; omitted
         rules keep their values.
 
-        Waiting calls proceed if the new rules allow them. If a bound shrinks, the remover evicts the excess items
+        Waiting calls proceed if the new rules allow it. If a bound shrinks, the remover evicts the excess items
         before this call returns. The rate limiter's cursor keeps its value: a new ratio applies to future inserts. The
         server logs the change and lists it in ``changes`` of :meth:`status`.
 

@@ -46,9 +46,9 @@ def signature(env: gymnasium.Env[Any, Any], kind: Kind = Transitions()) -> Any:
 class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Wraps an environment and writes its steps to a table.
 
-    When ``step`` reports the end of an episode, the episode's items are in the table. Items that are complete earlier
-    are sent earlier; :meth:`flush` waits for their confirmation. If ``reset`` or ``close`` abandons an episode, only
-    its complete items are written.
+    When ``step`` reports the end of an episode, the episode's items are in the table. Before that, each item is sent
+    as soon as it is complete; :meth:`flush` waits until these items are confirmed. If ``reset`` or ``close`` abandons
+    an episode, only its complete items are written.
 
     Values are converted to the data types of the spaces.
 

@@ -130,7 +130,7 @@ class Storage(TensorStorage):
         """Replaces the transitions with saved ones.
 
         Raises:
-          ValueError: they were saved by a storage with another ``max_size``, ``prioritized``, ``n_step`` or
+          ValueError: the storage that saved them has a different ``max_size``, ``prioritized``, ``n_step`` or
             ``discount``.
         """
         loaded = relive.ReplayBuffer.load(os.path.join(path, _FILE), seed=self._seed)

@@ -220,7 +220,7 @@ def test_a_run_resumes_with_the_same_data_in_any_form(tmp_path: pathlib.Path) ->
         ({"observations": np.full((360, 10, 5), 1e300)}, "array `observations`: row 0 has 1e300; agents learn only from finite float32 numbers"),
         ({"terminals": np.where(np.arange(360) == 7, np.nan, 0)}, "array `terminals`: row 7 has nan, but it must be 1"),
         ({"terminals": np.full(360, 2)}, "array `terminals`: row 0 has 2, but it must be 1"),
-        ({"timeouts": np.array(["no"] * 360)}, "array `timeouts`: its values are of <U2"),
+        ({"timeouts": np.array(["no"] * 360)}, "array `timeouts`: its values have the data type <U2, but must be booleans, or the numbers 0 and 1"),
         ({"terminals": np.zeros((360, 2))}, r"array `terminals`: its shape is \[360, 2\]"),
         ({"terminals": None, "terminations": np.zeros(360)}, "array terminations, which must be called terminals"),
         ({"truncations": np.zeros(360)}, "array truncations, which must be called timeouts"),

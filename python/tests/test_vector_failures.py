@@ -84,7 +84,7 @@ def test_a_vector_is_reset_after_an_exception(workers: int) -> None:
 def test_an_ended_worker_is_reported(what: str, how: str) -> None:
     envs = ProcessVectorEnv([lambda: Bad("none"), lambda: Bad(what)], workers=2)
     envs.reset()
-    with pytest.raises(RuntimeError, match=rf"worker 1, with environment 1, ended with {how}"):
+    with pytest.raises(RuntimeError, match=rf"worker 1, with environment 1, ended with {how}; create a new vector"):
         for _ in range(4):
             envs.step([0, 0])
     envs.close()
@@ -202,7 +202,7 @@ def test_a_worker_that_is_killed_while_a_large_message_waits_is_reported() -> No
     os.kill(worker._process.pid or 0, signal.SIGSTOP)
     killer = threading.Timer(0.2, worker._process.kill)
     killer.start()
-    with pytest.raises(RuntimeError, match="worker 0, with environment 0, ended with signal 9"):
+    with pytest.raises(RuntimeError, match="worker 0, with environment 0, ended with signal 9; create a new vector"):
         envs.set_attr("what", "x" * 1_000_000)
     envs.close()
 

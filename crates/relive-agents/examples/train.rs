@@ -1,4 +1,6 @@
-//! An agent in an environment of your choice, with settings of your choice:
+//! Trains an agent in an environment, both of your choice. The arguments are `AGENT ENVIRONMENT STEPS SEED ACTORS
+//! NAME=VALUE…`: the steps of the environment, the seed, the number of actors (0: the learner's thread acts), and the
+//! agent's settings. For example:
 //! `cargo run --release -p relive-agents --example train -- dqn catch/0 9000 1 0 batch_size=64`.
 
 use relive_rl::plan::MakeEnvironment;

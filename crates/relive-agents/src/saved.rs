@@ -29,6 +29,12 @@ impl<F: FnMut(&mut State<'_>)> Visited for F {
     }
 }
 
+impl Visited for f32 {
+    fn visit(&mut self, state: &mut State<'_>) {
+        state.field(self);
+    }
+}
+
 /// Returns the states of all parts.
 pub(crate) fn save(parts: &mut [Saved<'_>]) -> Vec<u8> {
     let mut sections: Vec<_> = parts.iter_mut().map(Saved::section).collect();
@@ -47,7 +53,7 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
     let mut sections: Vec<_> = parts.iter().map(|_| Section::default()).collect();
     let mut state = State::reader(bytes);
     sections.iter_mut().for_each(|section| section.visit(&mut state));
-    state.finish().map_err(|error| refused(&error))?;
+    expect_whole(&state).map_err(|defect| refused(&defect))?;
     for (part, Section { version, bytes }) in parts.iter_mut().zip(&sections) {
         match part {
             Saved::Params(params) => params.set_bytes(bytes, *version).map_err(|error| refused(&error))?,
@@ -59,11 +65,15 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
             Saved::Fields(fields) => {
                 let mut state = State::reader(bytes);
                 fields.visit(&mut state);
-                state.finish().map_err(|error| refused(&error))?;
+                expect_whole(&state).map_err(|defect| refused(&defect))?;
             }
         }
     }
     Ok(())
+}
+
+fn expect_whole(state: &State<'_>) -> std::result::Result<(), String> {
+    state.defect().map_or(Ok(()), |defect| Err(format!("it has {defect}")))
 }
 
 /// The bytes of a part.

@@ -214,12 +214,16 @@ impl ClientSecurity {
 
     /// Returns the token, if there is one.
     pub(crate) fn token(&self) -> Result<Option<String>> {
-        let known = || self.known_token.clone().or_else(|| std::env::var(TOKEN_VARIABLE).ok());
+        let of_variable = || std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+        let known = || self.known_token.clone().or_else(of_variable);
         let Some(path) = &self.token_file else { return Ok(known()) };
         let read = std::fs::read_to_string(path);
         let text =
             read.map_err(|error| Failure::usage(format!("--token-file {}: {error}", path.display())))?;
-        Ok(Some(text.trim().to_owned()))
+        match text.trim() {
+            "" => Err(Failure::usage(format!("--token-file {}: it has no token", path.display()))),
+            token => Ok(Some(token.to_owned())),
+        }
     }
 
     fn tls(&self) -> Result<Option<ClientTls>> {

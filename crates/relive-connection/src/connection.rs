@@ -1,6 +1,6 @@
 //! The connection to a server.
 
-use std::fmt;
+use std::fmt::{self, Display};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,9 +123,15 @@ impl Connection {
         transports.find(remote, options.transport, options.connect_timeout).await
     }
 
-    /// Records that only gRPC reaches the server.
-    pub fn use_grpc_only(&self) {
+    /// Records that only gRPC reaches the server, and logs why.
+    pub fn use_grpc_only(&self, why: &dyn Display) {
         self.shared.transports.use_grpc_only();
+        self.warn_of_grpc_only(why);
+    }
+
+    /// Logs that data is sent over gRPC although the server has a faster transport.
+    pub fn warn_of_grpc_only(&self, why: &dyn Display) {
+        tracing::warn!("the connections to {} use gRPC alone, which is slower: {why}", self.address());
     }
 
     /// Discards the negotiated transport, so that it is negotiated again after a connection has failed.

@@ -35,6 +35,9 @@ const MAX_SILENT_CONNECTIONS: usize = 3;
 const SILENT_FOR: Duration = Duration::from_hours(1);
 
 impl SilentConnections {
+    /// The reason to use gRPC if they [are too many](Self::are_too_many).
+    pub const REASON: &str = "its other connections end without an answer, as if a proxy forwarded only gRPC";
+
     /// Notes the end of a connection.
     pub fn note(&mut self, has_answered: bool) {
         self.note_at(has_answered, Instant::now());
@@ -138,7 +141,8 @@ impl Transports {
         self.found.lock().clone().flatten()
     }
 
-    /// Uses gRPC for everything from now on, because the program at the address forwards only gRPC.
+    /// Uses gRPC for everything until the transport is negotiated again, because the program at the address forwards
+    /// only gRPC.
     pub(crate) fn use_grpc_only(&self) {
         *self.found.lock() = Some(None);
     }

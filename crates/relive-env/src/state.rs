@@ -1,5 +1,6 @@
 //! Saved state: one list of fields is used for both writing and reading.
 
+use crate::StepType;
 use crate::error::{EnvError, Mismatch};
 
 /// Visits the fields on which an environment's future depends, and either writes or reads them.
@@ -50,6 +51,17 @@ impl Field for bool {
     }
 }
 
+impl Field for StepType {
+    fn write(self, bytes: &mut Vec<u8>) {
+        bytes.push(self as u8);
+    }
+
+    fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (number, rest) = bytes.split_first()?;
+        Some((StepType::of_number(*number)?, rest))
+    }
+}
+
 impl<'a> State<'a> {
     /// Appends the fields to `bytes`.
     pub fn writer(bytes: &'a mut Vec<u8>) -> Self {
@@ -87,23 +99,40 @@ impl<'a> State<'a> {
         }
     }
 
+    /// Visits a fixed number of bytes.
+    pub fn raw_bytes(&mut self, value: &mut [u8]) {
+        match &mut self.0 {
+            Direction::Write(bytes) => bytes.extend_from_slice(value),
+            Direction::Read { rest, short } => match rest.split_at_checked(value.len()) {
+                Some((read, after)) if !*short => {
+                    value.copy_from_slice(read);
+                    *rest = after;
+                }
+                _ => *short = true,
+            },
+        }
+    }
+
+    /// Returns the number of bytes that are still to be read, or `None` while writing.
+    #[must_use]
+    pub fn unread(&self) -> Option<usize> {
+        match &self.0 {
+            Direction::Write(_) => None,
+            Direction::Read { rest, .. } => Some(rest.len()),
+        }
+    }
+
     /// Visits a variable number of bytes.
     pub fn bytes(&mut self, value: &mut Vec<u8>) {
         let mut length = value.len() as u64;
         self.field(&mut length);
-        match &mut self.0 {
-            Direction::Write(bytes) => bytes.extend_from_slice(value),
-            Direction::Read { rest, short } => {
-                let split = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length));
-                match split {
-                    Some((read, after)) if !*short => {
-                        *value = read.to_vec();
-                        *rest = after;
-                    }
-                    _ => *short = true,
-                }
-            }
+        if let Direction::Read { rest, short } = &mut self.0 {
+            // Allocates at most as many bytes as remain.
+            let count = usize::try_from(length).ok().filter(|count| *count <= rest.len());
+            *short |= count.is_none();
+            *value = vec![0; count.unwrap_or(0)];
         }
+        self.raw_bytes(value);
     }
 
     /// Visits a variable number of fields.
@@ -120,7 +149,7 @@ impl<'a> State<'a> {
         self.fields(values);
     }
 
-    /// Returns a list of variable length. `empty` creates the elements that are read.
+    /// Visits a list of variable length. `empty` creates the elements that are read.
     pub fn list<T>(
         &mut self,
         list: &mut Vec<T>,
@@ -144,23 +173,23 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Checks that all bytes were read, and that none were missing.
+    /// Checks that all bytes of an environment's state were read, and that none were missing.
     ///
     /// # Errors
     /// [`EnvError::State`] if not. Some fields may then already have been read.
     pub fn finish(self) -> Result<(), EnvError> {
-        let wrong = |actual: String| {
-            Err(EnvError::State(Mismatch::boxed(
-                "",
-                "the state of an environment with the same settings",
-                actual,
-            )))
-        };
+        let expected = "the state of an environment with the same settings";
+        self.defect().map_or(Ok(()), |defect| Err(EnvError::State(Mismatch::boxed("", expected, defect))))
+    }
+
+    /// Returns what is wrong with the bytes that were read: some were missing, invalid or left over.
+    #[must_use]
+    pub fn defect(&self) -> Option<String> {
         match self.0 {
-            Direction::Write(_) => Ok(()),
-            Direction::Read { short: true, .. } => wrong("too few bytes, or invalid values".to_owned()),
-            Direction::Read { rest: [], .. } => Ok(()),
-            Direction::Read { rest, .. } => wrong(format!("{} extra bytes", rest.len())),
+            Direction::Write(_) | Direction::Read { rest: [], short: false } => None,
+            Direction::Read { short: true, .. } => Some("too few bytes, or invalid values".to_owned()),
+            Direction::Read { rest: [_], .. } => Some("1 extra byte".to_owned()),
+            Direction::Read { rest, .. } => Some(format!("{} extra bytes", rest.len())),
         }
     }
 }
@@ -193,6 +222,6 @@ mod tests {
         }
         bytes.push(0);
         let error = read(&bytes).unwrap_err().to_string();
-        assert!(error.ends_with("got 1 extra bytes"), "{error}");
+        assert!(error.ends_with("got 1 extra byte"), "{error}");
     }
 }

@@ -12,6 +12,15 @@ pub enum StepType {
     Last,
 }
 
+impl StepType {
+    /// Returns the step type with this number, which is 0 for FIRST, 1 for MID and 2 for LAST, as in dm_env. `None`: there
+    /// is none.
+    #[must_use]
+    pub fn of_number(number: u8) -> Option<Self> {
+        [StepType::First, StepType::Mid, StepType::Last].get(usize::from(number)).copied()
+    }
+}
+
 /// An answer of an environment. The observation is in the caller's buffer.
 ///
 /// Step type and discount are independent: a LAST with discount 1 is a truncated episode (*truncation*), and a LAST

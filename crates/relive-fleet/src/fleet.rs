@@ -44,7 +44,7 @@ pub struct Fleet {
 
 impl Fleet {
     /// Creates an empty set, to which servers of `names` unresolved names may be added. Must be called inside a Tokio
-    /// runtime: its tasks watch the servers.
+    /// runtime, which runs the tasks that watch the servers.
     pub(crate) fn new(
         text: String,
         names: usize,

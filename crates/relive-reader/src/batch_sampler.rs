@@ -244,7 +244,7 @@ impl BatchSampler {
         Some(copied.of_items_like(feed.table().structure()))
     }
 
-    /// Falls back to gRPC, because the program at the address forwards only gRPC.
+    /// Falls back to gRPC, because the server or a program in front of it does not have the bulk path.
     fn fall_back(&mut self, samples: Vec<Sample>) {
         let (Source::Bulk(feed), Target::Server(connection)) = (&self.source, self.backend.target()) else {
             return;

@@ -38,5 +38,5 @@ pub(crate) fn save(visit: impl FnOnce(&mut State<'_>)) -> Vec<u8> {
 pub(crate) fn restore(what: &'static str, bytes: &[u8], visit: impl FnOnce(&mut State<'_>)) -> Result<()> {
     let mut state = State::reader(bytes);
     visit(&mut state);
-    state.finish().map_err(|error| RlError::state(what, error))
+    state.defect().map_or(Ok(()), |defect| Err(RlError::state(what, format_args!("it has {defect}"))))
 }

@@ -363,7 +363,7 @@ def ratio(
     the first ``min_inserted`` items of ``inserts``.
 
     ``tolerance`` is the number of samples by which the streams may deviate from this ratio if one of them has no item
-    ready. The default is the least that works: the larger of 1 and ``samples_per_insert``.
+    ready. The default is the smallest possible value: the larger of 1 and ``samples_per_insert``.
 
     Raises:
       ValueError: a number that is out of range. Neither stream is taken in this case.

@@ -1,4 +1,4 @@
-"""Objects on their way between processes: pickled, with their large arrays beside the pickle, which are not copied."""
+"""Objects that are sent between processes: a pickle and, next to it, the large arrays, which are not copied."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class ParallelIteratorWorker(TakesTurns):
     """A shard with state. A subclass passes its items to :meth:`__init__`. Functions in operators can access the object
     as the source of an item, and call its methods. While the shard runs in a thread, a call of a public method waits until
-    the shard has made its current item, so that no call changes the state in the middle of an item.
+    the shard has made its current item, so that no call changes the state while an item is being made.
 
     Args:
       item_generator: an iterable, or a function that creates one. The function, such as a method of the subclass, is

@@ -125,7 +125,7 @@ def _of_recorded(episode: Any) -> Arrays:
 
 def _cut(arrays: Mapping[str, Any], group: Group | None) -> Episodes:
     """Splits consecutive rows into episodes, and reads the rows of this rank's part. Each episode ends with a row that
-    has a terminal or a timeout; the last episode may lack such a row."""
+    is marked as terminal or as a timeout; the last episode may lack such a row."""
     found = [arrays[name] for name in ("terminals", "timeouts") if name in arrays]
     if not found:
         raise InvalidArgumentError(

@@ -19,7 +19,7 @@ Kept = dict[str, npt.NDArray[Any]]
 
 
 def of_store(store: _native.GpuStore) -> Kept:
-    """Returns the index, generation and weight of each trajectory of this rank, without unfinished trajectories."""
+    """Returns the index, generation and weight of each finished trajectory of this rank."""
     _, _, capacity = store.schema()
     rank, _ = store.shard()
     weights = store.weights()

@@ -64,7 +64,7 @@ class Single:
         self._put(time_step, "reset", answers)
 
     def step(self, actions: list[Any], answers: Answers) -> None:
-        """Takes one step, or resets after the end of an episode: not all environments do so themselves."""
+        """Takes one step, or resets after the end of an episode, because not all environments reset themselves."""
         if self.checks_rules and self._last_type == LAST:
             self.reset(answers)
         else:

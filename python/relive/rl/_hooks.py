@@ -1,4 +1,4 @@
-"""Functions that receive the steps, batches and evaluations of a run, in the extension's form."""
+"""Functions that receive the steps, batches and evaluations of a run, in the form that the extension expects."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _function(name: str, given: Any) -> Any:
 def hooks_of(
     agent: Any, on_step: OnStep | None, on_batch: OnBatch | None, on_evaluation: OnEvaluation | None
 ) -> Mapping[str, Any]:
-    """Returns the hooks of an agent's run, in the extension's form."""
+    """Returns the hooks of an agent's run, in the form that the extension expects."""
     own = None if hasattr(agent, "_for_extension") else agent
     return {
         "on_step": None if on_step is None else Hook("on_step", on_step),

@@ -80,7 +80,7 @@ class Learners:
                 self._lost = self._lost or time.monotonic()
                 if time.monotonic() > self._lost + _NOTICE_SECONDS:
                     learner.raise_failure()
-                    raise RuntimeError(f"learner {rank} (process {learner.id}) ended with {how}; a run with checkpoint_dir resumes when you call it again")
+                    raise RuntimeError(f"learner {rank} (process {learner.id}) ended with {how}; if the run has a checkpoint_dir, the same call resumes it")
 
     def raise_failure(self, after: BaseException | None = None) -> None:
         """Raises a process's error, if any, and waits for an error that is about to be reported. An exception of this

@@ -22,7 +22,7 @@ def display_of(progress: object, steps: int, learner_steps: int | None) -> Logge
     """Returns the display for the option ``progress`` of a run, if any.
 
     Raises:
-      ValueError: the display does not exist.
+      ValueError: the option does not name a display.
       ImportError: the package of a display is not installed.
     """
     if progress is False or callable(progress):

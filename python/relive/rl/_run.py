@@ -104,10 +104,11 @@ def run(
         environments, and environments of threads and processes, reset when a run resumes; Python environments are also
         created anew after each checkpoint of a run in one thread. Everything else continues unchanged. ``on`` and
         ``actors`` may differ. If the last checkpoint cannot be written, the exception has the attribute ``result``.
-      checkpoint_every: the number of steps between checkpoints. In one thread, Python environments delay a checkpoint
-        until as many episodes as there are environments have ended since the last one, at most by nine intervals.
-      warm_start: the ``checkpoint_dir`` of an earlier run, or one of its checkpoint files, with whose learner a new run
-        begins: its networks, its optimizer and its statistics. The earlier run had the same agent, observations and
+      checkpoint_every: the number of steps between checkpoints. In one thread with Python environments, a checkpoint
+        waits until as many episodes have ended since the last one as there are environments, but for at most nine
+        intervals.
+      warm_start: the ``checkpoint_dir`` of an earlier run, or one of its checkpoint files. A new run begins with the
+        learner (networks, optimizer, statistics) of that run. The earlier run had the same agent, observations and
         actions, and networks of the same shapes; other settings, the environment and the seed may differ. Steps,
         schedules and the replay table begin anew. Without effect on a run that resumes from its own ``checkpoint_dir``.
       loggers: loggers that receive every episode and, at intervals, the learner's reports: see ``relive.rl.loggers``.

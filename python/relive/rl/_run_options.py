@@ -48,7 +48,7 @@ class RunOptions(TypedDict, total=False):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checked:
-    """The options of a run, after their checks."""
+    """The options of a run, which have been checked."""
 
     on: On | Workers | None
     steps: int

@@ -41,7 +41,7 @@ class TrainingResult:
 
     @classmethod
     def of(cls, policy: Policy, result: dict[str, Any], again: Callable[..., TrainingResult] | None) -> TrainingResult:
-        """Builds the result of a run, which ``again`` continues if it was saved."""
+        """Builds the result of a run. ``again`` continues the run; it is ``None`` if the run was not saved."""
         episodes, evaluation = EpisodeLog(**result["train"]), EpisodeLog(**result["evaluation"])
         names = [field.name for field in dataclasses.fields(cls)][3:-1]
         return cls(policy, episodes, evaluation, **{name: result[name] for name in names}, _again=again)

@@ -58,7 +58,7 @@ class Memory:
         flag = _Leaf((), np.bool_)
         # Commands and messages have one row per worker; there are no more workers than environments.
         answers = {
-            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag, "commands": _Leaf((), np.int8),
+            "rewards": _Leaf((), np.float64), "terminated": flag, "truncated": flag,
             "asked": _Leaf((), np.int64), "answered": _Leaf((), np.int64), "ready_at": _Leaf((), np.float64),
             "processors": _Leaf((), np.int32), "messages": _Leaf((_MESSAGE_BYTES,), np.uint8), "message_sizes": _Leaf((), np.int64),
         }
@@ -75,10 +75,10 @@ class Memory:
         ]
         self.observations, self.actions, found = nest.unflatten_as(everything, arrays)
         self.rewards, self.terminated, self.truncated = found["rewards"], found["terminated"], found["truncated"]
-        self.commands = found["commands"]
         # Each worker's newest message, and its size: 0 if there is none, -1 if it is in the worker's pipe.
         self.messages, self.message_sizes = found["messages"], found["message_sizes"]
-        # The numbers of each worker's newest command, and of the newest command that it has executed.
+        # The numbers of each worker's newest command, and of the newest command that it has executed; a number contains the
+        # kind of its command.
         self.asked, self.answered = found["asked"], found["answered"]
         # The time at which each worker had created its environments, by `time.monotonic()`, which all processes share; 0
         # before that.

@@ -17,10 +17,16 @@ from relive.rl import _faults
 from relive.rl._vector_infos import Infos, infos_of
 from relive.rl._vector_memory import Memory, own_row, write
 
-STEP, RESET, CLOSE, CALL, SET = range(5)
+STEP, RESET, CLOSE, CALL, SET = _COMMANDS = range(5)
 
 # Only Linux has this function. It is called without releasing the interpreter, since it returns immediately.
 _getcpu = getattr(ctypes.PyDLL(None), "sched_getcpu", None) if sys.platform == "linux" else None
+
+
+def after(asked: int, command: int) -> int:
+    """Returns the number of the command that follows the command with the number ``asked``. A number contains the kind
+    of its command, so a worker that is woken while the next command is announced reads either both or neither."""
+    return (asked // len(_COMMANDS) + 1) * len(_COMMANDS) + command
 
 
 def current_processor() -> int:
@@ -39,7 +45,8 @@ def work(
     shared, worker = Memory(*memory), None
     while True:
         go.acquire()
-        command, asked = int(shared.commands[number]), int(shared.asked[number])
+        asked = int(shared.asked[number])
+        command = asked % len(_COMMANDS)
         if command == CLOSE:
             break
         # After an interrupted call, one command may have been announced twice.

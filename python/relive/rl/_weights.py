@@ -68,7 +68,7 @@ def _add(value: Any, path: str, found: list[tuple[str, Any]], learner: str) -> N
 
 
 def _is_numbers(value: Any) -> bool:
-    """Returns whether a list, or lists in a list, have only numbers. Numpy would stack arrays in them, too."""
+    """Returns whether a list, or nested lists, contain only numbers. If they contained arrays, numpy would stack these."""
     if type(value) in (list, tuple):
         return all(map(_is_numbers, value))
     return isinstance(value, (int, float, np.generic))

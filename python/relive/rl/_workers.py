@@ -31,8 +31,8 @@ class Worker(Protocol):
 
     @property
     def begun(self) -> float:
-        """The time at which the worker started to work, by ``time.monotonic()``; 0 before that. Startup time is not
-        counted, since it is unrelated to the work."""
+        """The time at which the worker started to work, by ``time.monotonic()``; 0 before that. The time that the process
+        took to start is not included, since it is unrelated to the work."""
 
     def ended(self) -> str | None:
         """The reason why the worker ended, such as ``"exit code 1"``; empty if its run was over, ``None`` while it

@@ -64,8 +64,8 @@ def arrays_of(data: Any, *, required: Iterable[str] = _REQUIRED) -> Arrays:
 @contextlib.contextmanager
 def opened(data: Any, *, required: Iterable[str]) -> Iterator[dict[str, Rows]]:
     """Provides the arrays of a data set like :func:`arrays_of`. If the data set is a file or a table, only
-    ``terminals`` and ``timeouts`` have been read; the rows of other arrays are read when a slice of them is taken,
-    within the context."""
+    ``terminals`` and ``timeouts`` are read at once. The rows of other arrays are read when a slice of them is taken,
+    which is only possible within the context."""
     place = _place_of(data)
     if hasattr(data, "iterate_episodes"):
         arrays = _of_episodes(place, data.iterate_episodes(), getattr(data, "action_space", None))
@@ -125,9 +125,9 @@ def save_dataset(path: str | os.PathLike[str], data: Any) -> None:
       data: as in :func:`arrays_of`.
 
     Raises:
-      TypeError, ImportError: the same as for :func:`arrays_of`.
-      ValueError: the same as for :func:`arrays_of`, an array has values that are not numbers, or the name does not end with
-        ``.npz``.
+      TypeError, ImportError: in the same cases as :func:`arrays_of`.
+      ValueError: in the same cases as :func:`arrays_of`; or an array has values that are not numbers, or the name of the
+        file does not end with ``.npz``.
       OSError: the file cannot be written.
     """
     path = pathlib.Path(path)
@@ -274,7 +274,7 @@ def _expect_ends(place: str, name: str, array: npt.NDArray[Any]) -> None:
     if array.size != len(array):
         raise ValueError(f"{place}: array `{name}`: its shape is {list(array.shape)}, but it must have one number for each transition")
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{place}: array `{name}`: its values are of {array.dtype}, but they must be booleans, or the numbers 0 and 1")
+        raise ValueError(f"{place}: array `{name}`: its values have the data type {array.dtype}, but must be booleans, or the numbers 0 and 1")
     if array.dtype.kind != "b" and len(odd := np.flatnonzero((array != 0) & (array != 1))):
         value = array.reshape(-1)[odd[0]]
         raise ValueError(f"{place}: array `{name}`: row {odd[0]} has {value}, but it must be 1 (the episode ends there) or 0")

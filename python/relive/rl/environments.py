@@ -101,7 +101,7 @@ class NativeEnvironment:
     @property
     def bsuite_info(self) -> Callable[[], dict[str, float]]:
         """A function that returns bsuite's totals over all episodes so far, such as ``total_regret``; bsuite's log
-        files and scores consist of these totals.
+        files contain these totals, and its scores are computed from them.
 
         Raises:
           AttributeError: the environment is not one of bsuite's.

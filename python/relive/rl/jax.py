@@ -58,7 +58,7 @@ def load(like: Any, weights: Mapping[str, Any]) -> Any:
         raise ValueError(f"the weights lack {shapes}; they have {', '.join(weights) or 'nothing'}")
     if surplus := [name for name in weights if name not in own]:
         raise ValueError(f"the weights also have {', '.join(surplus)}, which the tree to load them into lacks; it has {', '.join(own) or 'nothing'}")
-    leaves = [_like(leaf, weights[name], "the weights have", name) for name, leaf in own.items()]
+    leaves = [_like(leaf, weights[name], "the weights", name) for name, leaf in own.items()]
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), leaves)
 
 
@@ -80,7 +80,7 @@ def restored(like: Any, leaves: list[Any]) -> Any:
     if len(own) != len(leaves):
         raise ValueError(f"the saved state has {len(leaves)} leaves, but this state has {len(own)}; restore it into a state of the same network "
                          "and optimizer")
-    found = [_like(leaf, saved, "the saved state has", _name(path)) for (path, leaf), saved in zip(own, leaves, strict=True)]
+    found = [_like(leaf, array, "the saved state", _name(path)) for (path, leaf), array in zip(own, leaves, strict=True)]
     return jax.tree_util.tree_unflatten(tree, found)
 
 
@@ -103,17 +103,16 @@ def _like(own: Any, found: Any, source: str, name: str) -> Any:
     """Returns an array as a leaf of the same kind as ``own``.
 
     Raises:
-      ValueError: the array has a different shape or data type; the error begins with the ``source`` and has the leaf's
-        name.
+      ValueError: the array has a different shape or data type; the error names the leaf and the ``source``.
     """
     (shape, dtype), (found_shape, found_dtype) = _form(own), _form(found)
     if found_shape != shape:
-        raise ValueError(f"{source} {list(found_shape)}, not {name} of the shape {list(shape)}; create the network and the optimizer with the same "
-                         "sizes as the saved ones")
+        raise ValueError(f"{name} has the shape {list(shape)}, but the shape {list(found_shape)} in {source}; create the network and the optimizer "
+                         "with the same sizes as the saved ones")
     number = next((kind for kind in _KINDS if isinstance(own, kind) and not hasattr(own, "dtype")), None)
     if found_dtype.kind not in _KINDS[number] if number else found_dtype != dtype:
-        raise ValueError(f"{source} {found_dtype}, not {name} of the type {number.__name__ if number else dtype}; convert one of them first, for "
-                         "example with astype")
+        raise ValueError(f"{name} has the type {number.__name__ if number else dtype}, but the type {found_dtype} in {source}; convert one of them "
+                         "first, for example with astype")
     if number is not None:
         return number(found)
     array = jnp.asarray(found)

@@ -33,7 +33,7 @@ from relive._remote import raised
 from relive.rl._vector_infos import merged
 from relive.rl._vector_memory import Memory, leaves_of, write_all
 from relive.rl._vector_resets import mask_of, seeds_of
-from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, current_processor, work
+from relive.rl._vector_worker import CALL, CLOSE, RESET, SET, STEP, after, current_processor, work
 from relive.rl.gymnasium_adapters import expect_supported
 
 __all__ = ["ProcessVectorEnv"]
@@ -56,8 +56,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
       env_fns: functions that each create one environment; all environments must have the same spaces.
       workers: the number of processes; by default the number of processors that this process may use, but at most one
         for each environment.
-      timeout: the number of seconds that a step or a reset may take; by default no bound. The first reset also starts
-        the processes and creates the environments; this time is not counted, but is limited to 600 seconds.
+      timeout: the number of seconds that a step or a reset may take; by default no bound. The processes start with the
+        vector; the first call waits until they have created their environments. This time is not counted, but is
+        limited to 600 seconds.
       copy: whether observations are copied; otherwise the next step overwrites them.
 
     Raises:
@@ -111,8 +112,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
           ValueError: the actions do not have the structure or the shapes of ``action_space``.
           TypeError: the actions are not whole numbers, but the action space requires them.
-          RuntimeError: a worker has ended, or the previous step or reset failed, was interrupted or timed out: reset the
-            vector first.
+          RuntimeError: a worker has ended (create a new vector), or the previous step or reset failed, was interrupted
+            or timed out (reset the vector first).
           TimeoutError: an environment took longer than ``timeout``.
         """
         self._expect_open()
@@ -173,7 +174,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         answers."""
         # Arguments that cannot be pickled are refused before any worker begins.
         messages = [None] * len(self._workers) if arguments is None else [
-            worker.message(part) for worker, part in zip(self._workers, arguments, strict=True)
+            worker.message(command, part) for worker, part in zip(self._workers, arguments, strict=True)
         ]
         was_whole = self._is_whole
         if command in (STEP, RESET):
@@ -187,7 +188,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._is_whole = not has_failed and (was_whole or command == RESET)
         for worker, result in zip(self._workers, results, strict=True):
             if isinstance(result, tuple):
-                raise raised(result, f"in {worker} another process")
+                raise raised(result, f"in another process ({worker})")
         return results
 
     def _in_order_of_waking(self, messages: list[Any]) -> list[tuple[_Process, Any]]:
@@ -244,7 +245,7 @@ class _Process:
     def __str__(self) -> str:
         last = self.end - 1
         which = f"environment {last}" if last == self.first else f"environments {self.first} to {last}"
-        return f"worker {self._number}, with {which},"
+        return f"worker {self._number}, with {which}"
 
     @property
     def has_ended(self) -> bool:
@@ -255,17 +256,20 @@ class _Process:
         """The processor on which the worker has executed its newest command."""
         return int(self._memory.processors[self._number])
 
-    def message(self, arguments: Any) -> Any:
+    def message(self, command: int, arguments: Any) -> Any:
         """Returns the pickled arguments of the next command."""
-        return ForkingPickler.dumps((int(self._memory.asked[self._number]) + 1, arguments))
+        return ForkingPickler.dumps((self._next(command), arguments))
 
     def begin(self, command: int, message: Any = None) -> None:
         """Sends a command, whose arguments, if any, are in ``message``."""
-        asked = int(self._memory.asked[self._number]) + 1
+        asked = self._next(command)
         if message is not None:
             self._unsent.put(message)
-        self._memory.commands[self._number], self._memory.asked[self._number] = command, asked
+        self._memory.asked[self._number] = asked
         self._go.release()
+
+    def _next(self, command: int) -> int:
+        return after(int(self._memory.asked[self._number]), command)
 
     def wait(self, begun: float, timeout: float | None) -> Any:
         """Waits until the worker has executed the command that was sent at the time ``begun``, and returns its answer.
@@ -279,11 +283,11 @@ class _Process:
             code = self._process.exitcode
             if code is not None:
                 how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                raise RuntimeError(f"{self} ended with {how}")
+                raise RuntimeError(f"{self}, ended with {how}; create a new vector")
             if until is not None and time.monotonic() >= until:
                 if not memory.ready_at[number]:
-                    raise TimeoutError(f"{self} did not create its environments within {_START_SECONDS:.0f} s")
-                raise TimeoutError(f"{self} did not finish in time: one of its environments hangs, or timeout is too short")
+                    raise TimeoutError(f"{self}, did not create its environments within {_START_SECONDS:.0f} s")
+                raise TimeoutError(f"{self}, did not finish in time: one of its environments hangs, or timeout is too short")
         size = int(memory.message_sizes[number])
         if size >= 0:
             return pickle.loads(memory.messages[number, :size])[1] if size else None
@@ -292,7 +296,7 @@ class _Process:
             asked, message = pickle.loads(sent)
             if asked == memory.asked[number]:
                 return message
-        raise RuntimeError(f"{self} ended before its answer was received")
+        raise RuntimeError(f"{self}, ended before its answer was received; create a new vector")
 
     def _deadline(self, begun: float, timeout: float | None) -> float | None:
         ready_at = float(self._memory.ready_at[self._number])

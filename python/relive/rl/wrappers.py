@@ -24,8 +24,8 @@ _NARROWER = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.int64): np.
 
 
 class EnvironmentWrapper:
-    """A wrapper that passes all method calls through to ``environment``. It also has its other attributes, such as
-    ``info``, except those whose names begin with ``_``.
+    """A wrapper that passes all method calls through to ``environment``. The wrapper also has the environment's other
+    attributes, such as ``info``, except those whose names begin with ``_``.
 
     Args:
       environment: an environment with dm_env's interface, or one of Gymnasium, which is wrapped in a

@@ -55,7 +55,7 @@ impl Spaces {
         self.observations.width()
     }
 
-    /// Scales actions of the environment to −1..1 in place.
+    /// Scales actions of the environment to −1..1 in place. Actions outside the bounds are clamped.
     pub(crate) fn scale(&self, actions: &mut [f32]) {
         for row in actions.chunks_exact_mut(self.dimensions()) {
             for ((number, low), high) in row.iter_mut().zip(&self.low).zip(&self.high) {
@@ -75,8 +75,8 @@ impl Spaces {
     }
 }
 
-/// Returns whether actions can be scaled by their bounds. Very wide bounds are usually the largest numbers of float32,
-/// in place of none.
+/// Returns whether actions can be scaled by their bounds. Very wide bounds usually mean that there are none:
+/// environments declare the largest float32 instead.
 fn has_range(low: f32, high: f32) -> bool {
     low < high && 0.5 * high - 0.5 * low < WIDEST
 }
@@ -110,7 +110,7 @@ pub(crate) fn join(observations: &[f32], actions: &[f32], dimensions: usize, row
     append(observations, actions, dimensions, rows);
 }
 
-/// Like [`join`](Self::join), but for several actions in each state: both `actions` and the rows are `[samples, batch,
+/// Like [`join`], but for several actions in each state: both `actions` and the rows are `[samples, batch,
 /// dimensions]`.
 pub(crate) fn join_many(
     observations: &[f32],

@@ -42,6 +42,7 @@ pub(super) struct DpgStep {
     target_policy: Params,
     target_critics: Params,
     stream: Stream,
+    /// The loss of the policy's latest step; its steps are rarer than those of the critics.
     policy_loss: f32,
     memory: Buffers,
 }
@@ -110,7 +111,8 @@ impl DpgStep {
         }
     }
 
-    /// Returns the loss of the policy, −mean Q, and its gradient, which goes through the critic.
+    /// Computes the policy's gradient, which goes through the critic. Returns the loss: −mean Q, or for TD3+BC the
+    /// weighted sum of −mean Q and the imitation loss (Fujimoto and Gu, 2021, equation 5).
     #[expect(clippy::cast_precision_loss, reason = "rows of a batch")]
     fn policy_gradient(&mut self, batch: &Transitions) -> f32 {
         let (rule, clip) = (self.settings.policy, self.settings.max_action_gradient);
@@ -188,11 +190,12 @@ impl Improve for DpgStep {
     }
 
     fn parts(&mut self) -> Vec<Saved<'_>> {
-        let Self { policy, critics, target_policy, target_critics, stream, .. } = self;
+        let Self { policy, critics, target_policy, target_critics, stream, policy_loss, .. } = self;
         let mut parts =
             vec![Saved::Stream(stream), Saved::Params(target_policy), Saved::Params(target_critics)];
         parts.extend(policy.parts());
         parts.extend(critics.parts());
+        parts.push(Saved::Fields(policy_loss));
         parts
     }
 }
@@ -312,6 +315,20 @@ mod tests {
         let moved = -0.4 - 0.1 * errors[0].signum();
         let slope = -moved * (1.0 - 0.7_f32.tanh().powi(2));
         near(&step.policy.gradient, &[2.0 * slope, slope]);
+    }
+
+    #[test]
+    fn a_restored_td3_reports_the_loss_of_the_latest_policy_step() {
+        let rule = PolicyRule { at_next: false, acts_by_target: false, period: 2, ..PolicyRule::ACME };
+        let create = || step(&linear(2, rule), &[[0.5, -0.4, 0.2], [0.1, 0.2, 0.0]]);
+        let (mut saved, mut restored) = (create(), create());
+        for _ in 0..2 {
+            saved.improve(&transition()).unwrap();
+        }
+        let state = crate::saved::save(&mut saved.parts());
+        crate::saved::restore(DpgStep::WHAT, &mut restored.parts(), &state).unwrap();
+        let losses = [saved, restored].map(|mut step| step.improve(&transition()).unwrap()[1].1);
+        assert!(losses[0] != 0.0 && losses[0] == losses[1], "{losses:?}");
     }
 
     #[test]

@@ -106,8 +106,9 @@ impl DqnConfig {
         }
     }
 
-    /// With values, the agent often learns to balance the pole, but the cart drifts out of bounds after a few hundred
-    /// steps. Distributions, unclipped returns, and twice as many samples per insert solve the task.
+    /// With a loss that learns values rather than distributions, the agent often learns to balance the pole, but the
+    /// cart drifts out of bounds after a few hundred steps. Distributions, unclipped returns, and twice as many samples
+    /// per insert solve the task.
     fn cart_pole() -> DqnConfig {
         DqnConfig {
             loss: DqnLoss::Categorical,

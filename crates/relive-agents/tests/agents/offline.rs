@@ -45,7 +45,7 @@ impl Saveable for RecordingLearner {
     }
 }
 
-/// An offline agent; its evaluations act like DQN.
+/// An offline agent that is evaluated with DQN's policy.
 struct OfflineAgent;
 
 impl Agent for OfflineAgent {

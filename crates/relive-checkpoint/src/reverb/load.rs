@@ -45,8 +45,8 @@ type Chunks = HashMap<u64, Arc<Chunk>>;
 /// The limit on the number of chunks that are passed to a disk tier at once, if there is one.
 const CHUNKS_AT_ONCE: usize = 256;
 
-/// The number of bytes in chunks from which they are passed to a disk tier. They are in memory beyond its budget until
-/// then, and go to one file of the tier, in which each chunk must start before 4 GiB.
+/// Chunks are passed to a disk tier once they have this many bytes together. Until then, they occupy memory in addition
+/// to the budget. They go to one file, in which each chunk must start before 4 GiB.
 const BYTES_AT_ONCE: u64 = 32 << 20;
 
 #[derive(Default)]

@@ -86,9 +86,8 @@ pub struct Restart {
     pub most: u32,
     /// The time window in which failures are counted. Kubernetes counts them over the whole job.
     pub within: Duration,
-    /// The time after which a process that has ended successfully, and has therefore finished its work, is restarted if
-    /// the job is still running; with `None`, it is never restarted. Only [`Processes`](super::Processes) supports
-    /// this.
+    /// How long after its successful end a process is restarted, if the job is still running. `None`: never, because
+    /// its work is finished. Only [`Processes`](super::Processes) supports this.
     pub after_success: Option<Duration>,
 }
 

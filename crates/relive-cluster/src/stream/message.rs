@@ -4,19 +4,19 @@ use bytes::Bytes;
 
 use super::limits::ITEM_OVERHEAD;
 
-/// The content of a stream.
+/// What a stream carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     /// An item.
     Data(Bytes),
     /// The reason why the shard could not produce an item. The shard may continue afterwards.
     Failed(String),
-    /// The last element: the shard has ended.
+    /// The last item: the shard has ended.
     End,
 }
 
 impl Item {
-    /// Returns the element's cost in a window.
+    /// Returns the item's cost in a window.
     pub(super) fn cost(&self) -> u64 {
         let bytes = match self {
             Item::Data(bytes) => bytes.len(),
@@ -37,7 +37,7 @@ pub enum FromShard {
         epoch: u64,
         /// The number of the question, which makes it possible to recognize answers to older questions.
         question: u32,
-        /// The first item that the reader has not confirmed; the writer still holds it.
+        /// The first item that the reader has not confirmed; the shard still holds it.
         first: u64,
         /// The cost of all items before the first unconfirmed one.
         cost: u64,

@@ -82,7 +82,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Drops a table with all its items. Waiting and later operations on it fail.
+    /// Drops a table with all its items. Waiting and later operations on it fail. Its chunks are freed before this
+    /// returns, except those that are still in use elsewhere. The program's allocator then returns the memory to the
+    /// system.
     ///
     /// # Errors
     /// `NotFound` for an unknown table, `InvalidArgument` for the last table.

@@ -70,6 +70,12 @@ impl Buffer {
         self.rows
     }
 
+    /// Returns the number of bytes in one row of all leaves.
+    #[must_use]
+    pub fn row_bytes(&self) -> usize {
+        self.places.iter().map(|place| place.cell_bytes).sum()
+    }
+
     /// Returns the number of leaves.
     #[must_use]
     pub fn num_leaves(&self) -> usize {

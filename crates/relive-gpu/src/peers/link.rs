@@ -169,9 +169,9 @@ impl PendingAnswer {
         self.frames()?.send_frame(kind, head, body).await.map_err(|error| link.lost(&error))
     }
 
-    /// Requests steps of more rows, once this answer has been read. No other call gets the connection in between,
-    /// since that could cause a deadlock: the other call could wait for another store, whose answer this call has not
-    /// read yet.
+    /// Requests the steps of further rows on this connection. Call this after the current answer has been read. No
+    /// other call gets the connection in between, since that could cause a deadlock: the other call could wait for
+    /// another store, whose answer this call has not read yet.
     pub(crate) async fn read_more(&mut self, windows: &[WindowRequest], rows: &[RowRequest]) -> Result<()> {
         let (head, body) = (WindowRequest::encode_all(windows), RowRequest::encode_all(rows));
         self.send(FrameKind::ReadRows, &head, &body).await

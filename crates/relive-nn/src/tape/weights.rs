@@ -15,13 +15,12 @@ pub struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// Creates parameters that the loss trains.
+    /// Creates parameters that receive gradients from the loss.
     pub fn tracked(params: &'a Params) -> Self {
         Self { params, tracked: true, used: RefCell::default() }
     }
 
-    /// Creates parameters that the loss does not train: gradients flow through their networks to the inputs, but not to
-    /// the parameters.
+    /// Creates parameters that receive no gradients; gradients still flow through their networks to the inputs.
     pub fn frozen(params: &'a Params) -> Self {
         Self { params, tracked: false, used: RefCell::default() }
     }

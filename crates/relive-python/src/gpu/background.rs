@@ -111,12 +111,14 @@ impl Background {
         let done = match batch {
             PendingBatch::Pinned(pinned) => py.detach(|| collect(&self.collector, pinned, steps)),
             PendingBatch::Submitted(receiver, pinned) => match wait(py, receiver) {
-                (Ok(done), _) => done,
-                (Err(error), receiver) => {
-                    return Err(Box::new(BatchFailure::Interrupted(
-                        PendingBatch::Submitted(receiver, pinned),
-                        error,
-                    )));
+                Waited::Done(done) => done,
+                Waited::ThreadEnded => {
+                    let text = "the thread of the loader ended before its batch was ready".to_owned();
+                    Err((pinned, Failed::new(ErrorKind::System, text)))
+                }
+                Waited::Interrupted(receiver, error) => {
+                    let batch = PendingBatch::Submitted(receiver, pinned);
+                    return Err(Box::new(BatchFailure::Interrupted(batch, error)));
                 }
             },
             PendingBatch::OnDevice(_) => unreachable!("a device's batches are finished by `OnDevice`"),
@@ -125,20 +127,25 @@ impl Background {
     }
 }
 
-fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> (PyResult<Done>, Receiver<Done>) {
+/// The outcome of a wait for a submitted batch.
+enum Waited {
+    Done(Done),
+    /// The thread panicked, so the batch has to be collected in another way.
+    ThreadEnded,
+    /// A signal handler raised an exception. The batch is still in progress.
+    Interrupted(Receiver<Done>, PyErr),
+}
+
+fn wait(py: Python<'_>, mut receiver: Receiver<Done>) -> Waited {
     loop {
         let (outcome, back) = py.detach(move || (receiver.recv_timeout(SLICE), receiver));
         match outcome {
-            Ok(done) => return (Ok(done), back),
-            Err(RecvTimeoutError::Disconnected) => {
-                let text = "the thread of the loader ended before its batch was ready".to_owned();
-                let failed = Failed::new(ErrorKind::System, text);
-                return (Err(failed.raise(py)), back);
-            }
+            Ok(done) => return Waited::Done(done),
+            Err(RecvTimeoutError::Disconnected) => return Waited::ThreadEnded,
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Err(error) = py.check_signals() {
-            return (Err(error), back);
+            return Waited::Interrupted(back, error);
         }
         receiver = back;
     }

@@ -155,7 +155,8 @@ impl GpuLoader {
         })
     }
 
-    /// Returns whether the ranks must draw together before the next batch.
+    /// Returns whether fewer batches have been drawn than the next one and those to be drawn ahead. The ranks then draw
+    /// together.
     fn is_short(&self, py: Python<'_>) -> PyResult<bool> {
         self.with(py, |work| Ok(work.queue.len() <= work.prefetch))
     }

@@ -1,7 +1,7 @@
 //! Passes events of the Rust crates to Python's `logging`.
 //!
-//! Events come from any thread, and some threads hold locks, so they must not wait for the interpreter. They enter a
-//! queue instead, and a dedicated thread passes them to the logger `relive`.
+//! Any thread may log, even one that holds a lock, so logging must not wait for the interpreter. Events enter a queue
+//! instead, and a dedicated thread passes them to the logger `relive`.
 
 use std::fmt::{self, Write};
 use std::sync::LazyLock;

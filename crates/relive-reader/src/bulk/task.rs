@@ -87,13 +87,13 @@ pub(super) async fn run(shared: Arc<Shared>, connection: Connection, batch_size:
                 // Without an answer, the server is shutting down, or a proxy forwards only gRPC.
                 silent.note(has_answered);
                 if silent.are_too_many() {
-                    connection.use_grpc_only();
+                    connection.use_grpc_only(&SilentConnections::REASON);
                     return shared.end(End::BulkUnavailable);
                 }
                 shared.note_outage(text);
             }
-            Err(ConnectionEnd::Permanent(_)) => {
-                connection.use_grpc_only();
+            Err(ConnectionEnd::Permanent(error)) => {
+                connection.use_grpc_only(&error);
                 return shared.end(End::BulkUnavailable);
             }
         }

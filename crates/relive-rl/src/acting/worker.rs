@@ -271,8 +271,7 @@ impl RolloutWorker {
         parts.iter_mut().for_each(|part| state.bytes(part));
         state.field(&mut self.is_begun);
         for leaf in 0..self.observations.num_leaves() {
-            let place = self.observations.leaf_bytes_mut(leaf).unwrap_or_default();
-            state.fields(place);
+            state.raw_bytes(self.observations.leaf_bytes_mut(leaf).unwrap_or_default());
         }
         for row in &mut self.rows {
             state.field(&mut row.length);

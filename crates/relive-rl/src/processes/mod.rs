@@ -11,7 +11,7 @@
 //! | `job` | one item: the identity of the run, and whether it is over |
 //! | `weights` | one item: the newest weights |
 //! | `results` | a queue: the workers' results for the driver |
-//! | `orders/N` | a queue: which round of a synchronous plan worker N should make |
+//! | `orders/N` | at most one item: the newest round that worker N must complete in a synchronous plan |
 //! | `learner` | one item: the driver's heartbeats, which ensure that there is only one driver at a time |
 //! | `learners` | in a run of several [learners](crate::learners), one item: how they join |
 //! | `run` | one item: the state of the run, from which another driver can resume |

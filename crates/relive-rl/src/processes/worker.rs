@@ -370,7 +370,7 @@ impl WorkSession {
 
     fn send_event(&self, results: &mut Results, event: WorkerEvent) -> Result<()> {
         results
-            .put(&FromWorker { worker: self.number, is_on_node: self.is_on_node, event }, || !self.is_over())
+            .put(FromWorker { worker: self.number, is_on_node: self.is_on_node, event }, || !self.is_over())
             .map(drop)
     }
 }

@@ -438,7 +438,7 @@ pub(super) mod tests {
             while !job::get(&client).unwrap().unwrap().now.is_over {}
             let mut results = Results::new(&client).unwrap();
             for event in [WorkerEvent::Joined { is_replacement: false }, WorkerEvent::Left] {
-                results.put(&FromWorker { worker: 0, is_on_node: false, event }, || true).unwrap();
+                results.put(FromWorker { worker: 0, is_on_node: false, event }, || true).unwrap();
             }
         });
         driver.end(true).unwrap();

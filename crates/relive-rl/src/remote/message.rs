@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use relive_env::{ArraySpec, Buffer, EnvironmentSpec, State, StepType, TimeStep};
+use relive_env::{ArraySpec, Buffer, EnvironmentSpec, State, TimeStep};
 use relive_tensor::Nest;
 
 use crate::contracts::MakePolicy;
 use crate::seeds::{EnvironmentUser, actor_key};
-use crate::{Acted, Episode, PolicyContext, Purpose, Result, RlError, Rollout};
+use crate::{Acted, Episode, PolicyContext, Purpose, Result, RlError, Rollout, state};
+
+const WHAT: &str = "a rollout";
 
 /// An item that a worker's process sends to the driver, which learns from it: a rollout, or data that an agent computes
 /// from one.
@@ -25,6 +27,28 @@ pub trait Message: Send + Sized + 'static {
     /// # Errors
     /// The fields' layout differs from this run's.
     fn visit(&mut self, state: &mut State<'_>) -> Result<()>;
+}
+
+/// Returns the bytes of a message.
+///
+/// # Errors
+/// An error of [`Message::visit`].
+pub(crate) fn to_bytes<T: Message>(message: &mut T) -> Result<Vec<u8>> {
+    let mut visited = Ok(());
+    let bytes = state::save(|state| visited = message.visit(state));
+    visited.map(|()| bytes)
+}
+
+/// Returns the message of a run with these layouts, which is called `what` in errors.
+///
+/// # Errors
+/// The bytes are damaged, or belong to a run with other layouts.
+pub(crate) fn from_bytes<T: Message>(what: &'static str, bytes: &[u8], layouts: &Layouts) -> Result<T> {
+    let (mut message, mut visited) = (T::empty(layouts)?, Ok(()));
+    let restored = state::restore(what, bytes, |state| visited = message.visit(state));
+    // After an error of the message, unread bytes are only its consequence.
+    visited?;
+    restored.map(|()| message)
 }
 
 /// The layout of rows of a run's environments.
@@ -70,6 +94,9 @@ impl Message for Rollout {
         visit_buffer(state, &mut self.actions, cells)?;
         visit_buffer(state, &mut self.extras, cells)?;
         state.list(&mut self.answers, TimeStep::restart, visit_answer);
+        if self.answers.len() != cells {
+            return Err(RlError::state(WHAT, "its number of time steps is not that of its rows"));
+        }
         self.acted.visit(state)
     }
 }
@@ -105,43 +132,28 @@ fn visit_episode(state: &mut State<'_>, episode: &mut Episode) {
 }
 
 fn visit_answer(state: &mut State<'_>, answer: &mut TimeStep) {
-    let mut kind: u8 = match answer.step_type {
-        StepType::First => 0,
-        StepType::Mid => 1,
-        StepType::Last => 2,
-    };
-    state.field(&mut kind);
-    answer.step_type = match kind {
-        0 => StepType::First,
-        1 => StepType::Mid,
-        _ => StepType::Last,
-    };
+    state.field(&mut answer.step_type);
     state.field(&mut answer.reward);
     state.field(&mut answer.discount);
 }
 
 /// Visits the `rows` rows of a buffer.
 fn visit_buffer(state: &mut State<'_>, buffer: &mut Buffer, rows: usize) -> Result<()> {
-    let mut leaves: Vec<Vec<u8>> = (0..buffer.num_leaves())
-        .map(|leaf| buffer.leaf_bytes(leaf).map(<[u8]>::to_vec).unwrap_or_default())
-        .collect();
-    leaves.iter_mut().for_each(|leaf| state.bytes(leaf));
-    let is_written =
-        |(index, leaf): (usize, &Vec<u8>)| buffer.leaf_bytes(index).is_some_and(|own| own == leaf);
-    if buffer.rows() == rows && leaves.iter().enumerate().all(is_written) {
-        return Ok(());
+    let refused = || RlError::state(WHAT, "its rows have a different layout than this run's");
+    if let Some(unread) = state.unread() {
+        // A damaged count must not allocate more memory than the message has bytes.
+        buffer.row_bytes().checked_mul(rows).filter(|bytes| *bytes <= unread).ok_or_else(refused)?;
+        *buffer = buffer.with_rows(rows)?;
     }
-    let refused = || RlError::state("a rollout", "its rows have a different layout than this run's");
-    // A corrupt count must not allocate more memory than the message has bytes.
-    if leaves.iter().any(|leaf| !leaf.is_empty() && leaf.len() < rows) {
-        return Err(refused());
+    for leaf in 0..buffer.num_leaves() {
+        let bytes = buffer.leaf_bytes_mut(leaf).unwrap_or_default();
+        let mut length = bytes.len() as u64;
+        state.field(&mut length);
+        if length != bytes.len() as u64 {
+            return Err(refused());
+        }
+        state.raw_bytes(bytes);
     }
-    let mut filled = buffer.with_rows(rows)?;
-    for (index, leaf) in leaves.iter().enumerate() {
-        let place = filled.leaf_bytes_mut(index).filter(|place| place.len() == leaf.len());
-        place.ok_or_else(refused)?.copy_from_slice(leaf);
-    }
-    *buffer = filled;
     Ok(())
 }
 
@@ -150,7 +162,7 @@ mod tests {
     use relive_tensor::DType;
 
     use super::*;
-    use crate::{Part, Times, state};
+    use crate::{Part, Times};
 
     fn layouts() -> Layouts {
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [2]), ArraySpec::discrete("", 3));
@@ -182,37 +194,58 @@ mod tests {
         rollout
     }
 
-    fn to_bytes(rollout: &mut Rollout) -> Vec<u8> {
-        state::save(|state| rollout.visit(state).unwrap())
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Result<Rollout> {
-        let (mut rollout, mut visited) = (Rollout::empty(&layouts())?, Ok(()));
-        state::restore("a rollout", bytes, |state| visited = rollout.visit(state))?;
-        visited.map(|()| rollout)
+    fn read(bytes: &[u8]) -> Result<Rollout> {
+        from_bytes(WHAT, bytes, &layouts())
     }
 
     #[test]
     fn rollouts_round_trip() {
-        let bytes = to_bytes(&mut rollout());
-        let mut back = from_bytes(&bytes).unwrap();
+        let bytes = to_bytes(&mut rollout()).unwrap();
+        let mut back = read(&bytes).unwrap();
         assert_eq!((back.steps, back.rows, back.observations.rows()), (3, 2, 8));
         assert_eq!(back.observations.leaf::<f32>(0).unwrap()[15], 7.0);
         assert_eq!((back.answers[4], back.acted[0].episodes.len()), (TimeStep::termination(2.0), 1));
         assert_eq!(back.acted[0].times.of(Part::Step), Duration::from_millis(3));
-        assert_eq!(to_bytes(&mut back), bytes);
+        assert_eq!(to_bytes(&mut back).unwrap(), bytes);
     }
 
     #[test]
     fn damaged_rollouts_are_refused() {
-        let bytes = to_bytes(&mut rollout());
+        let bytes = to_bytes(&mut rollout()).unwrap();
         for end in [0, 15, 40, bytes.len() - 1] {
-            assert!(from_bytes(&bytes[..end]).is_err(), "{end}");
+            assert!(read(&bytes[..end]).is_err(), "{end}");
         }
         for rows in [0, 1, 3, u64::MAX] {
             let mut changed = bytes.clone();
             changed[8..16].copy_from_slice(&rows.to_le_bytes());
-            assert!(from_bytes(&changed).is_err(), "{rows}");
+            // The second message ends after the counts, so none of its rows may be allocated.
+            for message in [&changed[..], &changed[..16]] {
+                assert!(read(message).is_err(), "{rows}");
+            }
+        }
+    }
+
+    #[test]
+    fn rollouts_of_another_layout_or_with_other_time_steps_are_refused() {
+        let bytes = to_bytes(&mut rollout()).unwrap();
+        let refused = |layouts: &Layouts, bytes: &[u8]| {
+            from_bytes::<Rollout>(WHAT, bytes, layouts).unwrap_err().to_string()
+        };
+        let wide = ArraySpec::new("", DType::Float32, [3]);
+        for extra in [wide, ArraySpec::new("", DType::Float32, [])] {
+            let other = Layouts { extras: Nest::Leaf(extra), ..layouts() };
+            let error = refused(&other, &bytes);
+            assert!(error.ends_with("its rows have a different layout than this run's"), "{error}");
+        }
+        let acted = state::save(|state| rollout().acted.visit(state).unwrap());
+        let last_time_step = bytes.len() - acted.len() - 17;
+        let without_last = [&bytes[..last_time_step], &acted].concat();
+        let mut unknown_type = bytes.clone();
+        unknown_type[last_time_step] = 3;
+        let mut fewer = without_last.clone();
+        fewer[last_time_step - 5 * 17 - 8] = 5;
+        for changed in [without_last, unknown_type, fewer] {
+            assert!(refused(&layouts(), &changed).contains("a rollout is invalid: it"), "{changed:?}");
         }
     }
 }

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use relive_flow::{Flow, Polled, Pull, Source, Tagged, Turn};
 
 use super::driver::Driver;
+use super::message::from_bytes;
 use super::{Layouts, Message};
 use crate::tables::orders::Order;
 use crate::tables::results::{FromWorker, Reader, WorkerEvent};
-use crate::{Result, RlError, state};
+use crate::{Result, RlError};
 
 /// After this time, the order for a round is repeated to workers that have not sent their results. A worker that
 /// replaces a killed one receives the order immediately; the repetition is for workers that were disconnected and have
@@ -116,7 +117,7 @@ fn next_message<T: Message>(
     let Some(FromWorker { worker, event, .. }) = driver.next(reader)? else { return Ok(None) };
     match event {
         WorkerEvent::Produced { round, items } => {
-            let items = items.iter().map(|bytes| filled(bytes, layouts));
+            let items = items.iter().map(|bytes| from_bytes("a result", bytes, layouts));
             Ok(Some(WorkerMessage::Produced { worker, round, items: items.collect::<Result<_>>()? }))
         }
         WorkerEvent::Failed(text) => Err(RlError::Worker { worker, text }),
@@ -163,12 +164,6 @@ fn poll_again<T>(turn: &mut Turn<'_>) -> Polled<T> {
     Poll::Pending
 }
 
-fn filled<T: Message>(bytes: &[u8], layouts: &Layouts) -> Result<T> {
-    let (mut item, mut visited) = (T::empty(layouts)?, Ok(()));
-    state::restore("a result", bytes, |state| visited = item.visit(state))?;
-    visited.map(|()| item)
-}
-
 #[cfg(test)]
 mod tests {
     use relive_env::Environment;
@@ -199,7 +194,7 @@ mod tests {
         rounds.begun.as_mut().unwrap().ordered += Duration::from_hours(1);
         let joined =
             FromWorker { worker: 0, is_on_node: true, event: WorkerEvent::Joined { is_replacement: true } };
-        Results::new(&driver.client).unwrap().put(&joined, || true).unwrap();
+        Results::new(&driver.client).unwrap().put(joined, || true).unwrap();
         // A single wait may be too short.
         while driver.members.lock().is_empty() {
             assert!(rounds.poll().unwrap().is_none());

@@ -8,12 +8,13 @@ use parking_lot::Mutex;
 use relive_client::blocking::Client;
 use relive_cluster::reduce::{Meeting, Ring, RingOptions};
 
+use super::message::{from_bytes, to_bytes};
 use super::{Layouts, Message};
 use crate::contracts::Peers;
 use crate::identity::Identity;
 use crate::stop::Stop;
 use crate::tables::learners::Joining;
-use crate::{Result, seeds, state};
+use crate::{Result, seeds};
 
 /// How long the other learners may take to join: each is a new process, which may load a large library.
 const MEETING: Duration = Duration::from_mins(5);
@@ -108,19 +109,14 @@ impl Team {
 
     /// Sends an item to all other learners.
     pub(crate) fn send<T: Message>(&self, item: &mut T) -> Result<()> {
-        let mut visited = Ok(());
-        let mut bytes = state::save(|state| visited = item.visit(state));
-        visited?;
-        self.peers.broadcast(&mut bytes)
+        self.peers.broadcast(&mut to_bytes(item)?)
     }
 
     /// Receives an item from learner 0.
     pub(crate) fn receive<T: Message>(&self) -> Result<T> {
         let mut bytes = Vec::new();
         self.peers.broadcast(&mut bytes)?;
-        let (mut item, mut visited) = (T::empty(&self.layouts)?, Ok(()));
-        state::restore("what learner 0 has sent", &bytes, |state| visited = item.visit(state))?;
-        visited.map(|()| item)
+        from_bytes("what learner 0 has sent", &bytes, &self.layouts)
     }
 
     /// Adds gradient steps in which this learner took part.

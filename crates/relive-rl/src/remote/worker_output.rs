@@ -7,7 +7,8 @@ use parking_lot::Mutex;
 use relive_flow::Flow;
 
 use super::Message;
-use crate::{Acted, Result, RlError, state};
+use super::message::to_bytes;
+use crate::{Acted, Result, RlError};
 
 /// The output of a worker's process.
 #[derive(Default)]
@@ -53,12 +54,12 @@ impl WorkerOutput {
 
     /// Sends one item of `flow` per round.
     pub(crate) fn rounds<T: Message>(&self, flow: Flow<T>) {
-        self.serve(Stream::Rounds(to_bytes(flow)));
+        self.serve(Stream::Rounds(in_bytes(flow)));
     }
 
     /// Sends the items of `flow` one after the other.
     pub(crate) fn in_arrival_order<T: Message>(&self, flow: Flow<T>) {
-        self.serve(Stream::ArrivalOrder(to_bytes(flow)));
+        self.serve(Stream::ArrivalOrder(in_bytes(flow)));
     }
 
     /// Acts by pulling from `flow`, and sends its reports periodically.
@@ -78,10 +79,6 @@ impl WorkerOutput {
     }
 }
 
-fn to_bytes<T: Message>(flow: Flow<T>) -> Flow<Vec<u8>> {
-    flow.try_for_each(|mut item| {
-        let mut visited = Ok(());
-        let bytes = state::save(|state| visited = item.visit(state));
-        visited.map(|()| bytes)
-    })
+fn in_bytes<T: Message>(flow: Flow<T>) -> Flow<Vec<u8>> {
+    flow.try_for_each(|mut item| to_bytes(&mut item))
 }

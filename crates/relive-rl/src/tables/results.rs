@@ -51,11 +51,11 @@ pub(crate) enum WorkerEvent {
 }
 
 impl FromWorker {
-    fn to_bytes(&self) -> Vec<u8> {
-        let (mut kind, mut round, mut parts) = match &self.event {
+    fn into_bytes(self) -> Vec<u8> {
+        let (mut kind, mut round, mut parts) = match self.event {
             WorkerEvent::Joined { is_replacement: false } => (0_u8, 0, Vec::new()),
-            WorkerEvent::Produced { round, items } => (1, *round, items.clone()),
-            WorkerEvent::Failed(text) => (2, 0, vec![text.clone().into_bytes()]),
+            WorkerEvent::Produced { round, items } => (1, round, items),
+            WorkerEvent::Failed(text) => (2, 0, vec![text.into_bytes()]),
             WorkerEvent::Left => (3, 0, Vec::new()),
             WorkerEvent::Joined { is_replacement: true } => (4, 0, Vec::new()),
         };
@@ -109,9 +109,9 @@ impl Results {
 
     /// Writes a message. Calls `should_continue` periodically while there is no room. Returns whether the message was
     /// written.
-    pub(crate) fn put(&mut self, message: &FromWorker, should_continue: impl Fn() -> bool) -> Result<bool> {
+    pub(crate) fn put(&mut self, message: FromWorker, should_continue: impl Fn() -> bool) -> Result<bool> {
         // A string has no fixed length, so the message is a tensor of bytes.
-        self.writer.append(&Nest::dict([("result", item::text_leaf(message.to_bytes(), WHAT)?)]))?;
+        self.writer.append(&Nest::dict([("result", item::text_leaf(message.into_bytes(), WHAT)?)]))?;
         let column = self.writer.history().column("result")?.step(-1)?;
         let item = Nest::dict([("result", Nest::Leaf(column))]);
         if !until(&should_continue, || self.writer.create_item(TABLE, 1.0, item.clone()))? {
@@ -173,7 +173,7 @@ mod tests {
         ];
         let actual = actual.map(|event| FromWorker { worker: 3, is_on_node: true, event });
         let mut results = Results::new(&client).unwrap();
-        for actual in &actual {
+        for actual in actual.clone() {
             assert!(results.put(actual, || true).unwrap());
         }
         let mut reader = Reader::new(&client).unwrap();
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(reader.next_within(Duration::ZERO).unwrap(), None);
         drop(reader);
         let left = FromWorker { worker: 0, is_on_node: false, event: WorkerEvent::Left };
-        let written = (0..=MAX_RESULTS).filter(|_| results.put(&left, || false).unwrap()).count();
+        let written = (0..=MAX_RESULTS).filter(|_| results.put(left.clone(), || false).unwrap()).count();
         assert_eq!(u32::try_from(written), Ok(MAX_RESULTS), "the queue is full then");
     }
 }

@@ -18,6 +18,9 @@ pub enum TokenLineError {
         /// The number of words.
         got: usize,
     },
+    /// The name is not one word, or begins like a comment.
+    #[error("the name must be one word that does not begin with #")]
+    Name,
     /// The role is unknown. The error does not contain the word, which may be a misplaced token.
     #[error(
         "its second word is not a role; the roles are read, write and admin, and a line must be NAME ROLE TOKEN"
@@ -86,12 +89,11 @@ pub(super) fn fingerprint_of_new(token: &str) -> Result<Fingerprint, TokenLineEr
 /// # Errors
 /// The name or the token cannot appear in a token file.
 pub fn token_line(name: &str, role: Role, token: &str) -> Result<String, TokenLineError> {
-    let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let line = format!("{name} {role} {HASHED}{digits}");
-    match TokenLine::parse(&line)? {
-        Some(_) => Ok(line),
-        None => Err(TokenLineError::Words { got: 0 }),
+    if name.starts_with('#') || name.is_empty() || name.contains(char::is_whitespace) {
+        return Err(TokenLineError::Name);
     }
+    let digits: String = fingerprint_of_new(token)?.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{name} {role} {HASHED}{digits}"))
 }
 
 /// Hashes a token, so that the duration of a lookup reveals nothing about it.
@@ -103,7 +105,8 @@ pub(super) fn fingerprint(token: &str) -> Fingerprint {
 
 fn from_hex(digits: &str) -> Option<Fingerprint> {
     let mut fingerprint = Fingerprint::default();
-    if digits.len() != 2 * fingerprint.len() {
+    // `from_str_radix` would also accept a sign.
+    if digits.len() != 2 * fingerprint.len() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
     for (byte, pair) in fingerprint.iter_mut().zip(digits.as_bytes().chunks(2)) {
@@ -140,7 +143,7 @@ mod tests {
         assert_eq!(TokenLine::parse(&line).unwrap().unwrap().fingerprint, fingerprint(token));
         assert!(!line.contains(token));
         for name in ["", "two words", "#comment"] {
-            assert!(token_line(name, Role::Read, token).is_err(), "{name:?}");
+            assert_eq!(token_line(name, Role::Read, token), Err(TokenLineError::Name), "{name:?}");
         }
     }
 
@@ -148,6 +151,7 @@ mod tests {
     fn invalid_token_lines_are_reported() {
         let short = format!("a read {}", "x".repeat(MIN_TOKEN_BYTES - 1));
         let bad_digits = format!("a read sha256:{}", ABC.replace('b', "é"));
+        let signs = format!("a read sha256:{}", "+f".repeat(32));
         for (line, error) in [
             ("a read", TokenLineError::Words { got: 2 }),
             ("a b c d", TokenLineError::Words { got: 4 }),
@@ -155,6 +159,7 @@ mod tests {
             (short.as_str(), TokenLineError::Length { got: MIN_TOKEN_BYTES - 1 }),
             ("a read sha256:abc", TokenLineError::Fingerprint),
             (bad_digits.as_str(), TokenLineError::Fingerprint),
+            (signs.as_str(), TokenLineError::Fingerprint),
         ] {
             assert_eq!(TokenLine::parse(line), Err(error), "{line}");
         }

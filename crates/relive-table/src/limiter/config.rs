@@ -65,9 +65,9 @@ pub struct RateLimiterConfig {
 /// How far the cursor of a limiter with a target ratio may deviate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ErrorBuffer {
-    /// By at most this value from `samples_per_insert * min_size_to_sample`, in either direction.
+    /// The cursor stays within this distance of `samples_per_insert * min_size_to_sample`.
     Around(f64),
-    /// Between these two cursors.
+    /// The cursor stays between these two values.
     Between {
         /// The lowest cursor.
         min_diff: f64,

@@ -14,7 +14,7 @@ use super::episodes::{Episodes, SharedEpisodes};
 #[derive(Clone, Debug)]
 pub struct Common {
     pub(crate) ledger: Arc<Ledger>,
-    /// The part of the table's account that belongs to each shard.
+    /// Each shard's part of the table's account.
     accounts: Arc<[Arc<Account>]>,
     episodes: Arc<SharedEpisodes>,
     next_number: Arc<AtomicU64>,

@@ -187,6 +187,9 @@ async fn bulk_stream(
     let requests = Requests::<InsertItems>::new(Arc::clone(link), stream, target.assignment.clone());
     let ended = connection.run(requests, |keys| confirm(link, target, keys)).await;
     silent.note(connection.has_answered() || ended.is_ok());
+    if silent.are_too_many() {
+        target.connection.warn_of_grpc_only(&SilentConnections::REASON);
+    }
     ended
 }
 

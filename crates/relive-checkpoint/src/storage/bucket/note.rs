@@ -25,7 +25,10 @@ impl Note {
         let mut value = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let owner = match value("owner")? {
             "nobody" => None,
-            digits if digits.len() == 32 => Some(u128::from_str_radix(digits, 16).ok()?),
+            // `from_str_radix` would also accept a sign.
+            digits if digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+                Some(u128::from_str_radix(digits, 16).ok()?)
+            }
             _ => return None,
         };
         let who = value("who")?.to_owned();
@@ -72,6 +75,7 @@ mod tests {
             "hello",
             "relive lock 2\nowner nobody\nwho a\nrenewals 1",
             "relive lock 1\nowner 1f\nwho a\nrenewals 1",
+            "relive lock 1\nowner +000000000000000000000000000001f\nwho a\nrenewals 1",
         ] {
             assert_eq!(Note::parse(text), None, "{text}");
         }

@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// Bytes of an inserted item: one step of random uint8 values, which do not compress
     #[arg(long, default_value = "400", value_parser = clap::value_parser!(u32).range(1..=MAX_ITEM_BYTES))]
     pub(super) bytes: u32,
-    /// Clients, each with its own connection; `mixed` runs this number of each kind
+    /// Clients, each with its own connection; `mixed` runs this many inserting clients and as many sampling clients
     #[arg(long, default_value = "2", value_parser = clap::value_parser!(u32).range(1..=MAX_CLIENTS))]
     pub(super) clients: u32,
     /// How items and batches travel; `auto` is the fastest way available

@@ -64,11 +64,8 @@ impl ForeignEnvironments {
             let step_types = step_types.map_err(|error| PyValueError::new_err(error.to_string()))?;
             let numbers = array::floats(&rewards)?.into_iter().zip(array::floats(&discounts)?);
             for ((answer, step_type), (reward, discount)) in answers.iter_mut().zip(step_types).zip(numbers) {
-                let step_type = match step_type {
-                    0 => StepType::First,
-                    1 => StepType::Mid,
-                    _ => StepType::Last,
-                };
+                let step_type = StepType::of_number(step_type)
+                    .ok_or_else(|| PyValueError::new_err(format!("{step_type} is not a step type")))?;
                 *answer = TimeStep { step_type, reward, discount };
             }
             self.observations.write_rows(&leaves, observations)
