@@ -46,6 +46,25 @@ def test_settings_match_rust(agent: type[rl.agents.NamedAgent]) -> None:
         agent(batch_size=0)
 
 
+@pytest.mark.parametrize("agent", [*NAMED, rl.A2C, rl.A3C, rl.DQN, rl.PPO, rl.SAC])
+def test_settings_are_copies_that_can_be_written_as_json(agent: type[rl.agents.NamedAgent]) -> None:
+    made = agent(hidden=[8, 4])
+    settings = json.loads(json.dumps(made.settings))
+    again = agent(**settings)
+    assert again == made and hash(again) == hash(made) and len({made, again, agent(hidden=(8, 4))}) == 1
+    assert made not in (agent(hidden=[8]), settings, rl.DQfD(hidden=[8, 3]))
+    made.settings["hidden"] = [7]
+    made.settings.clear()
+    assert again == made and list(made.settings["hidden"]) == [8, 4]
+
+
+def test_agents_of_different_classes_are_not_equal() -> None:
+    class Other(rl.DQN):
+        pass
+
+    assert Other() == Other() and Other() != rl.DQN()
+
+
 def test_groups_of_settings_are_changed_by_name() -> None:
     agent = rl.DQfD(demonstrations={"episodes": 3})
     assert agent.settings["demonstrations"] == {"ratio": 0.5, "folder": None, "episodes": 3}

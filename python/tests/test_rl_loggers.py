@@ -18,6 +18,7 @@ from own_agents import TRANSITIONS, Agent
 
 from relive import rl
 from relive.rl import loggers
+from relive.rl._reports import Reports
 
 
 def test_loggers_get_episodes_evaluations_and_learner_metrics(tmp_path: pathlib.Path) -> None:
@@ -222,3 +223,72 @@ def test_a_resumed_run_keeps_its_folders_if_the_working_directory_changes(tmp_pa
     monkeypatch.chdir(there)
     assert result.resume(steps=200).env_steps == 200
     assert not list(there.iterdir()) and list((here / "run").iterdir())
+
+
+@pytest.fixture(params=["JSONL", "CSV"])
+def logged(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Any:
+    """A function that trains DQN to this number of steps, with a log in the given folder."""
+
+    def train(run: str, steps: int, folder: str = "logs", **options: Any) -> Any:
+        path = tmp_path / folder
+        logger = loggers.JSONL(path / "log.jsonl") if request.param == "JSONL" else loggers.CSV(path)
+        agent = rl.DQN(min_replay_size=100, samples_per_insert=1)
+        options = {"evaluate_every": 500, "evaluation_episodes": 2, "loggers": [logger], "progress": False, **options}
+        return agent.train("CartPole-v1", steps=steps, checkpoint_dir=tmp_path / run, **options)
+
+    return train
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_resumed_run_does_not_remove_rows_of_another_run(logged: Any, tmp_path: pathlib.Path) -> None:
+    logged("a", 2000)
+    logged("b", 4000)
+    before, state = contents(tmp_path / "logs"), contents(tmp_path / "a")
+    with pytest.raises(ValueError, match=r"logs.*has rows of another run after.*nothing was removed\. Give each run files of its own"):
+        logged("a", 3000)
+    assert contents(tmp_path / "logs") == before and contents(tmp_path / "a") == state
+    # The newest run may be resumed, and the other one with files of its own.
+    assert logged("b", 4500).env_steps == 4500
+    assert all(now.startswith(before[name]) for name, now in contents(tmp_path / "logs").items())
+    assert logged("a", 3000, "others").env_steps == 3000
+
+
+def test_a_run_whose_file_begins_with_rows_of_another_run_resumes(logged: Any, tmp_path: pathlib.Path) -> None:
+    logged("b", 4000)
+    before = contents(tmp_path / "logs")
+    left = iter(range(1300))
+    with pytest.raises(StopIteration):
+        # The last checkpoint is older than this run's first evaluation.
+        logged("a", 2000, checkpoint_every=400, evaluate_every=1250, on_step=lambda _: next(left))
+    logged("a", 2000, checkpoint_every=400, evaluate_every=1250)
+    for name, now in contents(tmp_path / "logs").items():
+        assert now.startswith(before[name]) and len(now) > len(before[name])
+
+
+def test_all_files_are_checked_before_one_is_truncated(tmp_path: pathlib.Path) -> None:
+    with contextlib.closing(loggers.JSONL(tmp_path / "own.jsonl")) as own, contextlib.closing(loggers.CSV(tmp_path)) as shared:
+        reports = Reports([own, shared])
+        reports("actor", {"env_steps": 20, "learner_steps": 5})
+        sizes = reports.mark()
+        reports("actor", {"env_steps": 30, "learner_steps": 5})
+        reports.mark()
+        with (tmp_path / "actor.csv").open("a") as table:
+            table.write("25,1\n")
+        before = contents(tmp_path)
+        with pytest.raises(ValueError, match=r"actor.csv has rows of another run .* at least 20 .* 5 learner steps: a later row has 25 and 1"):
+            reports.truncate(sizes)
+        assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("kind", ["JSONL", "CSV", "TensorBoard"])
+def test_each_run_needs_a_logger_of_its_own(kind: str, tmp_path: pathlib.Path) -> None:
+    if kind == "TensorBoard":
+        pytest.importorskip("tensorboard")
+    logger = getattr(loggers, kind)(tmp_path / "log")
+    agent = rl.DQN(min_replay_size=100, samples_per_insert=1)
+    agent.train("catch/0", steps=100, loggers=[logger])
+    with pytest.raises(ValueError, match=r"the logger for .*log was closed at the end of its run; each run needs a logger of its own"):
+        agent.train("catch/0", steps=100, loggers=[logger])

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import dm_env
+import gymnasium
 import numpy as np
 import pytest
 from dm_env import specs
+from gymnasium import spaces
 from own_agents import TRANSITIONS, Agent
 
 from relive import rl
@@ -185,3 +187,72 @@ def test_an_exploring_policy_keeps_its_memory(recurrent: rl.Policy) -> None:
     first = [drawn(seen) for seen in observations()]
     drawn.reset()
     assert len(set(first)) > 1 and all(action in (0, 1, 2) for action in first)
+
+
+class Stated(gymnasium.Env[Any, Any]):
+    """An episode of one step in these spaces, which checks its action."""
+
+    def __init__(self, observations: Any, actions: Any) -> None:
+        self.observation_space, self.action_space = observations, actions
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action), action
+        return self.observation_space.sample(), 1.0, True, False, {}
+
+
+def box(*shape: int, dtype: Any = np.float32, bound: float = 1.0) -> spaces.Box:
+    return spaces.Box(-bound, bound, shape, dtype)
+
+
+DISCRETE, CONTINUOUS = (box(4), spaces.Discrete(2)), (box(4), box(3))
+
+
+@pytest.fixture(scope="module")
+def trained() -> Any:
+    discrete = rl.DQN(batch_size=4, min_replay_size=8, hidden=(4,)).train(lambda: Stated(*DISCRETE), steps=40).policy
+    continuous = rl.SAC(batch_size=4, min_replay_size=8, samples_per_insert=4, hidden=(4,)).train(lambda: Stated(*CONTINUOUS), steps=40).policy
+    own = rl.run(Agent(TRANSITIONS), "catch/0", steps=40).policy
+    return {"discrete": discrete, "continuous": continuous, "own": own}
+
+
+@pytest.mark.parametrize(("which", "environment", "text"), [
+    ("discrete", (box(3, 4), spaces.Discrete(2)), r"float32 \(4,\) and 2 discrete actions, but Stated has observations float32 \(3, 4\) and 2"),
+    ("discrete", (box(4), spaces.Discrete(5)), r"observations float32 \(4,\) and 2 discrete actions, but .* \(4,\) and 5 discrete actions; eval"),
+    ("discrete", (box(4), box(1)), r"and 2 discrete actions, but .* and actions of the shape \(1,\)"),
+    ("discrete", (spaces.Dict(a=box(4), b=box(1)), spaces.Discrete(2)), r"float32 \(4,\) and .* observations float32 \(4,\), float32 \(1,\)"),
+    ("discrete", (box(4), spaces.Dict(a=spaces.Discrete(2))), r"and 2 discrete actions, but .* and actions of several parts"),
+    ("continuous", (box(4), box(2)), r"actions of the shape \(3,\), but .* actions of the shape \(2,\)"),
+    ("continuous", (box(4), spaces.Discrete(3)), r"actions of the shape \(3,\), but .* and 3 discrete actions"),
+    ("discrete", "catch/0", r"float32 \(4,\) and 2 discrete actions, but .*catch/0.* has observations float32 \(10, 5\) and 3 discrete actions"),
+    ("own", "CartPole-v1", r"float32 \(10, 5\) and 3 discrete actions, but .*CartPole-v1.* float32 \(4,\) and 2"),
+], ids=str)
+def test_a_policy_is_evaluated_only_in_environments_like_that_of_its_training(trained: Any, which: str, environment: Any, text: str) -> None:
+    made = environment if isinstance(environment, str) else Stated(*environment)
+    with pytest.raises(ValueError, match=f"the policy was trained with .*{text}"):
+        rl.evaluate(trained[which], made, episodes=1)
+
+
+@pytest.mark.parametrize(("which", "environment"), [
+    ("discrete", DISCRETE),
+    ("discrete", (box(4, dtype=np.float64, bound=9.0), spaces.Discrete(2, start=1))),
+    ("discrete", (spaces.Box(0, 255, (4,), np.uint8), spaces.Discrete(2))),
+    ("continuous", CONTINUOUS),
+    ("own", "catch/0"),
+], ids=str)
+def test_a_policy_is_evaluated_with_other_data_types_and_bounds(trained: Any, which: str, environment: Any) -> None:
+    made = environment if isinstance(environment, str) else Stated(*environment)
+    assert rl.evaluate(trained[which], made, episodes=2).returns.shape == (2,)
+
+
+def test_a_policy_is_evaluated_in_an_environment_without_specs(trained: Any) -> None:
+    class Plain:
+        def reset(self) -> Any:
+            return dm_env.restart(np.zeros(4, np.float32))
+
+        def step(self, action: Any) -> Any:
+            return dm_env.termination(1.0, np.zeros(4, np.float32))
+
+    assert rl.evaluate(trained["discrete"], Plain, episodes=1).mean_return == 1.0

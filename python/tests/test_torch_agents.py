@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
@@ -436,3 +437,26 @@ def test_ppo_of_arrays_needs_a_distribution_of_whole_actions() -> None:
 
     with pytest.raises(ValueError, match=r"log_prob of the network's distribution returned a tensor of the shape \(4, 1\), but it must return \(4,\)"):
         rlt.PPO(**PPO, network=lambda spec: Apart()).train("Pendulum-v1", steps=300)
+
+
+@pytest.fixture
+def doubles_by_default() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@pytest.mark.usefixtures("doubles_by_default")
+@pytest.mark.parametrize(("agent", "environment"), [
+    (rlt.PPO(**PPO), "catch/0"),
+    (rlt.PPO(**PPO), "Pendulum-v1"),
+    (rlt.DQN(batch_size=16, min_replay_size=50, hidden=(16,)), "catch/0"),
+    (rlt.SAC(**SAC), "Pendulum-v1"),
+], ids=["ppo", "ppo-continuous", "dqn", "sac"])
+def test_default_networks_are_float32_whatever_the_default_data_type(agent: Any, environment: str) -> None:
+    result = agent.train(environment, steps=300, evaluate_every=150, evaluation_episodes=1)
+    assert result.learner_steps > 0
+    learner = agent.learner(rl.make_environment_spec(rl.make(environment)), 1)
+    modules = [module for module in vars(learner).values() if isinstance(module, nn.Module)]
+    assert {parameter.dtype for module in modules for parameter in module.parameters()} == {torch.float32}

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, Parser, Subcommand};
 
 use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, token, top};
 use crate::failure::{Failure, Result, usage_reason};
@@ -79,13 +79,14 @@ fn usage_error(error: &clap::Error, line: &[OsString]) -> String {
     format!("{}; see `{} --help`", usage_reason(error), command_of(line))
 }
 
-/// Returns the command whose help covers this line: `relive`, or `relive` with the subcommand.
+/// Returns the command whose help covers this line: `relive`, or `relive` with the subcommands.
 fn command_of(line: &[OsString]) -> String {
     let matches = Args::command().ignore_errors(true).try_get_matches_from(line);
-    match matches.as_ref().ok().and_then(|matches| matches.subcommand_name()) {
-        Some(name) => format!("relive {name}"),
-        None => "relive".to_owned(),
+    let (mut command, mut inner) = ("relive".to_owned(), matches.as_ref().ok());
+    while let Some((name, matches)) = inner.and_then(ArgMatches::subcommand) {
+        (command, inner) = (format!("{command} {name}"), Some(matches));
     }
+    command
 }
 
 #[cfg(test)]
@@ -122,5 +123,7 @@ mod tests {
             usage_error_of("relive --log-level info info --jsno h:1"),
             "unexpected argument '--jsno' found; a similar argument exists: '--json'; see `relive info --help`"
         );
+        let error = usage_error_of("relive rl train");
+        assert!(error.ends_with("see `relive rl train --help`"), "{error}");
     }
 }

@@ -1,13 +1,14 @@
 //! Runs the command of a command line.
 
 use std::future::Future;
+use std::io;
 
 use tokio::runtime::Builder;
 
 use crate::args::{Args, Command};
 use crate::commands::{bench, checkpoint, info, job, reset, rl, serve, table, token, top};
 use crate::failure::{Failure, Kind, Result};
-use crate::logging;
+use crate::{logging, signals};
 
 /// The maximum number of threads for blocking work: enough for the maximum number of clients of `relive bench`, and
 /// some to spare.
@@ -32,6 +33,7 @@ pub(crate) fn run(args: Args) -> Result {
         Command::Bench(_) => "error",
     };
     logging::start(args.log_level.as_deref(), default_level, args.log_format)?;
+    signals::exit_if_first_process().map_err(no_threads)?;
     match args.command {
         Command::Serve(options) => on_runtime(serve::run(options)),
         Command::Info(options) => on_runtime(info::run(options)),
@@ -48,9 +50,9 @@ pub(crate) fn run(args: Args) -> Result {
 
 fn on_runtime(command: impl Future<Output = Result>) -> Result {
     let runtime = Builder::new_multi_thread().enable_all().max_blocking_threads(MAX_THREADS).build();
-    let runtime = runtime.map_err(|error| {
-        let error = anyhow::Error::new(error).context("cannot start threads");
-        Failure::new(Kind::Runtime, error)
-    })?;
-    runtime.block_on(command)
+    runtime.map_err(no_threads)?.block_on(command)
+}
+
+fn no_threads(error: io::Error) -> Failure {
+    Failure::new(Kind::Runtime, anyhow::Error::new(error).context("cannot start threads"))
 }

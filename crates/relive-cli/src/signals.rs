@@ -3,8 +3,12 @@
 
 use std::future::pending;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Whether the command decides what a signal does.
+static ARE_CAUGHT: AtomicBool = AtomicBool::new(false);
 
 /// The signals, which are caught as soon as this value exists.
 pub(crate) struct Signals {
@@ -17,6 +21,11 @@ pub(crate) struct Signals {
 
 impl Signals {
     pub(crate) fn catch() -> io::Result<Self> {
+        ARE_CAUGHT.store(true, Ordering::Relaxed);
+        Self::new()
+    }
+
+    fn new() -> io::Result<Self> {
         let hangup = (!ignores_hangup()).then(|| signal(SignalKind::hangup())).transpose()?;
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -25,8 +34,7 @@ impl Signals {
         })
     }
 
-    /// Ends the process at the first signal. Without this, a process that is the first one in a container would not
-    /// receive the signals, because such a process receives only the signals that it catches.
+    /// Ends the process at the first signal.
     pub(crate) async fn exit_on_signal(mut self) {
         let first = self.next().await;
         tracing::warn!(signal = first.name, "stopped before the server was ready");
@@ -36,12 +44,9 @@ impl Signals {
     /// Returns at the first signal; from then on, a second one ends the process.
     pub(crate) async fn first(mut self) {
         let name = self.next().await.name;
+        // Nothing is logged before the exit: the log may be what blocks the server.
+        tokio::spawn(async move { std::process::exit(self.next().await.exit_code) });
         tracing::info!(signal = name, "stopping; send the signal again to exit at once");
-        tokio::spawn(async move {
-            let second = self.next().await;
-            tracing::warn!(signal = second.name, "stopped at once");
-            std::process::exit(second.exit_code);
-        });
     }
 
     /// Calls `stop` at the first signal, and ends the process at the second.
@@ -80,13 +85,35 @@ fn ignores_hangup() -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
+/// Makes a signal end the process if it is the first one in a container and its command does not
+/// [catch](Signals::catch) signals. Such a process receives only the signals that it catches.
+pub(crate) fn exit_if_first_process() -> io::Result<()> {
+    if std::process::id() != 1 {
+        return Ok(());
+    }
+    on_thread(Signals::new, |mut signals| async move {
+        let first = signals.next().await;
+        if !ARE_CAUGHT.load(Ordering::Relaxed) {
+            std::process::exit(first.exit_code);
+        }
+    })
+}
+
 /// Makes the first signal call `stop`, which ends `what`, on a separate thread; the second signal ends the process.
 pub(crate) fn stop_in_order(what: &'static str, stop: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    on_thread(Signals::catch, move |signals| signals.stop(what, stop))
+}
+
+/// Catches the signals, and waits for them on a separate thread.
+fn on_thread<W: Future<Output = ()>>(
+    catch: impl FnOnce() -> io::Result<Signals>,
+    wait: impl FnOnce(Signals) -> W + Send + 'static,
+) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let signals = runtime.block_on(async { Signals::catch() })?;
+    let signals = runtime.block_on(async { catch() })?;
     std::thread::Builder::new()
         .name("relive-signals".to_owned())
-        .spawn(move || runtime.block_on(signals.stop(what, stop)))
+        .spawn(move || runtime.block_on(wait(signals)))
         .map(drop)
 }
 

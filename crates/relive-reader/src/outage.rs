@@ -28,7 +28,7 @@ impl Outage {
 
 /// Returns the error for a server that was unreachable for the time `waited`.
 pub(crate) fn no_server(table: &str, waited: Duration, text: &str) -> Error {
-    let text = format!("sample: no server for table {table:?} since {waited:.1?}: {text}");
+    let text = format!("sample: no server has been reachable for table {table:?} for {waited:.1?}: {text}");
     Error::new(ErrorKind::Unavailable, text)
 }
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from types import MappingProxyType
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from relive.rl._run import run
@@ -61,9 +60,19 @@ class Agent(Generic[C]):
             )
 
     @property
-    def settings(self) -> Mapping[str, Any]:
-        """All settings by name, read-only. The same settings create the same agent: ``DQN(**agent.settings)``."""
-        return MappingProxyType(dataclasses.asdict(self.config))
+    def settings(self) -> dict[str, Any]:
+        """A copy of all settings, by name. The same settings create the same agent: ``DQN(**agent.settings)``."""
+        return dataclasses.asdict(self.config)
+
+    def __eq__(self, other: object) -> bool:
+        """Returns whether the other agent is of the same class, and has equal settings."""
+        return type(other) is type(self) and other._key() == self._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[type[Any], str]:
+        return type(self), self.config._json()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r})"

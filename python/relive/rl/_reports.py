@@ -25,10 +25,20 @@ class Reports:
         return {f"{place}/{name}": size for place, logger in self._with_files() for name, size in logger.mark().items()}
 
     def truncate(self, sizes: Mapping[str, int]) -> None:
-        """Truncates files to the sizes from :meth:`mark`."""
+        """Truncates files to the sizes from :meth:`mark`, after a check that no file loses rows of another run.
+
+        Raises:
+          ValueError: a file has rows of another run; no file is changed.
+        """
+        found = []
         for place, logger in self._with_files():
             begin = f"{place}/"
-            logger.truncate({name.removeprefix(begin): size for name, size in sizes.items() if name.startswith(begin)})
+            found.append((logger, {name.removeprefix(begin): size for name, size in sizes.items() if name.startswith(begin)}))
+        for logger, own in found:
+            if hasattr(logger, "expect_own_rows"):
+                logger.expect_own_rows(own)
+        for logger, own in found:
+            logger.truncate(own)
 
     def _with_files(self) -> Iterator[tuple[str, Any]]:
         """Returns the loggers with files that can be truncated, by class and index."""

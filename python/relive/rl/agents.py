@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 import numpy as np
@@ -66,12 +64,12 @@ class NamedAgent(Agent[Any]):
             expect_known(type(self).__name__, settings, known, error=ValueError)
             raise
         self.config = _Named(self._name, text)
-        self._settings: Mapping[str, Any] = MappingProxyType(json.loads(text))
 
     @property
-    def settings(self) -> Mapping[str, Any]:
-        """All settings by name, read-only."""
-        return self._settings
+    def settings(self) -> dict[str, Any]:
+        """A copy of all settings, by name."""
+        settings: dict[str, Any] = json.loads(self.config._json())
+        return settings
 
     @classmethod
     def for_environment(cls: type[A], name: str, **settings: Any) -> A:
@@ -79,8 +77,7 @@ class NamedAgent(Agent[Any]):
         return cls(**merged(json.loads(_native.agent_for_environment(cls._name, name)), settings))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The read-only mapping cannot be pickled.
-        return _again, (type(self), dict(self.settings))
+        return _again, (type(self), self.settings)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.settings.items())})"

@@ -17,6 +17,9 @@ from relive._numbers import any_number, count, seconds
 from relive.rl import _faults
 from relive.rl._episodes import WithArrays
 from relive.rl._sources import is_environment, with_dm_env_interface
+from relive.rl.policy import Policy
+from relive.rl.specs import normalized
+from relive.rl.wrappers import innermost
 
 _SEED = 1_000
 _PATIENCE = 20.0
@@ -66,7 +69,8 @@ def evaluate(
 
     Raises:
       TypeError: the policy is not callable, the value is not an environment, or the scores are not a pair.
-      ValueError: a number that is out of range; scores that are equal or not finite; a data set without scores.
+      ValueError: a number that is out of range; scores that are equal or not finite; a data set without scores; a
+        trained policy, and an environment with other shapes or another number of actions than that of its training.
       TimeoutError: the evaluation has not ended within the timeout.
       Exception: the policy or the environment raised an exception.
     """
@@ -81,6 +85,9 @@ def evaluate(
     scores = _scores(reference_scores, environment)
     made = with_dm_env_interface(environment, seed)
     try:
+        if isinstance(policy, Policy):
+            called = environment if isinstance(environment, str) else _faults.name_of(innermost(made))
+            _expect_like_training(policy, made, called)
         played = [_play(policy, made, watch) for _ in range(episodes)]
     finally:
         if not is_environment(environment):
@@ -89,6 +96,18 @@ def evaluate(
     mean = float(np.mean(returns))
     score = None if scores is None else 100 * (mean - scores[0]) / (scores[1] - scores[0])
     return Evaluation(returns, lengths, mean, score)
+
+
+def _expect_like_training(policy: Policy, environment: Any, called: str) -> None:
+    """Checks that an environment fits a policy, if it has specs of a supported kind: an episode needs none."""
+    if not all(hasattr(environment, name) for name in ("observation_spec", "action_spec")):
+        return
+    try:
+        observations = normalized(environment.observation_spec(), "observation")
+        actions = normalized(environment.action_spec(), "action")
+    except TypeError:
+        return
+    policy._expect_like_training(called, observations, actions)
 
 
 class _Watch:

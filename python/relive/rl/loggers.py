@@ -4,13 +4,17 @@ A run calls ``write(label, values)`` for each episode of an actor (``"actor"``) 
 and for the learner's report every hundred steps (``"learner"``); it calls ``close()`` at the end. Any object with these
 two methods is a logger.
 
+Each run needs files of its own, and its own logger, because its loggers are closed at its end. A run that is resumed
+appends to its earlier files, with a new logger for the same path.
+
 :class:`JSONL` and :class:`CSV` flush their files when they write, but at most once per second.
 
 A logger that keeps its files consistent with a run's checkpoints has two more methods, like :class:`JSONL` and
 :class:`CSV`: ``mark()`` flushes the files and returns their sizes by name, and ``truncate(sizes)`` truncates the files
-to these sizes when a run is resumed. The run then logs the steps after its last checkpoint again. :class:`TensorBoard`
-also has these methods, and hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove
-entries; see their classes.
+to these sizes when a run is resumed. The run then logs the steps after its last checkpoint again. If a logger also has
+``expect_own_rows(sizes)``, this is called before any logger truncates its files: :class:`JSONL` and :class:`CSV` raise
+``ValueError`` if rows of another run would be removed. :class:`TensorBoard` also has ``mark`` and ``truncate``, and
+hides entries that are newer than the checkpoint. Weights & Biases and MLflow cannot remove entries; see their classes.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from relive.rl._log_rows import csv_rows, expect_own, json_rows, shorten
 from relive.rl._paths import absolute
 
 _log = logging.getLogger("relive")
@@ -47,7 +52,8 @@ class Logger(Protocol):
 
 
 class JSONL:
-    """Appends each entry to a file as a line of JSON; numbers that are not finite become ``null``."""
+    """Appends each entry to a file as a line of JSON; numbers that are not finite become ``null``. Each run needs a
+    file of its own."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = pathlib.Path(absolute(path))
@@ -64,9 +70,19 @@ class JSONL:
         """Returns the size of the file."""
         return {self._path.name: self._file.synced()}
 
+    def expect_own_rows(self, sizes: Mapping[str, int]) -> None:
+        """Checks that :meth:`truncate` removes only rows of the run that is resumed.
+
+        Raises:
+          ValueError: it would remove rows of another run; or the logger is closed.
+        """
+        self._file.expect_open()
+        if self._path.name in sizes:
+            expect_own({self._path: sizes[self._path.name]}, json_rows)
+
     def truncate(self, sizes: Mapping[str, int]) -> None:
         """Truncates the file."""
-        _shorten(self._path, sizes.get(self._path.name))
+        shorten(self._path, sizes.get(self._path.name))
 
     def close(self) -> None:
         """Closes the file."""
@@ -86,18 +102,21 @@ class _Table:
 class CSV:
     """Tables in a folder, one for each label: ``actor.csv``, ``evaluator.csv`` and ``learner.csv``.
 
-    The first row of a table determines its columns. Rows are appended to tables that exist, so a run with different
-    columns needs a different folder: values without a column are not written, and the logger ``relive`` warns about
-    each name once. If a file has rows but no header, because another program has removed its beginning, the next run
-    appends a header for its own rows, with a warning.
+    Each run needs a folder of its own. The first row of a table determines its columns. Rows are appended to tables
+    that exist. Values without a column are not written, and the logger ``relive`` warns about each name once. If a file has
+    rows but no header, because another program has removed its beginning, the next run appends a header for its own
+    rows, with a warning.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = pathlib.Path(absolute(folder))
         self._tables: dict[str, _Table] = {}
+        self._is_closed = False
 
     def write(self, label: str, values: Mapping[str, float]) -> None:
         """Writes a row."""
+        if self._is_closed:
+            raise _closed(self._folder)
         if label not in self._tables:
             self._tables[label] = self._begun(label, list(values))
         table = self._tables[label]
@@ -123,13 +142,24 @@ class CSV:
         paths = [self._folder / f"{label}.csv" for label in ("actor", "evaluator", "learner")]
         return {path.name: path.stat().st_size if path.exists() else 0 for path in paths}
 
+    def expect_own_rows(self, sizes: Mapping[str, int]) -> None:
+        """Checks that :meth:`truncate` removes only rows of the run that is resumed.
+
+        Raises:
+          ValueError: it would remove rows of another run; or the logger is closed.
+        """
+        if self._is_closed:
+            raise _closed(self._folder)
+        expect_own({self._folder / name: size for name, size in sizes.items()}, csv_rows)
+
     def truncate(self, sizes: Mapping[str, int]) -> None:
         """Truncates the files."""
         for name, size in sizes.items():
-            _shorten(self._folder / name, size)
+            shorten(self._folder / name, size)
 
     def close(self) -> None:
         """Closes the files."""
+        self._is_closed = True
         for table in self._tables.values():
             table.file.close()
 
@@ -147,10 +177,14 @@ class TensorBoard:
         self._folder, self._make = absolute(folder), SummaryWriter
         # Created at the first write or when a run is resumed.
         self._writer: Any = None
+        self._is_closed = False
         self._last = 0
         self._has_acted = False
 
     def _begin(self, purge_step: int | None = None) -> Any:
+        # PyTorch's writer would begin another file.
+        if self._is_closed:
+            raise _closed(self._folder)
         if self._writer is None:
             self._writer = self._make(self._folder, purge_step=purge_step)
         return self._writer
@@ -180,6 +214,7 @@ class TensorBoard:
 
     def close(self) -> None:
         """Closes the writer."""
+        self._is_closed = True
         if self._writer is not None:
             self._writer.close()
 
@@ -226,6 +261,10 @@ class MLflow:
 
     def close(self) -> None:
         """Leaves the run open for its owner."""
+
+
+def _closed(path: str | os.PathLike[str]) -> ValueError:
+    return ValueError(f"the logger for {os.fspath(path)} was closed at the end of its run; each run needs a logger of its own, so make a new one")
 
 
 def _position(values: Mapping[str, float]) -> int:
@@ -285,7 +324,12 @@ class _File:
         self._flushed_s = -math.inf
         self._has_written = False
 
+    def expect_open(self) -> None:
+        if self._file.closed:
+            raise _closed(self.path)
+
     def write(self, text: str) -> None:
+        self.expect_open()
         if not self._has_written:
             # Only now, because a resumed run may have truncated the file before.
             self._end_line()
@@ -313,15 +357,10 @@ class _File:
 
     def synced(self) -> int:
         """Returns the size of the file after a sync to disk."""
+        self.expect_open()
         self._file.flush()
         os.fsync(self._file.fileno())
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
         self._file.close()
-
-
-def _shorten(path: pathlib.Path, size: int | None) -> None:
-    """Truncates a file to this size. A shorter file is left unchanged, as is any file if ``size`` is ``None``."""
-    if size is not None and path.exists() and path.stat().st_size > size:
-        os.truncate(path, size)

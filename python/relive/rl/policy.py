@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -14,6 +14,8 @@ from relive import _native, nest
 from relive._numbers import count
 from relive.errors import DataLossError
 from relive.rl import _state
+from relive.rl.specs import DiscreteArraySpec
+from relive.specs import ArraySpec
 
 
 @final
@@ -119,11 +121,35 @@ class Policy:
         if self._is_known_without_memory is None:
             made = getattr(type(self._agent), "policy", None)
             is_own = self._agent is None or str(getattr(made, "__module__", "")).startswith("relive.rl.torch.")
-            file = self.to_bytes()
-            header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
-            settings = json.loads(header["__metadata__"]["relive.policy"])["settings"]
-            self._is_known_without_memory = is_own and not settings.get("lstm_units")
+            self._is_known_without_memory = is_own and not self._description()["settings"].get("lstm_units")
         return self._is_known_without_memory
+
+    def _description(self) -> dict[str, Any]:
+        """Returns the agent, its settings, and the environment's specs, as in a file."""
+        file = self.to_bytes()
+        header = json.loads(file[8 : 8 + int.from_bytes(file[:8], "little")])
+        description: dict[str, Any] = json.loads(header["__metadata__"]["relive.policy"])
+        return description
+
+    def _expect_like_training(self, called: str, observations: Any, actions: Any) -> None:
+        """Checks that an environment has observations and actions of the same shapes, and as many discrete actions, as
+        the environment of the training. Data types, bounds and names may differ.
+
+        Args:
+          called: the environment's name in messages.
+          observations: the nest of specs of its observations.
+          actions: the nest of specs of its actions.
+        """
+        own = [(np.dtype(dtype), tuple(shape)) for _, dtype, shape in self._native.observations()]
+        given = [(spec.dtype, spec.shape) for spec in nest.flatten(observations)]
+        leaf = self._description()["actions"].get("leaf")
+        if [shape for _, shape in own] != [shape for _, shape in given] or not _are_alike(leaf, self.num_actions, actions):
+            expected = _actions_text(self.num_actions, None if leaf is None else tuple(leaf["shape"]))
+            got = _actions_text(getattr(actions, "num_values", None), actions.shape if isinstance(actions, ArraySpec) else None)
+            raise ValueError(
+                f"the policy was trained with {_observations_text(own)} and {expected}, but {called} has {_observations_text(given)} and {got}; "
+                "evaluate the policy in an environment with the same shapes and actions as in its training, with the same wrappers"
+            )
 
     def _observations_of(self, observation: Any) -> list[Any] | None:
         """Returns the observations of a batch, or ``None`` for a single observation."""
@@ -219,6 +245,26 @@ class Policy:
         )
         actions = "" if self.num_actions is None else f", actions={self.num_actions}"
         return f"Policy(agent={self.agent!r}, observations=({leaves}){actions})"
+
+
+def _are_alike(leaf: Mapping[str, Any] | None, num_actions: int | None, actions: Any) -> bool:
+    """Returns whether an environment's actions have the shape and the number of the recorded actions, which are a leaf,
+    or a nest (``None``). The parts of nests are not compared."""
+    if leaf is None or not isinstance(actions, ArraySpec):
+        return leaf is None and not isinstance(actions, ArraySpec)
+    if num_actions is None:
+        return tuple(leaf["shape"]) == actions.shape and not isinstance(actions, DiscreteArraySpec)
+    return actions.shape == () and actions.dtype.kind in "iu" and getattr(actions, "num_values", num_actions) == num_actions
+
+
+def _actions_text(num_actions: int | None, shape: tuple[int | None, ...] | None) -> str:
+    if num_actions is not None:
+        return f"{num_actions} discrete actions"
+    return "actions of several parts" if shape is None else f"actions of the shape {shape}"
+
+
+def _observations_text(leaves: Sequence[tuple[Any, Any]]) -> str:
+    return f"observations {', '.join(f'{dtype} {shape}' for dtype, shape in leaves)}"
 
 
 def _expect_no_archive(called: str, start: bytes, damage: DataLossError) -> None:

@@ -84,6 +84,24 @@ struct FileVersion {
     is_file: bool,
 }
 
+/// The failed attempts to read a file again. Each version of the file is logged at once, and then now and then.
+#[derive(Debug, Default)]
+struct Failures {
+    /// `None` if the file is missing.
+    version: Option<FileVersion>,
+    throttle: LogThrottle,
+}
+
+impl Failures {
+    /// Counts a failure, and returns whether it is to be logged.
+    fn are_to_be_logged(&mut self, version: Option<FileVersion>, now: Instant) -> bool {
+        if self.version != version {
+            *self = Failures { version, throttle: LogThrottle::default() };
+        }
+        self.throttle.note(now).is_some()
+    }
+}
+
 /// The permission bit with which every user of the machine can read a file.
 const READABLE_BY_ALL: u32 = 0o004;
 
@@ -124,7 +142,7 @@ impl Tokens {
     /// Reads the file again whenever it changes. If the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(&self) {
         let Some(path) = &self.path else { return std::future::pending().await };
-        let (mut last, mut failures) = (self.known().version, LogThrottle::default());
+        let (mut last, mut failures) = (self.known().version, Failures::default());
         loop {
             tokio::time::sleep(TOKEN_FILE_CHECK_INTERVAL).await;
             last = self.reload_if_changed(path, last, &mut failures);
@@ -137,7 +155,7 @@ impl Tokens {
         &self,
         path: &Path,
         last: Option<FileVersion>,
-        failures: &mut LogThrottle,
+        failures: &mut Failures,
     ) -> Option<FileVersion> {
         let now = FileVersion::at(path);
         if now == last {
@@ -146,7 +164,7 @@ impl Tokens {
         match self.reload(path) {
             Ok(()) => now,
             Err(error) => {
-                if failures.note(Instant::now()).is_some() {
+                if failures.are_to_be_logged(now, Instant::now()) {
                     tracing::error!(%error, "the previous tokens remain valid");
                 }
                 last
@@ -305,10 +323,19 @@ mod tests {
     }
 
     #[test]
+    fn each_unusable_version_of_a_token_file_is_logged() {
+        let (mut failures, now) = (Failures::default(), Instant::now());
+        let version = |len| Some(FileVersion { changed: None, len, inode: 1, is_file: true });
+        let versions = [version(1), version(1), version(2), version(2), None, None, version(1)];
+        let logged = versions.map(|version| failures.are_to_be_logged(version, now));
+        assert_eq!(logged, [true, false, true, false, true, false, true]);
+    }
+
+    #[test]
     fn a_changed_token_file_is_reloaded_and_a_broken_one_is_ignored() {
         let file = file("a read 0123456789abcdef");
         let tokens = Tokens::open(file.path()).unwrap();
-        let (first, mut failures) = (tokens.known().version, LogThrottle::default());
+        let (first, mut failures) = (tokens.known().version, Failures::default());
         let mut reload = |last| tokens.reload_if_changed(file.path(), last, &mut failures);
         assert_eq!(reload(first), first);
         fs::write(file.path(), "a read 0123456789abcdef\nbroken").unwrap();

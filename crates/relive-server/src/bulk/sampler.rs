@@ -215,7 +215,7 @@ impl Reader {
         loop {
             let frame = tokio::select! {
                 biased;
-                taken = &mut samples => return Ok(Ok(taken.map_err(|error| status::of_engine(&error))?)),
+                taken = &mut samples => return Ok(Ok(taken.map_err(|error| status::of_sample(&error))?)),
                 frame = frames.next() => frame?,
             };
             if self.handle_frame(frame)?.is_some() {

@@ -173,7 +173,7 @@ impl SampleSession {
                 Work::Unserved(order) => self.take_batch(order),
                 Work::Taking(order, mut future) => match Pin::new(&mut future).poll(cx) {
                     Poll::Ready(Ok(batch)) => Work::taken(order, batch),
-                    Poll::Ready(Err(error)) => Work::Ending(status::of_engine(&error)),
+                    Poll::Ready(Err(error)) => Work::Ending(status::of_sample(&error)),
                     Poll::Pending => return self.wait(Work::Taking(order, future), cx),
                 },
                 Work::Taken(order, packing, undelivered) => {

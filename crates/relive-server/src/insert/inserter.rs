@@ -71,7 +71,7 @@ impl Inserter {
     pub(crate) fn poll_reserve(&mut self, size_bytes: u64, cx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         match self.gate.poll_open(cx, || unheld_bytes(&self.held)) {
             Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_insert(&error))),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(status::of_engine(&error))),
             Poll::Ready(Ok(())) => {
                 self.load = Some(ready!(self.budget.poll_take(0, cx)));
                 self.gate.reserve(size_bytes.min(ANNOUNCED_BYTES));

@@ -64,7 +64,7 @@ impl ItemsInFlight {
             self.is_paused = false;
             match outcome {
                 Ok(key) => self.confirmed.push(key),
-                Err(error) => result = Err(status::of_insert(&error)),
+                Err(error) => result = Err(status::of_engine(&error)),
             }
         }
         result
@@ -83,7 +83,7 @@ impl ItemsInFlight {
         let usable = items.map_while(|item| item.map_err(|error| unusable = Some(error)).ok()).fuse();
         let accepted = table
             .insert(usable, &self.peer, &self.confirmations, &mut self.confirmed)
-            .map_err(|error| status::of_insert(&error))?;
+            .map_err(|error| status::of_engine(&error))?;
         self.is_paused |= accepted.saturated && accepted.deferred > 0;
         match unusable {
             Some(error) => Err(status::of_wire(&error)),

@@ -6,21 +6,20 @@ use relive_table::ErrorKind;
 use relive_wire::{WireError, text};
 use tonic::{Code, Status};
 
-/// Returns the status for a failed operation on a table.
+/// Returns the status for a failed operation on a table. A closed table is reported as UNAVAILABLE: the operation was not
+/// applied, and the client should send it to the server's successor.
 pub(crate) fn of_engine(error: &EngineError) -> Status {
-    let text = match error.kind() {
-        ErrorKind::Timeout => format!("{} ({error})", text::SAMPLE_TIMEOUT),
-        ErrorKind::Cancelled => text::TABLE_CLOSED.to_owned(),
-        _ => error.to_string(),
-    };
-    of_kind(error.kind(), text)
-}
-
-/// Returns the status for an insert stream that ends early. A closed table is reported as UNAVAILABLE: the items were
-/// not inserted, and the writer should send them to the server's successor.
-pub(crate) fn of_insert(error: &EngineError) -> Status {
     match error.kind() {
         ErrorKind::Cancelled => stopping(),
+        ErrorKind::Timeout => of_kind(ErrorKind::Timeout, format!("{} ({error})", text::SAMPLE_TIMEOUT)),
+        kind => of_kind(kind, error.to_string()),
+    }
+}
+
+/// Returns the status for a sample stream that ends early; dm-reverb's clients compare the text of a closed table.
+pub(crate) fn of_sample(error: &EngineError) -> Status {
+    match error.kind() {
+        ErrorKind::Cancelled => of_kind(ErrorKind::Cancelled, text::TABLE_CLOSED.to_owned()),
         _ => of_engine(error),
     }
 }

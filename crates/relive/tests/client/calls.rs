@@ -243,6 +243,27 @@ async fn a_call_outlasts_lost_connections_and_restarts() {
 }
 
 #[tokio::test]
+async fn priority_updates_to_a_server_that_is_stopping_wait_for_its_successor() {
+    let server = start().await;
+    let (client, address) = (server.client(), server.address);
+    let mut update = client.mutate_priorities_call("t", &[(1, 1.0)], &[]).unwrap();
+    server.engine().close();
+    let (mut update, early) = on_a_thread(move || {
+        let early = update.wait(SHORT);
+        (update, early)
+    })
+    .await;
+    assert!(early.is_none(), "the tables are closed");
+    // A reset is not repeated, because another client may insert items in the meantime.
+    let error = client.reset("t").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("the server is stopping"), "{error}");
+    server.stop().await;
+    let _server = TestServer::start_at(address, [TableConfig::new("t")]).await;
+    on_a_thread(move || update.wait(LONG)).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn errors_of_calls_leave_their_connection_usable() {
     let server = start().await;
     let client = server.client();

@@ -22,7 +22,7 @@ from relive.rl.dqn import DQNConfig
 from relive.rl.experience import Transitions
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
-from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, layers, module_of, threads_for
+from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, layers, made_in_float32, module_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.rl.torch._random import Stream
 
@@ -129,7 +129,7 @@ class DQN:
     def _module(self, spec: EnvironmentSpec, random: Stream) -> Module:
         if self.network is not None:
             return module_of("network", self.network, spec, random)
-        return random.made(_Layers, spec, self.hidden)
+        return made_in_float32(random, _Layers, spec, self.hidden)
 
 
 def _num_actions(spec: EnvironmentSpec) -> int:

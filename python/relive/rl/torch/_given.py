@@ -52,6 +52,12 @@ def module_of(name: str, given: Network, spec: EnvironmentSpec, random: Stream) 
     return module
 
 
+def made_in_float32(random: Stream, make: Callable[..., Module], *arguments: Any) -> Module:
+    """Returns a default network, with parameters from the stream. Its numbers are float32, like the observations, even
+    if PyTorch's default data type is another."""
+    return random.made(make, *arguments).float()
+
+
 class Observations:
     """Converts observations that are a single array to a vector of floats for default networks, in the same way as the
     agents without PyTorch. A discrete number becomes one float per value, of which one is 1 and the others are 0

@@ -25,7 +25,7 @@ from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
 from relive.rl.torch._bounds import Bounds
 from relive.rl.torch._choices import Categorical, MAX_VALUES, Choices, ChoiceSpec
-from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, module_of, shape_of, threads_for
+from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, made_in_float32, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 from relive.rl.torch._random import Stream
 from relive.specs import ArraySpec, BoundedArraySpec
@@ -143,7 +143,7 @@ class PPO:
             raise _mismatch(spec)
         if self.network is not None:
             return module_of("network", self.network, spec, random)
-        return random.made(_ActorCritic, spec, self.hidden)
+        return made_in_float32(random, _ActorCritic, spec, self.hidden)
 
 
 def _mismatch(spec: EnvironmentSpec) -> TypeError:

@@ -22,7 +22,19 @@ from relive.rl.sac import SACConfig
 from relive.rl.specs import EnvironmentSpec
 from relive.rl.torch._adam import Adam
 from relive.rl.torch._bounds import WIDEST
-from relive.rl.torch._given import Network, Observations, check, expect_shape, flat, inputs, layers, module_of, shape_of, threads_for
+from relive.rl.torch._given import (
+    Network,
+    Observations,
+    check,
+    expect_shape,
+    flat,
+    inputs,
+    layers,
+    made_in_float32,
+    module_of,
+    shape_of,
+    threads_for,
+)
 from relive.rl.torch._parts import Learner, Policy, step, tensors, update_target
 from relive.rl.torch._random import Stream
 from relive.specs import BoundedArraySpec
@@ -119,12 +131,12 @@ class SAC:
         if self.network is not None:
             return module_of("network", self.network, spec, random)
         read = Observations(spec, "SAC")
-        return _Normal(read, random.made(layers, [read.width, *self.hidden], outputs))
+        return _Normal(read, made_in_float32(random, layers, [read.width, *self.hidden], outputs))
 
     def _critics(self, spec: EnvironmentSpec, random: Stream) -> nn.Module:
         if self.critics is not None:
             return module_of("critics", self.critics, spec, random)
-        return random.made(_Critics, spec, self.hidden)
+        return made_in_float32(random, _Critics, spec, self.hidden)
 
 
 def _bounded(spec: EnvironmentSpec) -> BoundedArraySpec:
@@ -249,7 +261,7 @@ class _Learner(Learner):
     def __init__(self, module: _Squashed, critics: nn.Module, settings: SAC, random: Stream) -> None:
         self.random = random
         self.module, self.critics, self.target, self.settings = module, critics, copy.deepcopy(critics), settings
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.initial_temperature)))
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(settings.initial_temperature), dtype=torch.float32))
         entropy = settings.target_entropy
         self.target_entropy = -float(len(module.scale)) if entropy is None else entropy
         self.of_actor, self.of_critics, self.of_temperature = (

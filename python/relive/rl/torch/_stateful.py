@@ -60,7 +60,8 @@ class Stateful:
         return {"attributes": found, **({"torch_rng": torch.get_rng_state()} if self._draws_globally else {})}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restores a state.
+        """Restores a state. If it fails, the attributes restored before the error keep their new values: create a new
+        object.
 
         Raises:
           ValueError: the state has attributes, or objects in them, that this object lacks.

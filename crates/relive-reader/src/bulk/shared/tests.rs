@@ -155,7 +155,10 @@ async fn a_caller_that_stops_waiting_is_told_of_an_outage_unless_there_is_a_conn
     shared.note_outage("it is gone".to_owned());
     advance(PATIENCE / 2).await;
     let error = shared.outage().unwrap();
-    assert_eq!(error.to_string(), "sample: no server for table \"t\" since 500.0ms: it is gone");
+    assert_eq!(
+        error.to_string(),
+        "sample: no server has been reachable for table \"t\" for 500.0ms: it is gone"
+    );
     assert_eq!(error.kind(), relive_connection::ErrorKind::Unavailable);
     assert_eq!(give_up_at(&shared), Some(Instant::now() + PATIENCE / 2), "the outage goes on");
     shared.note_connected();
