@@ -90,7 +90,39 @@ def test_an_interrupt_during_a_display_is_not_raised_twice() -> None:
     assert len(caught.value.result.episodes) >= 2  # type: ignore[attr-defined]
 
 
-def test_only_an_interrupt_has_a_result() -> None:
+class Faulty:
+    """A logger that fails at a call."""
+
+    def __init__(self, call: str) -> None:
+        self._call, self._rows = call, 0
+
+    def write(self, label: str, values: Any) -> None:
+        self._rows += 1
+        self._reached("write", self._rows == 20)
+
+    def close(self) -> None:
+        self._reached("close", True)
+
+    def _reached(self, call: str, is_due: bool) -> None:
+        if is_due and call == self._call:
+            raise OSError("no space left")
+
+
+@pytest.mark.parametrize("call", ["write", "close", "progress"])
+def test_a_run_whose_logger_fails_keeps_its_result(tmp_path: pathlib.Path, call: str) -> None:
+    faulty = Faulty(call)
+
+    def progress(episode: Any) -> None:
+        faulty._reached("progress", True)
+
+    with pytest.raises(OSError, match="no space left") as caught:
+        rl.run(Agent(TRANSITIONS), "catch/0", steps=900, loggers=[faulty], progress=progress, checkpoint_dir=tmp_path / "run")
+    result: rl.TrainingResult = caught.value.result  # type: ignore[attr-defined]
+    assert result.is_complete == (call == "close") and result.env_steps >= 9 and len(result.episodes)
+    assert result.resume(steps=1000, progress=False).env_steps >= 1000
+
+
+def test_an_exception_within_the_run_has_no_result() -> None:
     class Interrupt(KeyboardInterrupt):
         result = {"policy": "the exception's own"}
 

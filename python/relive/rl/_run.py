@@ -140,30 +140,32 @@ def run(
     """
     options = {name: value for name, value in locals().items() if name not in ("agent", "env", "loggers")}
     loggers = checked_loggers(loggers)
-    with contextlib.ExitStack() as closing:
-        for logger in loggers:
-            closing.callback(logger.close)
-        checked = Checked.of(options)
-        if is_source(data) and on_batch is not None:
-            raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
-        parts = Parts.of(agent, env, evaluation_env, data, checked, closing)
-        display = display_of(progress, checked.steps, checked.learner_steps)
-        if display is not None:
-            closing.callback(display.close)
-            loggers.append(display)
-        own = None if hasattr(agent, "_for_extension") else agent
-        again = None
-        if checked.checkpoints is not None:
-            again = functools.partial(_resumed, agent, env, {**options, "checkpoint_dir": checked.checkpoints[0]})
-        try:
+    result: dict[str, Any] | None = None
+    own = None if hasattr(agent, "_for_extension") else agent
+    again = None
+    try:
+        with contextlib.ExitStack() as closing:
+            for logger in loggers:
+                closing.callback(logger.close)
+            checked = Checked.of(options)
+            if is_source(data) and on_batch is not None:
+                raise ValueError("on_batch sees batches from tables, but this run has its own source of batches; inspect them in the learner")
+            parts = Parts.of(agent, env, evaluation_env, data, checked, closing)
+            display = display_of(progress, checked.steps, checked.learner_steps)
+            if display is not None:
+                closing.callback(display.close)
+                loggers.append(display)
+            if checked.checkpoints is not None:
+                again = functools.partial(_resumed, agent, env, {**options, "checkpoint_dir": checked.checkpoints[0]})
             result = _train(agent, env, checked, parts, loggers, options)
-        except BaseException as error:
-            if hasattr(error, "_relive_result"):
-                result = vars(error).pop("_relive_result")
-                vars(error)["result"] = TrainingResult.of(Policy(result["policy"], own), result, again)
-            raise
-        if isinstance(display, Shown):
-            display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
+            if isinstance(display, Shown):
+                display.complete({name: result[name] for name in ("env_steps", "learner_steps")})
+    except BaseException as error:
+        # An interrupt, or a logger that failed, possibly when it was closed.
+        found = vars(error).pop("_relive_result", result)
+        if found is not None:
+            vars(error)["result"] = TrainingResult.of(Policy(found["policy"], own), found, again)
+        raise
     return TrainingResult.of(Policy(result["policy"], own), result, again)
 
 

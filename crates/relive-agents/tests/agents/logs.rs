@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_agents::DqnConfig;
-use relive_rl::logging::{CsvLogger, JsonLinesLogger, Loggers, TensorBoardLogger};
+use relive_rl::logging::{CsvLogger, JsonLinesLogger, Logger, Loggers, Report, TensorBoardLogger};
 use relive_rl::run::{Checkpoints, Evaluation, Hooks, RunOptions, Trained};
 use relive_rl::{Agent, Result, RlError};
 
@@ -96,4 +96,37 @@ fn a_run_resumes_from_its_end_without_a_due_checkpoint() {
         .map(|line| line["env_steps"].as_f64().unwrap())
         .collect();
     assert_eq!(evaluated, [150.0, 150.0, 300.0, 300.0, 450.0, 450.0, 500.0, 500.0]);
+}
+
+/// A logger whose disk is full after a number of reports.
+struct FullAfter(usize);
+
+impl Logger for FullAfter {
+    fn write(&mut self, _: &Report) -> Result<()> {
+        self.0 = self.0.checked_sub(1).ok_or_else(full)?;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.0 == 0 { Err(full()) } else { Ok(()) }
+    }
+}
+
+fn full() -> RlError {
+    RlError::setting("log", "a full disk", "space")
+}
+
+#[test]
+fn a_run_whose_log_fails_ends_with_its_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let agent: Arc<dyn Agent> = Arc::new(DqnConfig { hidden: vec![8], ..small_dqn() });
+    for checkpoints in [None, Some(Checkpoints { folder: folder.path().join("run"), every: 10_000 })] {
+        let mut loggers = Loggers::new();
+        loggers.add(FullAfter(20));
+        let options = RunOptions { checkpoints, loggers, ..options("catch/0", 5_000, 1) };
+        let (trained, _) = run(&agent, &options).unwrap();
+        assert_eq!(trained.unsaved.unwrap().to_string(), full().to_string());
+        let reached = trained.summary.env_steps;
+        assert!((100..5_000).contains(&reached), "{reached}");
+    }
 }

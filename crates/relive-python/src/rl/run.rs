@@ -138,11 +138,8 @@ fn finished<'py>(
     ended: Outcome,
     raised: Raised,
 ) -> PyResult<Bound<'py, PyDict>> {
-    if let Some(error) = watch.failed.take() {
-        return Err(error);
-    }
-    if let Some(interrupt) = watch.interrupt.take() {
-        return Err(with_result(py, interrupt, ended, |trained| result(py, watch, trained, raised)));
+    if let Some(error) = watch.failed.take().or_else(|| watch.interrupt.take()) {
+        return Err(with_result(py, error, ended, |trained| result(py, watch, trained, raised)));
     }
     let mut trained = ended.map_err(|error| raised.take().unwrap_or_else(|| raise(py, &error)))?;
     // An exception that could not be reported when it was raised, such as one in the last save of a state.
@@ -189,7 +186,7 @@ fn result<'py>(
     Ok(dict)
 }
 
-/// Adds the result of the run to the exception that interrupted it, or that follows it, for `relive.rl.run`.
+/// Adds the result of the run to the exception that ended it from outside, or that follows it, for `relive.rl.run`.
 fn with_result<'py>(
     py: Python<'py>,
     raised: PyErr,

@@ -42,8 +42,8 @@ pub struct Trained {
     pub spec: EnvironmentSpec,
     /// The final graph of the plan.
     pub graph: Graph,
-    /// The reason why the last checkpoint could not be written, so that the run resumes from an earlier one; usually
-    /// `None`.
+    /// The reason why the logs or the last checkpoint could not be written; usually `None`. If the logs could not be
+    /// written, the run ended early. It resumes from an earlier checkpoint.
     pub unsaved: Option<RlError>,
 }
 

@@ -21,8 +21,9 @@ use crate::{Result, RlError};
 /// on-policy plan gives the same results regardless of how many actors there are and where they run.
 ///
 /// # Errors
-/// A setting is out of range, the agent cannot act in the environment, or a log or a checkpoint cannot be
-/// written; otherwise the first error of the plan.
+/// A setting is out of range, the agent cannot act in the environment, or the first log entries or a checkpoint
+/// cannot be written; otherwise the first error of the plan. A log that fails later ends the run with its result
+/// and [`Trained::unsaved`].
 pub fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -30,21 +31,26 @@ pub fn train(
     on_report: &mut dyn FnMut(&Report),
 ) -> Result<Trained> {
     validate(agent.as_ref(), options)?;
-    let mut loggers = options.loggers.clone();
+    let (mut loggers, mut unlogged) = (options.loggers.clone(), None);
     let mut handle_report = |report: &Report| {
         on_report(report);
-        // A run must not continue without its log.
-        loggers.write(report)
+        if unlogged.is_none() {
+            unlogged = loggers.write(report).err();
+        }
+        if unlogged.is_some() {
+            // A run must not continue without its log.
+            options.stop.stop();
+        }
+        Ok(())
     };
     let trained = match options.processes.as_ref().and_then(|processes| processes.server.as_ref()) {
         Some(server) => on_server::train(server, agent, options, make, &mut handle_report),
         None => train_here(agent, options, make, &mut handle_report),
     };
-    let flushed = loggers.flush();
+    let unlogged = unlogged.or_else(|| loggers.flush().err());
     let trained = trained?;
-    flushed?;
     warnings::at_end(&trained.summary);
-    Ok(trained)
+    Ok(Trained { unsaved: unlogged.or(trained.unsaved), ..trained })
 }
 
 /// Checks that an agent can be trained with the given options, to the extent that this is possible before the first
@@ -192,7 +198,7 @@ fn train_here(
     let mut unsaved = None;
     if saved != Some(session.position()) {
         // A longer run can resume from here, and a stopped run loses nothing.
-        unsaved = session.checkpoint(folder, &options.loggers)?.1.err();
+        unsaved = session.checkpoint(folder, &options.loggers).and_then(|(_, written)| written).err();
     }
     session.evaluate_at_end(on_report)?;
     Ok(Trained { unsaved, ..session.end()? })
