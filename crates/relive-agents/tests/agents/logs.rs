@@ -127,6 +127,6 @@ fn a_run_whose_log_fails_ends_with_its_result() {
         let (trained, _) = run(&agent, &options).unwrap();
         assert_eq!(trained.unsaved.unwrap().to_string(), full().to_string());
         let reached = trained.summary.env_steps;
-        assert!((100..5_000).contains(&reached), "{reached}");
+        assert!((1..5_000).contains(&reached), "{reached}");
     }
 }
