@@ -37,9 +37,9 @@ class Client:
     """A client for the server at ``server_address`` (``host:port``), or for many servers.
 
     To use many servers, pass a list of addresses, a comma-separated string, or ``dns:///name:port`` for all addresses
-    of a name. The client uses these servers as one; see ``docs/many-servers.md``. If a server does not
-    respond, the client skips it until it responds again, and no call waits for it. :meth:`servers` and
-    :meth:`server_changes` report the state of the servers.
+    of a name. The client uses these servers as one; see ``docs/many-servers.md``. If a server does not respond, the
+    client skips it until it responds again, and no call waits for it. :meth:`servers` and :meth:`server_changes` report
+    the state of the servers.
 
     The client connects at the first call. ``transport`` selects the connection: ``"in-process"`` uses the memory of a
     server in this process; ``"shm"`` receives batches through memory shared with a server that the same user runs on

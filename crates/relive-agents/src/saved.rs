@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use relive_env::State;
 use relive_nn::{Optimizer, Params, Stream};
-use relive_rl::{Result, RlError};
+use relive_rl::{Result, RlError, state};
 
 use crate::streams::Streams;
 
@@ -51,9 +51,7 @@ pub(crate) fn save(parts: &mut [Saved<'_>]) -> Vec<u8> {
 pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8]) -> Result<()> {
     let refused = |reason: &dyn Display| RlError::State { what, reason: reason.to_string() };
     let mut sections: Vec<_> = parts.iter().map(|_| Section::default()).collect();
-    let mut state = State::reader(bytes);
-    sections.iter_mut().for_each(|section| section.visit(&mut state));
-    expect_whole(&state).map_err(|defect| refused(&defect))?;
+    state::restore(what, bytes, |state| sections.iter_mut().for_each(|section| section.visit(state)))?;
     for (part, Section { version, bytes }) in parts.iter_mut().zip(&sections) {
         match part {
             Saved::Params(params) => params.set_bytes(bytes, *version).map_err(|error| refused(&error))?,
@@ -62,18 +60,10 @@ pub(crate) fn restore(what: &'static str, parts: &mut [Saved<'_>], bytes: &[u8])
                 **stream = Stream::from_bytes(bytes).map_err(|error| refused(&error))?;
             }
             Saved::Streams(streams) => streams.restore(bytes)?,
-            Saved::Fields(fields) => {
-                let mut state = State::reader(bytes);
-                fields.visit(&mut state);
-                expect_whole(&state).map_err(|defect| refused(&defect))?;
-            }
+            Saved::Fields(fields) => state::restore(what, bytes, |state| fields.visit(state))?,
         }
     }
     Ok(())
-}
-
-fn expect_whole(state: &State<'_>) -> std::result::Result<(), String> {
-    state.defect().map_or(Ok(()), |defect| Err(format!("it has {defect}")))
 }
 
 /// The bytes of a part.

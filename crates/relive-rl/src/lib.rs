@@ -20,7 +20,7 @@ mod nodes;
 mod policy_file;
 mod remote;
 mod seeds;
-mod state;
+pub mod state;
 mod stop;
 mod tables;
 mod threads;

@@ -35,7 +35,10 @@ pub(crate) fn save(visit: impl FnOnce(&mut State<'_>)) -> Vec<u8> {
 }
 
 /// Restores the fields through `visit` from `bytes`, the state of `what`.
-pub(crate) fn restore(what: &'static str, bytes: &[u8], visit: impl FnOnce(&mut State<'_>)) -> Result<()> {
+///
+/// # Errors
+/// [`State`](crate::RlError::State): bytes are missing, invalid or left over.
+pub fn restore(what: &'static str, bytes: &[u8], visit: impl FnOnce(&mut State<'_>)) -> Result<()> {
     let mut state = State::reader(bytes);
     visit(&mut state);
     state.defect().map_or(Ok(()), |defect| Err(RlError::state(what, format_args!("it has {defect}"))))

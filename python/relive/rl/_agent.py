@@ -66,7 +66,7 @@ class Agent(Generic[C]):
 
     def __eq__(self, other: object) -> bool:
         """Returns whether the other agent is of the same class, and has equal settings."""
-        return type(other) is type(self) and other._key() == self._key()
+        return isinstance(other, Agent) and other._key() == self._key()
 
     def __hash__(self) -> int:
         return hash(self._key())

@@ -57,21 +57,25 @@ def expect_own(sizes: Mapping[pathlib.Path, int], rows: Callable[[pathlib.Path],
     if all(path.stat().st_size <= size for path, size in existing.items()):
         return
     kept: dict[str, Row] = {}
+    later: list[tuple[pathlib.Path, Row]] = []
     for path, size in existing.items():
-        kept.update((row.label, row) for row in rows(path) if row.end_bytes <= size)
+        for row in rows(path):
+            if row.end_bytes <= size:
+                kept[row.label] = row
+            else:
+                later.append((path, row))
     # The last row of a label may be from an earlier run in the same file, if this run had not yet written one. Then,
     # the rows of other labels have the lower numbers.
     env_steps = min((row.env_steps for row in kept.values()), default=0)
     learner_steps = min((row.learner_steps for row in kept.values()), default=0)
-    for path, size in existing.items():
-        for row in rows(path):
-            if row.end_bytes > size and (row.env_steps < env_steps or row.learner_steps < learner_steps):
-                raise ValueError(
-                    f"{path} has rows of another run after those of this run's last checkpoint, which had at least {env_steps:.0f} "
-                    f"environment steps and {learner_steps:.0f} learner steps: a later row has {row.env_steps:.0f} and "
-                    f"{row.learner_steps:.0f}. The resumed run would remove these rows, so it has not begun, and nothing was removed. "
-                    "Give each run files of its own: resume this run with a logger for another file"
-                )
+    for path, row in later:
+        if row.env_steps < env_steps or row.learner_steps < learner_steps:
+            raise ValueError(
+                f"{path} has rows of another run after those of this run's last checkpoint, which had at least {env_steps:.0f} "
+                f"environment steps and {learner_steps:.0f} learner steps: a later row has {row.env_steps:.0f} and "
+                f"{row.learner_steps:.0f}. The resumed run would remove these rows, so it has not begun, and nothing was removed. "
+                "Give each run files of its own: resume this run with a logger for another file"
+            )
 
 
 def shorten(path: pathlib.Path, size: int | None) -> None:

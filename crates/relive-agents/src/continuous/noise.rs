@@ -2,7 +2,7 @@
 
 use relive_env::State;
 use relive_nn::Stream;
-use relive_rl::{Result, RlError};
+use relive_rl::{Result, state};
 
 use crate::streams::Streams;
 
@@ -66,12 +66,11 @@ impl Noise {
         if self.last.is_empty() {
             return self.streams.restore(bytes);
         }
-        let (mut streams, mut state) = (Vec::new(), State::reader(bytes));
-        state.fields(&mut self.last);
-        state.bytes(&mut streams);
-        let refused =
-            |error: relive_env::EnvError| RlError::State { what: "a policy", reason: error.to_string() };
-        state.finish().map_err(refused)?;
+        let mut streams = Vec::new();
+        state::restore("a policy", bytes, |state| {
+            state.fields(&mut self.last);
+            state.bytes(&mut streams);
+        })?;
         self.streams.restore(&streams)
     }
 }

@@ -110,6 +110,10 @@ impl Logger for FullAfter {
     fn flush(&mut self) -> Result<()> {
         if self.0 == 0 { Err(full()) } else { Ok(()) }
     }
+
+    fn kind(&self) -> Option<&'static str> {
+        Some("full")
+    }
 }
 
 fn full() -> RlError {
@@ -120,7 +124,8 @@ fn full() -> RlError {
 fn a_run_whose_log_fails_ends_with_its_result() {
     let folder = tempfile::tempdir().unwrap();
     let agent: Arc<dyn Agent> = Arc::new(DqnConfig { hidden: vec![8], ..small_dqn() });
-    for checkpoints in [None, Some(Checkpoints { folder: folder.path().join("run"), every: 10_000 })] {
+    let every = |every: u64| Some(Checkpoints { folder: folder.path().join(every.to_string()), every });
+    for checkpoints in [None, every(10_000), every(20)] {
         let mut loggers = Loggers::new();
         loggers.add(FullAfter(20));
         let options = RunOptions { checkpoints, loggers, ..options("catch/0", 5_000, 1) };

@@ -85,6 +85,14 @@ fn invalid_security_options_stop_startup() {
 }
 
 #[test]
+fn a_token_file_without_a_token_is_refused() {
+    let empty = file(".token", "\n");
+    let (code, _, stderr) = outcome(&["info", "localhost:1", "--token-file", text(&empty)]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.ends_with(&format!("--token-file {}: it has no token\n", text(&empty))), "{stderr}");
+}
+
+#[test]
 fn a_plaintext_address_is_served_besides_the_main_one() {
     let tokens = file(".tokens", TOKENS);
     let open = crate::support::free_address();

@@ -68,10 +68,12 @@ impl Session {
             }
         }
         if self.engine.is_none() && !progress.acted.is_empty() && self.counted.elapsed() >= COUNT_EVERY {
-            // A run that resumes repeats no report of what it has counted, so the logs contain it first.
-            options.loggers.flush_files()?;
-            // No other process will read these results.
-            self.count()?;
+            // A run that resumes repeats no report of what it has counted, so the logs contain it first. A log that
+            // fails ends the run at a report.
+            if options.loggers.flush_files().is_ok() {
+                // No other process will read these results.
+                self.count()?;
+            }
         }
         Ok(true)
     }

@@ -150,21 +150,25 @@ impl Session {
     }
 
     /// Writes a checkpoint. Returns its snapshot, and whether it was written. Flushes all earlier reports to the
-    /// loggers' files.
+    /// loggers' files; if this fails, there is no snapshot.
     ///
     /// # Errors
-    /// The loggers' files, or the state of a part of the run, cannot be saved.
+    /// The state of a part of the run cannot be saved.
     pub(super) fn checkpoint(
         &mut self,
         folder: &Folder,
         loggers: &Loggers,
-    ) -> Result<(Snapshot, Result<()>)> {
-        let marks = serde_json::to_vec(&loggers.marks()?).map_err(|error| RlError::state(WHAT, error))?;
+    ) -> Result<(Option<Snapshot>, Result<()>)> {
+        let marks = match loggers.marks() {
+            Ok(marks) => serde_json::to_vec(&marks).map_err(|error| RlError::state(WHAT, error))?,
+            Err(error) => return Ok((None, Err(error))),
+        };
         self.crew.keep(LOGS, marks);
         self.save()?;
         let own = self.engine.as_ref();
         let own = own.ok_or(RlError::Order { call: "a checkpoint", needs: "tables in this process" })?;
-        Ok(folder.save(own))
+        let (snapshot, written) = folder.save(own);
+        Ok((Some(snapshot), written))
     }
 
     /// Returns the number of items available for learning: the inserts into the tables, without those required before

@@ -21,9 +21,9 @@ use crate::{Result, RlError};
 /// on-policy plan gives the same results regardless of how many actors there are and where they run.
 ///
 /// # Errors
-/// A setting is out of range, the agent cannot act in the environment, or the first log entries or a checkpoint
-/// cannot be written; otherwise the first error of the plan. A log that fails later ends the run with its result
-/// and [`Trained::unsaved`].
+/// A setting is out of range, the agent cannot act in the environment, or the state of a part cannot be saved;
+/// otherwise the first error of the plan. A log that cannot be written ends the run with its result and
+/// [`Trained::unsaved`].
 pub fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -34,12 +34,12 @@ pub fn train(
     let (mut loggers, mut unlogged) = (options.loggers.clone(), None);
     let mut handle_report = |report: &Report| {
         on_report(report);
-        if unlogged.is_none() {
-            unlogged = loggers.write(report).err();
-        }
-        if unlogged.is_some() {
+        if unlogged.is_none()
+            && let Err(error) = loggers.write(report)
+        {
             // A run must not continue without its log.
             options.stop.stop();
+            unlogged = Some(error);
         }
         Ok(())
     };
@@ -185,7 +185,7 @@ fn train_here(
                 tracing::error!("the run continues without this checkpoint, until the next one: {error}");
             }
         }
-        if options.actors == 0 {
+        if let Some(snapshot) = snapshot.filter(|_| options.actors == 0) {
             // A continuing run takes the same steps as a resumed one, and therefore gives the same numbers.
             session.end_plan();
             let again = begin(Tables::Again(snapshot, session.identity.clone()))?;
@@ -198,7 +198,7 @@ fn train_here(
     let mut unsaved = None;
     if saved != Some(session.position()) {
         // A longer run can resume from here, and a stopped run loses nothing.
-        unsaved = session.checkpoint(folder, &options.loggers).and_then(|(_, written)| written).err();
+        unsaved = session.checkpoint(folder, &options.loggers)?.1.err();
     }
     session.evaluate_at_end(on_report)?;
     Ok(Trained { unsaved, ..session.end()? })

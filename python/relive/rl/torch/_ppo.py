@@ -24,7 +24,7 @@ from relive.rl.rollout import Rollout, minibatches
 from relive.rl.specs import DiscreteArraySpec, EnvironmentSpec
 from relive.rl.torch._adam import Adam
 from relive.rl.torch._bounds import Bounds
-from relive.rl.torch._choices import Categorical, MAX_VALUES, Choices, ChoiceSpec
+from relive.rl.torch._choices import MAX_VALUES, Categorical, Choices, ChoiceSpec
 from relive.rl.torch._given import Network, Observations, check, expect_shape, inputs, made_in_float32, module_of, shape_of, threads_for
 from relive.rl.torch._parts import Learner, Policy, step, tensors
 from relive.rl.torch._random import Stream

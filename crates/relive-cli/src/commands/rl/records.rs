@@ -62,11 +62,12 @@ impl Records {
 
     /// Records the results of the run.
     pub(super) fn end(&self, about: &About, figures: &Figures) -> Result {
-        if let Some(folder) = &self.log_dir {
-            runs::end(folder, about, figures)?;
+        if let Some(path) = &self.json {
+            figures.write(path, "--json")?;
         }
-        match &self.json {
-            Some(path) => figures.write(path, "--json"),
+        // Last, because the folder's disk may be full.
+        match &self.log_dir {
+            Some(folder) => runs::end(folder, about, figures),
             None => Ok(()),
         }
     }
