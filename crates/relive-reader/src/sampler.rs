@@ -63,6 +63,8 @@ use crate::streams::Streams;
 pub struct Sampler {
     feed: Feed,
     taken: VecDeque<Sample>,
+    /// Samples of a batch whose call was dropped, which are counted as taken; they come first.
+    returned: VecDeque<Sample>,
     /// An error that occurred after part of a batch.
     deferred_error: Option<Error>,
 }
@@ -104,7 +106,7 @@ impl Sampler {
                 Feed::Local { feed, timeout: options.rate_limiter_timeout, left: options.max_samples }
             }
         };
-        Ok(Sampler { feed, taken: VecDeque::new(), deferred_error: None })
+        Ok(Sampler { feed, taken: VecDeque::new(), returned: VecDeque::new(), deferred_error: None })
     }
 
     /// Returns the name of the table.
@@ -143,14 +145,14 @@ impl Sampler {
     }
 
     /// Returns the next `num_samples` samples, or fewer if the end or an error comes first. An error that occurs after
-    /// some samples is returned by the next call.
+    /// some samples is returned by the next call. Dropping the future loses no samples: the next call returns them.
     ///
     /// # Errors
     /// The errors of [`next`](Self::next), if they occur before the first sample.
     pub async fn next_batch(&mut self, num_samples: usize) -> Result<Vec<Sample>> {
-        let mut batch = Vec::with_capacity(num_samples.min(self.taken.len().max(64)));
-        self.fill(&mut batch, num_samples).await?;
-        Ok(batch)
+        let mut batch = Filling::begin(self, num_samples);
+        batch.fill(num_samples).await?;
+        Ok(batch.end())
     }
 
     /// Like [`next_batch`](Self::next_batch), but returns the samples that have arrived within `timeout`. It waits up to
@@ -164,31 +166,16 @@ impl Sampler {
         num_samples: usize,
         timeout: Duration,
     ) -> Result<Vec<Sample>> {
-        let mut batch = Vec::new();
+        let mut batch = Filling::begin(self, num_samples);
         let deadline = Deadline::after(timeout.saturating_add(GRACE));
-        match deadline.run(self.fill(&mut batch, num_samples)).await {
+        match deadline.run(batch.fill(num_samples)).await {
             Some(filled) => filled?,
-            None if batch.is_empty() => return Err(self.feed.outage().unwrap_or_else(|| self.late(timeout))),
+            None if batch.samples.is_empty() => {
+                return Err(batch.sampler.feed.outage().unwrap_or_else(|| batch.sampler.late(timeout)));
+            }
             None => {}
         }
-        Ok(batch)
-    }
-
-    /// Adds samples to `batch` until it has `num_samples`. Dropping the future loses no samples.
-    async fn fill(&mut self, batch: &mut Vec<Sample>, num_samples: usize) -> Result<()> {
-        while batch.len() < num_samples {
-            let wanted = num_samples - batch.len();
-            match self.wait(wanted).await {
-                Some(Ok(sample)) => batch.push(sample),
-                Some(Err(error)) if batch.is_empty() => return Err(error),
-                Some(Err(error)) => {
-                    self.deferred_error = Some(error);
-                    break;
-                }
-                None => break,
-            }
-        }
-        Ok(())
+        Ok(batch.end())
     }
 
     fn late(&self, timeout: Duration) -> Error {
@@ -200,6 +187,9 @@ impl Sampler {
 
     /// Polls for the next sample. The caller is going to request `wanted` samples in total.
     fn poll_sample(&mut self, wanted: usize, cx: &mut Context<'_>) -> Poll<Option<Result<Sample>>> {
+        if let Some(sample) = self.returned.pop_front() {
+            return Poll::Ready(Some(Ok(sample)));
+        }
         if let Some(error) = self.deferred_error.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -213,6 +203,47 @@ impl Sampler {
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => return Poll::Ready(None),
             }
+        }
+    }
+}
+
+/// A batch that is not complete yet. If it is dropped, its samples go back to the sampler.
+struct Filling<'s> {
+    sampler: &'s mut Sampler,
+    samples: Vec<Sample>,
+}
+
+impl<'s> Filling<'s> {
+    fn begin(sampler: &'s mut Sampler, num_samples: usize) -> Filling<'s> {
+        let samples = Vec::with_capacity(num_samples.min(sampler.taken.len().max(64)));
+        Filling { sampler, samples }
+    }
+
+    /// Adds samples until there are `num_samples`, or until the end or an error.
+    async fn fill(&mut self, num_samples: usize) -> Result<()> {
+        while self.samples.len() < num_samples {
+            match self.sampler.wait(num_samples - self.samples.len()).await {
+                Some(Ok(sample)) => self.samples.push(sample),
+                Some(Err(error)) if self.samples.is_empty() => return Err(error),
+                Some(Err(error)) => {
+                    self.sampler.deferred_error = Some(error);
+                    break;
+                }
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn end(mut self) -> Vec<Sample> {
+        std::mem::take(&mut self.samples)
+    }
+}
+
+impl Drop for Filling<'_> {
+    fn drop(&mut self) {
+        for sample in self.samples.drain(..).rev() {
+            self.sampler.returned.push_front(sample);
         }
     }
 }

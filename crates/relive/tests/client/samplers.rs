@@ -44,6 +44,28 @@ async fn in_process_samplers_do_not_prefetch() {
 }
 
 #[tokio::test]
+async fn a_dropped_call_for_a_batch_loses_no_samples() {
+    for is_remote in [false, true] {
+        let server = queue_of(7).await;
+        let client = if is_remote { server.client() } else { server.client_in_process() };
+        let mut sampler = client.sampler("t", SamplerOptions::default()).unwrap();
+        assert_eq!(values(&[sampler.next().await.unwrap().unwrap()]), [[0]]);
+        for _ in 0..3 {
+            let dropped = tokio::time::timeout(Duration::ZERO, sampler.next_batch(20)).await;
+            dropped.expect_err("there are only 7 items");
+            let timed = sampler.next_batch_with_timeout(20, LONG);
+            tokio::time::timeout(Duration::ZERO, timed).await.expect_err("as above");
+        }
+        for item in 7..10_i64 {
+            server.client().insert(&leaf(item), &[("t", 1.5)]).await.unwrap();
+        }
+        assert_eq!(values(&sampler.next_batch(2).await.unwrap()), [[1], [2]]);
+        let rest: Vec<_> = (3..10).map(|item| [item]).collect();
+        assert_eq!(values(&sampler.next_batch(7).await.unwrap()), rest);
+    }
+}
+
+#[tokio::test]
 async fn a_timeout_is_reported_and_the_sampler_continues() {
     let server = queue_of(0).await;
     let client = server.client_in_process();
