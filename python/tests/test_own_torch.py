@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import pathlib
@@ -328,6 +329,52 @@ def test_a_categorical_distribution_matches_pytorch() -> None:
     drawn = rlt.Categorical(logits).sample((2_000,))
     assert drawn.shape == (2_000, 5) and not (drawn[:, 0] == 2).any()
     torch.testing.assert_close((drawn == 1).double().mean(0), of_each[0][1][:, 1], atol=0.05, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_a_categorical_distribution_draws_with_a_generator(dtype: torch.dtype) -> None:
+    logits = torch.tensor([[0.0, 1.0, 2.0, -math.inf], [-2e4, 2e4, 0.0, 1.0]], dtype=dtype, requires_grad=True)
+    distribution = rlt.Categorical(logits)
+    first, second = (distribution.sample((50_000,), torch.Generator().manual_seed(1)) for _ in range(2))
+    assert first.dtype == torch.int64 and torch.equal(first, second) and not torch.equal(first, distribution.sample((50_000,)))
+    counts = torch.stack([torch.bincount(row, minlength=4) for row in first.T]) / 50_000
+    torch.testing.assert_close(counts, distribution.probs.detach().float(), atol=0.01, rtol=0)
+    generator = torch.Generator().manual_seed(2)
+    assert distribution.sample(generator=generator).shape == (2,)
+    assert not torch.equal(generator.get_state(), torch.Generator().manual_seed(2).get_state())
+
+
+@pytest.mark.parametrize("row", [[math.nan, 0.0], [-math.inf, -math.inf], [math.inf, 0.0]])
+def test_a_categorical_distribution_draws_from_no_other_logits(row: list[float]) -> None:
+    with pytest.raises(ValueError, match="^cannot draw a value: each row of logits needs finite numbers"):
+        rlt.Categorical(torch.tensor([[0.0, 1.0], row])).sample()
+
+
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_network_of_both_policy_and_learner_is_refused(is_frozen: bool) -> None:
+    network = nn.Linear(50, 3).requires_grad_(not is_frozen)
+
+    class Acts(rlt.Policy):
+        def act(self, observations: Any, starts: Any) -> Any:
+            return self.module(torch.as_tensor(observations).flatten(1)).argmax(1)
+
+    class Learns(rlt.Learner):
+        module = nn.Sequential(network)
+
+        def learn(self, rollout: rl.Rollout) -> None:
+            pass
+
+    class Shares:
+        experience = rl.Rollouts(steps=10)
+
+        def policy(self, spec: rl.EnvironmentSpec, context: rl.PolicyContext) -> Acts:
+            return Acts(nn.Sequential(network))
+
+        def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Learns:
+            return Learns()
+
+    with contextlib.nullcontext() if is_frozen else pytest.raises(ValueError, match="Acts acts with the learner's network"):
+        rl.run(Shares(), "catch/0", steps=20)
 
 
 def test_adam_refuses_unsupported_options() -> None:

@@ -85,7 +85,7 @@ def test_distributions_of_choices_agree_with_their_parts() -> None:
     assert choices.mode.tolist() == actions.tolist()
     torch.testing.assert_close(choices.log_prob(actions), torch.stack([first[0, 1] + second[0, 0], first[1, 0] + second[1, 1]]))
     torch.testing.assert_close(choices.entropy(), -(first.exp() * first).sum(1) - (second.exp() * second).sum(1))
-    drawn = [choices.drawn(torch.Generator().manual_seed(7)) for _ in range(2)]
+    drawn = [choices.sample(generator=torch.Generator().manual_seed(7)) for _ in range(2)]
     assert drawn[0].shape == (2, 2) and torch.equal(*drawn)
     assert choices.sample(torch.Size([50])).amin((0, 1)).tolist() >= [5, 0]
 

@@ -41,7 +41,7 @@ class ActorCritic(nn.Module):
     def drawn(self, distribution: Distribution, generator: torch.Generator) -> torch.Tensor:
         """Samples with the given generator; distributions themselves use PyTorch's global generator."""
         if self.choices:
-            return torch.multinomial(distribution.probs, 1, generator=generator).squeeze(-1)
+            return distribution.sample(generator=generator)
         return torch.normal(distribution.base_dist.mean, distribution.base_dist.stddev, generator=generator)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +52,11 @@ def update_target(target: torch.nn.Module, module: torch.nn.Module, tau: float =
         buffer.copy_(other)
 
 
+# The modules of learners, and the policies that were found to have modules of their own.
+_learning: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+_apart: weakref.WeakSet[Policy] = weakref.WeakSet()
+
+
 class Policy(Stateful):
     """A policy that acts with one module and loads its weights. A subclass implements ``act``, which runs without
     gradients."""
@@ -65,8 +71,25 @@ class Policy(Stateful):
             cls.act = torch.no_grad()(cls.act)  # type: ignore[attr-defined]
 
     def load(self, weights: Mapping[str, Any]) -> None:
-        """Loads the weights of its module."""
+        """Loads the weights of its module.
+
+        Raises:
+          ValueError: the module is also the learner's, or a part of it.
+        """
+        if self not in _apart:
+            self._expect_own_module()
+            _apart.add(self)
         load(self.module, weights)
+
+    def _expect_own_module(self) -> None:
+        own = set(map(id, self.module.parameters()))
+        # Both may have the same frozen parts, which never change.
+        learnt = (id(parameter) for module in list(_learning) for parameter in module.parameters() if parameter.requires_grad)
+        if not own.isdisjoint(learnt):
+            raise ValueError(
+                f"{type(self).__qualname__} acts with the learner's network. Loading weights into it would replace the parameters that the "
+                "optimizer has: give the policy a network of its own, for example copy.deepcopy(network)"
+            )
 
     def state(self) -> dict[str, Any]:
         """Like :meth:`Stateful.state`, without the module, since its weights come from the learner."""
@@ -85,6 +108,7 @@ class Learner(Stateful):
 
     def weights(self) -> Mapping[str, Any]:
         """Returns the module's ``state_dict()``."""
+        _learning.add(self.module)
         return self.module.state_dict()
 
     def warm_start(self, state: Mapping[str, Any]) -> None:

@@ -202,10 +202,11 @@ def _orthogonal(inputs_of: int, outputs_of: int, gain: float) -> nn.Linear:
 
 def _drawn(distribution: Any, random: Stream) -> Tensor:
     """Returns a sample, which distributions themselves can only draw from PyTorch's global generator."""
-    if type(distribution) in (Categorical, torch.distributions.Categorical) and len(distribution.batch_shape) == 1:
-        return torch.multinomial(distribution.probs, 1, generator=random.on(distribution.probs.device)).squeeze(1)
-    if isinstance(distribution, Choices):
-        return distribution.drawn(random.on(distribution.parts[0].logits.device))
+    if type(distribution) is torch.distributions.Categorical:
+        distribution = Categorical(distribution.logits)
+    if isinstance(distribution, (Categorical, Choices)):
+        part = distribution.parts[0] if isinstance(distribution, Choices) else distribution
+        return distribution.sample(generator=random.on(part.logits.device))
     normal = distribution.base_dist if type(distribution) is Independent else distribution
     if type(normal) is Normal:
         return torch.normal(normal.loc, normal.scale, generator=random.on(normal.loc.device))
