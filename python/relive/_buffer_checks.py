@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -13,10 +14,12 @@ from relive._frameworks import is_tensor
 from relive._numbers import fitted_number
 from relive.specs import ArraySpec
 
+_log = logging.getLogger("relive")
+
 _ARRAYS = {np.ndarray}
 
-# The types of values that need no conversion.
-_PLAIN = frozenset({np.ndarray, bool, int, float, str, bytes, *np.sctypeDict.values()})
+PLAIN = frozenset({np.ndarray, bool, int, float, str, bytes, *np.sctypeDict.values()})
+"""The types of values that need no conversion."""
 
 
 def readable(step: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +32,7 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
     if set(map(type, joined.values())) == _ARRAYS:
         # The usual case.
         return joined
-    if any(type(leaf) not in _PLAIN for leaf in nest.flatten(joined)):
+    if any(type(leaf) not in PLAIN for leaf in nest.flatten(joined)):
         joined = nest.map_structure_with_path(_read, joined)
     return joined
 
@@ -37,7 +40,7 @@ def readable(step: Mapping[str, Any]) -> dict[str, Any]:
 def _read(path: nest.Path, value: Any) -> Any:
     if value is None:
         raise TypeError(f"column {nest.path_text(path)!r} is None, but it must be a number, a string or an array; omit the column")
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         return value
     try:
         array = _native.as_array(value)
@@ -91,6 +94,31 @@ def expect_mask(mask: npt.NDArray[np.bool_], count: int) -> None:
         raise ValueError(f"skip must have a bool for each row, shape ({count},), but its shape is {mask.shape}")
 
 
+def warn_of_consecutive(rows: Mapping[str, Any]) -> None:
+    """Warns if rows look like consecutive steps of one environment, although they are steps of different environments."""
+    for name in rows:
+        before, after = rows.get(name.removeprefix("next_")), rows[name]
+        if not name.startswith("next_") or type(before) is not np.ndarray or type(after) is not np.ndarray or before.shape != after.shape:
+            continue
+        pairs = ((before[:-1], before[1:]), (after[:-1], before[1:]))
+        changed, differs = (np.not_equal(*pair).any(tuple(range(1, before.ndim))) for pair in pairs)
+        if 2 * np.count_nonzero(changed & ~differs) > len(before):
+            _log.warning("the %d rows of add_batch look like consecutive steps, since most values of %s are those of the next row's %s; with "
+                         "n_step, they are treated as steps of different environments: add consecutive steps one at a time, with add",
+                         len(before), name, name.removeprefix("next_"))
+            return
+
+
+def warn_of_indices(keys: npt.NDArray[Any]) -> bool:
+    """Warns if numbers are not the keys of transitions, which are random numbers of 64 bits. Returns whether it has warned."""
+    # Of three keys, all are below 2^32 once in 10^29 times.
+    if keys.size < 3 or keys.dtype.kind not in "iu" or keys.max() >= 2**32:
+        return False
+    _log.warning("update: the numbers %s… are not keys of transitions, so they are ignored. The keys of a batch are batch[\"keys\"], 64-bit "
+                 "numbers, not indices; JAX shortens them to 32 bits unless jax_enable_x64 is set, so pass the numpy array", keys.flat[0])
+    return True
+
+
 def expect_columns(names: Set[str], step: Mapping[str, Any]) -> None:
     """Raises ``ValueError`` if the step's column names differ from ``names``, the column names of earlier steps."""
     if step.keys() != names:
@@ -127,4 +155,4 @@ def _hint(path: nest.Path, first: ArraySpec, spec: ArraySpec) -> str:
         return "all steps must have the same shapes"
     # A column whose first value is an integer, such as a reward, often gets fractional values later.
     dtype = spec.dtype if spec.dtype.kind == "f" and first.dtype.kind != "f" else first.dtype
-    return f"give all steps one data type, for example with np.{dtype}({path[-1]})"
+    return f"give all steps, from the first one on, one data type, for example with np.{dtype}({path[-1]})"

@@ -80,8 +80,11 @@ def load(folder: str) -> dict[str, Any]:
       FailedPreconditionError: a later version of Relive, which has more settings, has saved them.
     """
     path = os.path.join(folder, _FILE)
-    with open(path, "rb") as file:
-        content = file.read()
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise type(error)(f"{folder} is not a folder in which a ReplayBuffer was saved: it has no file {_FILE}") from error
     try:
         saved = json.loads(content)
         text: str = saved["settings"]

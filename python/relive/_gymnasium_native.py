@@ -102,7 +102,7 @@ class NativeVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
             # For a few numbers, a list is faster than numpy.
             numbers: list[int] = rows.tolist()
             if min(numbers) < 0 or max(numbers) >= self.single_action_space.n:
-                raise ValueError(f"the actions must be in 0..{self.single_action_space.n}, got {numbers}")
+                raise ValueError(f"the actions must be from 0 to {self.single_action_space.n - 1}, got {numbers}")
             return numbers
         if rows.dtype.kind not in "iuf" or not np.isfinite(rows).all():
             raise ValueError(f"the actions must be finite numbers, got {rows.tolist()}")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import nest
-from relive._buffer_checks import expect_columns, expect_mask
+from relive._buffer_checks import PLAIN, expect_columns, expect_mask
 from relive._numbers import fitted_number
 
 # The fields with which a step reports the end of its episode.
@@ -119,6 +119,25 @@ class NStep:
             return rows
         layout = self._known()
         return layout.fill([np.asarray(fitted_number(leaf, dtype))[None] for leaf, (dtype, _) in zip(leaves, layout.types, strict=True)])
+
+    def completed(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Returns the window of one step of a single environment, if windows have one step: it is the step itself, with its
+        discount. Returns ``None`` if windows have several steps, or if the step has another layout than the steps before
+        or values that :func:`readable` must convert; :meth:`push` takes both."""
+        layout = self._layout
+        leaves = None if self._n_step > 1 or layout is None else nest.flatten_outlined(layout.outline, step)
+        if layout is None or leaves is None or not PLAIN.issuperset(map(type, leaves)):
+            return None
+        arrays = [np.asarray(fitted_number(leaf, dtype)) for leaf, (dtype, _) in zip(leaves, layout.types, strict=True)]
+        if any((array.dtype, array.shape) != (dtype, shape[1:]) for array, (dtype, shape) in zip(arrays, layout.types, strict=True)):
+            return None
+        if any(arrays[layout.places[name]].dtype.kind != "b" for name in _ENDS if name in layout.places):
+            # Only push() checks that numbers are 0 or 1.
+            return None
+        window = layout.fill(arrays)
+        window["reward"] = np.float32(window["reward"])
+        window["discount"] = np.float32(0.0 if layout.has_terminated(arrays) else self._discount)
+        return window
 
     def push(self, step: Mapping[str, Any], is_skipped: npt.NDArray[np.bool_] | None = None) -> tuple[int, dict[str, Any]]:
         """Takes one step of all environments; the leading dimension of each column indexes the environments. Returns

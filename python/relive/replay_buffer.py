@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from relive import item_selectors, nest, rate_limiters
-from relive._buffer_checks import as_mask, expect_mask, readable
+from relive._buffer_checks import as_mask, expect_mask, readable, warn_of_consecutive, warn_of_indices
 from relive._buffer_settings import BufferSettings, load
 from relive._buffer_table import BufferTable
 from relive._frameworks import as_floats, converted
@@ -79,6 +79,7 @@ class ReplayBuffer:
         self._seed = seed
         self.beta = beta
         self._highest = 1.0
+        self._has_told_keys = False
         self._build()
 
     def _build(self) -> None:
@@ -115,7 +116,10 @@ class ReplayBuffer:
         """
         step = columns if step is None else {**step, **columns} if columns else step
         if self._n_step is not None:
-            return self._add_windows(self._n_step, self._n_step.rows_of(readable(step)), priority)
+            completed = self._n_step.completed(step)
+            if completed is None:
+                return self._add_windows(self._n_step, self._n_step.rows_of(readable(step)), priority)
+            step = completed
         value = self._highest
         if priority is not None:
             value = any_number("priority", priority)
@@ -151,7 +155,7 @@ class ReplayBuffer:
           The same exceptions as :meth:`add`, and ValueError for columns with different leading dimensions, or a
           ``skip`` that has not one bool for each row.
         """
-        steps = readable({**(steps or {}), **columns})
+        steps = readable(columns if steps is None else {**steps, **columns})
         is_skipped = None if skip is None else as_mask(skip)
         if self._n_step is not None:
             return self._add_windows(self._n_step, steps, priority, is_skipped)
@@ -188,6 +192,8 @@ class ReplayBuffer:
         if not self._table.is_bound:
             # Otherwise, the table would refuse the windows with this step, and all later steps would differ from it.
             self._check_names(steps)
+            if self._settings.n_step > 1:
+                warn_of_consecutive(steps)
         if is_skipped is not None and self._settings.n_step == 1:
             # Windows of one step have the priority of their row.
             priority = _of_kept(priority, ~is_skipped)
@@ -308,6 +314,8 @@ class ReplayBuffer:
         """
         values = as_floats("priorities", priorities)
         self._expect_valid(values)
+        if not self._has_told_keys:
+            self._has_told_keys = warn_of_indices(np.asarray(keys))
         self._table.update(keys, values)
         self._highest = max(self._highest, float(values.max(initial=0.0)))
 

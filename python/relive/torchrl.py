@@ -130,9 +130,13 @@ class Storage(TensorStorage):
         """Replaces the transitions with saved ones.
 
         Raises:
+          FileNotFoundError: no ``Storage`` has saved transitions there.
           ValueError: the storage that saved them has a different ``max_size``, ``prioritized``, ``n_step`` or
             ``discount``.
         """
+        if not os.path.exists(os.path.join(path, _FILE)):
+            raise FileNotFoundError(f"{os.fspath(path)} has no transitions of a relive.torchrl.Storage; to move the transitions of another "
+                                    'storage, load them into a buffer with that storage, and extend this one by buffer[:].exclude("index")')
         loaded = relive.ReplayBuffer.load(os.path.join(path, _FILE), seed=self._seed)
         own, saved = (dataclasses.asdict(replay._settings) for replay in (self.replay, loaded))
         for name in ("capacity", "prioritized", "n_step", "discount"):

@@ -43,7 +43,7 @@ EXTRAS = {"count": np.zeros(1, np.int64), "state": np.zeros((1, 2), np.float32)}
     [
         (Broken(act=lambda *_: (np.zeros(2, np.int32), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action: expected int32 \(1,\), got int32 \(2,\)"),
         (Broken(act=lambda *_: (np.zeros(1, np.float32), EXTRAS)), TypeError, r"action: expected int32 .*float32"),
-        (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action at `row 0`: expected a number in 0..3, got 7"),
+        (Broken(act=lambda *_: (np.full(1, 7), EXTRAS)), ValueError, r"RandomPolicy.act\(\): action at `row 0`: expected a number from 0 to 2, got 7"),
         (Broken(act=lambda *_: np.zeros(1, np.int32)), TypeError, "RandomPolicy.act.. returned ndarray, but a policy with extras"),
         (Broken(act=lambda *_: (np.zeros(1, np.int32), {"count": EXTRAS["count"]})), ValueError, "returned the extras .'count'., but it has"),
         (

@@ -108,8 +108,8 @@ def test_a_mask_selects_the_environments_of_a_vector_to_reset() -> None:
 @pytest.mark.parametrize(
     ("name", "valid", "invalid", "kind", "text"),
     [
-        ("catch-0", [1, 1, 1], [0, 1, 7], ValueError, r"the actions must be in 0..3, got \[0, 1, 7\]"),
-        ("catch-0", [1, 1, 1], [0, 1, -1], ValueError, "the actions must be in 0..3"),
+        ("catch-0", [1, 1, 1], [0, 1, 7], ValueError, r"the actions must be from 0 to 2, got \[0, 1, 7\]"),
+        ("catch-0", [1, 1, 1], [0, 1, -1], ValueError, "the actions must be from 0 to 2"),
         ("catch-0", [1, 1, 1], [0, 1], ValueError, r"must have the shape \(3,\), one row for each environment, got \(2,\)"),
         ("catch-0", [1, 1, 1], [0, 1, 0.5], TypeError, "the actions must be whole numbers, got float64"),
         ("Pendulum-v1", [[1.0]] * 3, [[1.0], [1.0], [np.nan]], ValueError, "the actions must be finite numbers"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -105,6 +106,23 @@ def test_a_run_that_ends_before_the_learner_starts_is_told(caplog: pytest.LogCap
         assert any("before the learner's first step" in record.getMessage() for record in caplog.records) == is_told
 
 
+@pytest.mark.parametrize("learns", [True, False])
+def test_weights_that_do_not_change_are_told(caplog: pytest.LogCaptureFixture, learns: bool) -> None:
+    class Constant(SummingLearner):
+        def weights(self) -> Any:
+            return super().weights() if learns else {"sum": np.zeros(2)}
+
+    class Constants(Agent):
+        def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
+            return Constant()
+
+    rl.run(Constants(rl.Rollouts(steps=5)), "catch/0", steps=300)
+    told = [record.getMessage() for record in caplog.records if "the same weights" in record.getMessage()]
+    assert [text[: text.index(":")] for text in told] == (
+        [] if learns else ["test_weights_that_do_not_change_are_told.<locals>.Constant.weights() returns the same weights after 20 learner steps"]
+    )
+
+
 def test_each_actor_needs_an_environment() -> None:
     with pytest.raises(ValueError, match="actors is 3, but Agent.experience has 2 environments"):
         rl.run(Agent(rl.Rollouts(steps=5, environments=2)), "catch/0", steps=100, actors=3)
@@ -147,7 +165,7 @@ def test_a_program_ends_with_its_own_exit_code_while_a_daemon_thread_trains(opti
         "    def load(self, weights):\n        pass\n"
         "class Learner:\n"
         "    def learn(self, batch):\n        next(left, None) is None and learned.set()\n        os.sched_yield()\n        return {}\n"
-        "    def weights(self):\n        return {'w': np.zeros(1)}\n"
+        "    def weights(self):\n        return {}\n"
         "class Agent:\n"
         "    experience = rl.Transitions(batch_size=4, min_size=8, max_size=100)\n"
         "    def policy(self, spec, context):\n        return Policy()\n"

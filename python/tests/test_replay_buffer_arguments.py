@@ -192,7 +192,7 @@ def test_invalid_buffer_arguments_are_refused_with_the_reason(tmp_path: pathlib.
         several.add_batch(reward=[1.0], done=[False], next_value=[1])
     with pytest.raises(TypeError, match="column 'done' must contain numbers, but its data type is <U5"):
         several.add_batch(reward=[1.0, 2.0], done=["False", "True"], next_value=[1, 1])
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError, match="nothing is not a folder in which a ReplayBuffer was saved: it has no file replay_buffer.json"):
         ReplayBuffer.load(tmp_path / "nothing")
     buffer.close()
     with pytest.raises(errors.ReverbError):

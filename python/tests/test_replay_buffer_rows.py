@@ -143,3 +143,33 @@ def test_whole_numbers_of_python_enter_columns_of_floats(how: str, tmp_path: pat
         with pytest.raises(ValueError, match=f"{name}'? "):
             buffer.add({**step, name: bad})
     buffer.add(step)
+
+
+@pytest.mark.parametrize(("n_step", "is_consecutive", "is_told"), [(3, True, True), (3, False, False), (1, True, False)])
+def test_consecutive_steps_as_rows_of_environments_are_told(
+    n_step: int, is_consecutive: bool, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    buffer = ReplayBuffer(1_000, n_step=n_step, discount=0.9)
+    observations = np.arange(202, dtype=np.float32).reshape(101, 2)
+    if not is_consecutive:
+        # A vector of environments that all show the same.
+        observations[:] = 1.0
+    ends = np.arange(100) % 10 == 9
+    buffer.add_batch(
+        observation=observations[:-1], next_observation=observations[1:], reward=np.ones(100, np.float32), terminated=ends, truncated=ends,
+    )  # fmt: skip
+    texts = [record.getMessage() for record in caplog.records]
+    assert len(texts) == is_told and all(text.startswith("the 100 rows of add_batch look like consecutive steps") for text in texts)
+
+
+def test_indices_in_place_of_keys_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = ReplayBuffer(100, prioritized=1.0, batch_size=8, seed=1)
+    for number in range(20):
+        buffer.add(value=number)
+    for _ in range(2):
+        buffer.update(buffer.sample()["keys"], np.ones(8))
+    assert not caplog.records
+    for _ in range(2):
+        buffer.update(np.arange(8), np.ones(8))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("update: the numbers 0… are not keys of transitions")

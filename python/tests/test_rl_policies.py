@@ -30,6 +30,11 @@ def observations() -> Iterator[Any]:
     return iter(np.random.default_rng(0).random((12, 10, 5)).astype(np.float32))
 
 
+def test_a_policy_that_returns_nothing_is_named() -> None:
+    with pytest.raises(TypeError, match="^the policy returned None, but it must return an action for each observation"):
+        rl.evaluate(lambda observation: None, "catch/0")
+
+
 def test_values_have_no_effect_on_a_recurrent_policy(recurrent: rl.Policy) -> None:
     recurrent.reset()
     alone = [recurrent.values(seen) for seen in observations() if recurrent(seen) is not None]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from own_agents import TRANSITIONS, Agent
+from own_agents import TRANSITIONS, Agent, SummingLearner
 
 from relive import rl
 
@@ -26,6 +26,29 @@ def test_a_resumed_run_gives_identical_results(tmp_path: pathlib.Path, experienc
         return result.policy.to_bytes()
 
     assert run("whole", 500) == run("parts", 200, 300, 500)
+
+
+def test_a_run_at_its_end_is_told(tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    for steps, is_told in [(100, False), (50, True), (200, False), (200, True)]:
+        caplog.clear()
+        before = rl.run(Agent(TRANSITIONS), "catch/0", steps=steps, checkpoint_dir=tmp_path).env_steps
+        texts = [record.getMessage() for record in caplog.records if "nothing left to do" in record.getMessage()]
+        assert len(texts) == is_told and all(f"the run in {tmp_path} already has {before} steps" in text for text in texts)
+
+
+def test_a_learner_that_refuses_a_saved_state_is_told_with_a_way_out(tmp_path: pathlib.Path) -> None:
+    class Refusing(SummingLearner):
+        def restore(self, state: Any) -> None:
+            raise KeyError("network.2.weight")
+
+    class Changed(Agent):
+        def learner(self, spec: rl.EnvironmentSpec, seed: int) -> Any:
+            return Refusing()
+
+    Changed.__name__ = Agent.__name__
+    rl.run(Agent(TRANSITIONS), "catch/0", steps=100, checkpoint_dir=tmp_path)
+    with pytest.raises(ValueError, match=r"Refusing.restore\(\) refused the saved state \(KeyError: 'network.2.weight'\).*another checkpoint_dir"):
+        rl.run(Changed(TRANSITIONS), "catch/0", steps=200, checkpoint_dir=tmp_path)
 
 
 def test_a_run_resumes_only_with_the_same_settings(tmp_path: pathlib.Path) -> None:

@@ -460,3 +460,10 @@ def test_default_networks_are_float32_whatever_the_default_data_type(agent: Any,
     learner = agent.learner(rl.make_environment_spec(rl.make(environment)), 1)
     modules = [module for module in vars(learner).values() if isinstance(module, nn.Module)]
     assert {parameter.dtype for module in modules for parameter in module.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(("bound", "is_told"), [(0.5, True), (1.0, False), (None, False)])
+def test_clipped_returns_are_told_once(bound: float | None, is_told: bool, caplog: pytest.LogCaptureFixture) -> None:
+    rlt.DQN(batch_size=8, min_replay_size=10, max_abs_reward=bound, hidden=(8,)).train("bandit/0", steps=100)
+    texts = [record.getMessage() for record in caplog.records if "max_abs_reward" in record.getMessage()]
+    assert len(texts) == is_told and all("which the agent clips to max_abs_reward = 0.5" in text for text in texts)

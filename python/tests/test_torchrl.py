@@ -178,6 +178,17 @@ def test_transitions_of_another_kind_of_storage_are_not_loaded(other: Any, text:
         buffer(**other).loads(tmp_path / "buffer")
 
 
+def test_a_folder_of_another_storage_is_refused_with_a_way_out(tmp_path: pathlib.Path) -> None:
+    other = ReplayBuffer(storage=LazyTensorStorage(50), batch_size=8)
+    other.extend(steps(30))
+    other.dumps(tmp_path)
+    mine = buffer()
+    with pytest.raises(FileNotFoundError, match="has no transitions of a relive.torchrl.Storage; to move the transitions of another storage"):
+        mine.loads(tmp_path)
+    mine.extend(other[:].exclude("index"))
+    assert len(mine) == 30
+
+
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_buffers_are_shown_and_copied(copied: Any) -> None:
     one = buffer(prioritized=1.0)

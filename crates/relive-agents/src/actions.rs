@@ -91,7 +91,7 @@ mod tests {
         let parts = [("grip", Nest::Leaf(ArraySpec::discrete("", 3))), ("turn", Nest::Leaf(torque))];
         assert_eq!(
             error_of(Nest::dict(parts)),
-            format!("{start}a number in 0..3 at `grip`, float32 (2,) in -1..=1 at `turn`")
+            format!("{start}a number from 0 to 2 at `grip`, float32 (2,) in -1..=1 at `turn`")
         );
     }
 

@@ -52,7 +52,12 @@ pub(crate) fn check(
 
 /// Checks that a setting is a positive number.
 pub(crate) fn positive(name: &'static str, value: f32) -> Result<()> {
-    check(name, value, value > 0.0 && value.is_finite(), "above 0")
+    check(
+        name,
+        value,
+        value > 0.0 && value.is_finite(),
+        if value.is_infinite() { "finite" } else { "above 0" },
+    )
 }
 
 /// Checks that a setting is zero or a positive number.

@@ -15,6 +15,9 @@ use crate::Error;
 /// The text of a stream that broke without a status; gRPC reports it as `UNKNOWN`.
 const STREAM_REMOVED_TEXT: &str = "Stream removed";
 
+/// The text of tonic's status for a channel whose task has ended.
+const NOT_READY_TEXT: &str = "Service was not ready: transport error";
+
 /// The text of errors for a rate limiter's timeout.
 pub const SAMPLE_TIMEOUT: &str = "Rate Limiter: Timeout exceeded before a sample was let through.";
 
@@ -24,6 +27,11 @@ pub fn status_error(operation: &str, status: Status) -> Error {
     let text = match (refused_by_tls(&status), status.message()) {
         (Some(why), _) => format!("the TLS connection failed: {why}"),
         (None, "") => status.code().description().to_owned(),
+        (None, NOT_READY_TEXT) => {
+            "the client cannot be used any longer, because the Tokio runtime in which it was created has \
+             ended; create it in a runtime that lives longer, or use a blocking client"
+                .to_owned()
+        }
         // The server's text keeps a typo of dm-reverb's, because programs compare it.
         (None, text) => text.replace(text::SAMPLE_TIMEOUT, SAMPLE_TIMEOUT),
     };

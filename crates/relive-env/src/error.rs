@@ -91,8 +91,8 @@ mod tests {
 
     #[test]
     fn errors_name_the_path_and_expected_and_actual_values() {
-        let error = EnvError::Action(Mismatch::boxed("arm/0", "a number in 0..3", 3));
-        assert_eq!(error.to_string(), "action at `arm/0`: expected a number in 0..3, got 3");
+        let error = EnvError::Action(Mismatch::boxed("arm/0", "a number from 0 to 2", 3));
+        assert_eq!(error.to_string(), "action at `arm/0`: expected a number from 0 to 2, got 3");
         let error = EnvError::Setting(Mismatch::boxed("", "an id", "catch/99"));
         assert_eq!(error.to_string(), "setting expected an id, got catch/99");
     }

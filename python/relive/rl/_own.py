@@ -18,7 +18,7 @@ from relive.rl._actions import ActionLeaves
 from relive.rl._given import SourceBridge, samples_of
 from relive.rl._learnt import Results
 from relive.rl._torch_threads import TorchThreads
-from relive.rl._weights import as_array, called, flattened, nested
+from relive.rl._weights import Unchanged, as_array, called, flattened, nested
 from relive.rl.contracts import PolicyContext
 from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
 from relive.rl.specs import EnvironmentSpec
@@ -202,7 +202,7 @@ class LearnerBridge:
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
         self._learner, self.called, self._source, self._torch_threads = learner, called(learner), agent.source, agent.torch_threads
-        self._results = Results(learner)
+        self._results, self._unchanged = Results(learner), Unchanged(called(learner))
         self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(agent.experience.get("discount"))
 
     def learn_rollout(self, **fields: Any) -> Any:
@@ -230,7 +230,9 @@ class LearnerBridge:
         return self._learner.learn(experience)
 
     def _learnt(self, returned: Any, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
-        return self._results.of(self._results.learnt(returned), items, keys)
+        results = self._results.of(self._results.learnt(returned), items, keys)
+        self._unchanged.learn(results[0])
+        return results
 
     def expect_shared(self) -> None:
         """Raises an exception if the learner does not support runs of several learners."""
@@ -246,15 +248,28 @@ class LearnerBridge:
 
     def weights(self) -> list[tuple[str, Any]]:
         """Returns the weights for policies: arrays by path."""
-        return flattened(self._learner.weights(), called(self._learner))
+        weights = flattened(self._learner.weights(), called(self._learner))
+        self._unchanged.publish(weights)
+        return weights
 
     def save(self) -> bytes:
         """Returns the state to resume from, which is empty if there is none."""
         return _state.encode(self._learner.state()) if hasattr(self._learner, "state") else b""
 
     def restore(self, state: bytes) -> None:
-        """Restores a state."""
-        self._learner.restore(self._decoded(state))
+        """Restores a state.
+
+        Raises:
+          ValueError: the learner does not accept the state.
+        """
+        decoded = self._decoded(state)
+        try:
+            self._learner.restore(decoded)
+        except Exception as error:
+            raise ValueError(
+                f"{self.called}.restore() refused the saved state ({type(error).__name__}: {error}). If the learner or its networks have "
+                "changed since the run was saved, use another checkpoint_dir for a new run"
+            ) from error
 
     def warm_start(self, state: bytes) -> None:
         """Begins with the state of an earlier run's learner."""

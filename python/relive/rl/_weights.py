@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from relive._frameworks import as_numpy
+
+_log = logging.getLogger("relive")
 
 
 def called(value: Any) -> str:
@@ -94,3 +97,37 @@ def nested(weights: dict[str, Any]) -> Any:
         if name:
             place[name] = array
     return nested
+
+
+class Unchanged:
+    """Warns if a learner's weights stay the same while it learns."""
+
+    # A learner may begin with steps that do not change the policy, for example of a critic.
+    _STEPS = 20
+
+    def __init__(self, learner: str) -> None:
+        self._learner, self._steps = learner, 0
+        # A copy of the first weights, until others differ from them.
+        self._first: dict[str, Any] | None = None
+        self._is_over = False
+
+    def learn(self, steps: int) -> None:
+        """Counts learner steps."""
+        self._steps += steps
+
+    def publish(self, weights: list[tuple[str, Any]]) -> None:
+        """Compares weights with the first ones."""
+        if self._is_over:
+            return
+        if self._first is None:
+            self._first, self._steps = {path: array.copy() for path, array in weights}, 0
+            self._is_over = not any(array.size for array in self._first.values())
+        elif any(path not in self._first or not np.array_equal(self._first[path], array) for path, array in weights):
+            self._first, self._is_over = None, True
+        elif self._steps >= self._STEPS:
+            _log.warning(
+                "%s.weights() returns the same weights after %d learner steps: learn() must change the parameters that weights() returns. Does "
+                "the optimizer have these parameters, and does the loss depend on them? If the policy needs no weights, return {}",
+                self._learner, self._steps,
+            )  # fmt: skip
+            self._first, self._is_over = None, True

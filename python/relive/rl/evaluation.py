@@ -145,7 +145,10 @@ def _play(policy: Callable[[Any], Any], environment: Any, watch: _Watch) -> tupl
     total, length = 0.0, 0
     while int(step.step_type) != 2:
         watch.note_step(length)
-        step = environment.step(policy(step.observation))
+        action = policy(step.observation)
+        if action is None:
+            raise TypeError("the policy returned None, but it must return an action for each observation")
+        step = environment.step(action)
         total, length = total + float(step.reward), length + 1
     watch.note_end()
     return total, length

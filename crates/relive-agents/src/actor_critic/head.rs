@@ -282,7 +282,7 @@ mod tests {
         let actions = Nest::dict([("turn", ArraySpec::discrete("", 3)), ("go", ArraySpec::discrete("", 2))]);
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), actions);
         let text = Head::of(&spec).unwrap_err().to_string();
-        assert!(text.contains("one array of float32") && text.contains("a number in 0..2"), "{text}");
+        assert!(text.contains("one array of float32") && text.contains("a number from 0 to 1"), "{text}");
         let double = Nest::Leaf(ArraySpec::new("", DType::Float64, [1]).bounded(-1.0, 1.0));
         let spec = EnvironmentSpec::new(ArraySpec::new("", DType::Float32, [1]), double);
         let text = Head::of(&spec).unwrap_err().to_string();

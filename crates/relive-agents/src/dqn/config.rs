@@ -69,7 +69,8 @@ settings! {
         pub target_update_period: u64 = 100,
         /// The error at which the Huber loss changes from quadratic to linear.
         pub huber: f32 = 1.0,
-        /// Returns over `n_step` are clipped to ± this value.
+        /// Returns over `n_step` are clipped to ± this value, which must be finite; a very large number, such as
+        /// `f32::MAX`, disables clipping.
         pub max_abs_reward: f32 = 1.0,
         /// The bound on the gradient's norm; none unless set.
         pub max_gradient_norm: Option<f32> = None,

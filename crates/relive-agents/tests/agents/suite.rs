@@ -159,7 +159,7 @@ fn actions_that_it_cannot_take_are_refused(agent: &Arc<dyn Agent>, is_recorded: 
     };
     let error = run_in(agent, &asked, &make).map(drop).unwrap_err();
     let RlError::Unsuited { expected, got } = &error else { panic!("{}: {error}", agent.name()) };
-    assert!(got.contains("a number in 0..2") && !expected.is_empty(), "{error}");
+    assert!(got.contains("a number from 0 to 1") && !expected.is_empty(), "{error}");
 }
 
 fn faults_are_told_with_their_place(agent: &Arc<dyn Agent>) {

@@ -149,7 +149,11 @@ impl Root {
     /// `Damaged` if the newest checkpoint is damaged, with the file, place and table, because an older one is never
     /// loaded silently; `Io` if the storage refuses an operation.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
-        match self.load_chosen(|| newest(&self.location), options)? {
+        let loaded = self.load_chosen(|| newest(&self.location), options)?;
+        if let Some(path) = local_path(&self.location) {
+            reverb::Store::warn_of_incomplete(&path)?;
+        }
+        match loaded {
             Some(loaded) => Ok(Some(loaded)),
             None => self.load_fallback(options),
         }

@@ -25,6 +25,20 @@ impl Store {
         };
         Ok([found.renamed, found.whole].map(infos))
     }
+
+    /// Logs a warning for each folder in `root` that has the name of a checkpoint that is newer than all complete ones,
+    /// but is incomplete: its writer was interrupted, or somebody copied only a part of it.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(crate) fn warn_of_incomplete(root: &Path) -> Result<(), Error> {
+        let found = Folders::list(root)?;
+        for (_, folder) in found.incomplete.iter().filter(|ignored| found.whole.last() < Some(*ignored)) {
+            let location = folder.display();
+            tracing::warn!(%location, "ignoring an incomplete checkpoint, because it has no file {DONE}");
+        }
+        Ok(())
+    }
 }
 
 fn info(time: Time, folder: &Path) -> CheckpointInfo {

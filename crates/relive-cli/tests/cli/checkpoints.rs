@@ -209,6 +209,27 @@ fn a_damaged_checkpoint_of_dm_reverb_is_refused_and_salvaged_as_well() {
 }
 
 #[test]
+fn a_newer_incomplete_checkpoint_of_dm_reverb_is_ignored_with_a_warning() {
+    let root = folder("incomplete-reverb");
+    let checkpoint = |value| checkpoint(&root, &[value], &["--checkpoint-format", "reverb"]);
+    let warnings_of = |path: &Path, size_after: u64| {
+        std::fs::remove_file(path.join("DONE")).unwrap();
+        let served = start(TOML, &root, &["--no-checkpoint-at-shutdown"]);
+        assert_eq!(size(&served), size_after);
+        let log = log_of(served);
+        let is_told = |line: &String| {
+            line.contains("ignoring an incomplete checkpoint") && line.contains(path.to_str().unwrap())
+        };
+        log.iter().filter(|line| is_told(line)).count()
+    };
+    let (first, second) = (checkpoint(1.0), checkpoint(2.0));
+    assert_eq!(warnings_of(&second, 1), 1);
+    let third = checkpoint(3.0);
+    assert_eq!(warnings_of(&first, 2), 0, "the third one is newer");
+    assert_eq!(warnings_of(&third, 0), 1);
+}
+
+#[test]
 fn a_checkpoint_of_other_tables_is_a_configuration_error() {
     let root = folder("other-tables");
     checkpoint(&root, &[1.0], &[]);

@@ -44,7 +44,8 @@ use relive_reader::IdleStreams;
 /// # Connections
 ///
 /// A client connects on its first call, not when it is created, and reconnects after a lost connection. A client that
-/// connects to a server needs a Tokio runtime; [`blocking::Client`](crate::blocking::Client) has its own.
+/// connects to a server needs a Tokio runtime, and works until the runtime in which it was created ends;
+/// [`blocking::Client`](crate::blocking::Client) has its own.
 ///
 /// # Tables in the same process
 ///

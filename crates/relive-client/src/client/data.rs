@@ -63,7 +63,8 @@ impl Client {
     ///
     /// # Errors
     /// `InvalidArgument` for an empty list of tables, a NaN priority, or a step that a table's signature or the server
-    /// refuses; `NotFound` for an unknown table; `Timeout` after the client's timeout.
+    /// refuses; `NotFound` for an unknown table; `Timeout` after the client's timeout: the server may still insert the
+    /// items later.
     pub async fn insert(&self, step: &Nest<Tensor>, priorities: &[(&str, f64)]) -> Result<()> {
         relive_writer::insert(&self.backend, step, priorities, true).await
     }

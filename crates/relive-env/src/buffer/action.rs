@@ -112,16 +112,16 @@ mod tests {
     #[test]
     fn invalid_discrete_actions_are_reported() {
         let error_of = |action: Action<'_>| action.discrete(3).unwrap_err().to_string();
-        assert_eq!(error_of(Action::Discrete(3)), "action expected a number in 0..3, got 3");
-        assert_eq!(error_of(Action::Discrete(-1)), "action expected a number in 0..3, got -1");
+        assert_eq!(error_of(Action::Discrete(3)), "action expected a number from 0 to 2, got 3");
+        assert_eq!(error_of(Action::Discrete(-1)), "action expected a number from 0 to 2, got -1");
         assert_eq!(
             error_of(Action::Continuous(&[0.0])),
-            "action expected a number in 0..3, got 1 numbers of float32"
+            "action expected a number from 0 to 2, got 1 numbers of float32"
         );
         let floats = buffer(DType::Float32, &[2]);
         assert_eq!(
             error_of(Action::Nest(floats.view())),
-            "action expected a number in 0..3, got 8 bytes of float32"
+            "action expected a number from 0 to 2, got 8 bytes of float32"
         );
     }
 

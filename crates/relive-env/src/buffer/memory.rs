@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(buffer.check_row(1, &nest()), Ok(()));
         buffer.leaf_mut::<i32>(2).unwrap()[1] = 4;
         let error = buffer.check_row(1, &nest()).unwrap_err().to_string();
-        assert_eq!(error, "observation at `c`: expected a number in 0..4, got 4 at element 0");
+        assert_eq!(error, "observation at `c`: expected a number from 0 to 3, got 4 at element 0");
         assert_eq!(buffer.check_row(0, &nest()), Ok(()));
     }
 

@@ -134,7 +134,10 @@ impl ArraySpec {
 impl fmt::Display for ArraySpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Domain::Discrete(count) = self.domain {
-            return write!(f, "a number in 0..{count}");
+            return match count.checked_sub(1) {
+                Some(last) => write!(f, "a number from 0 to {last}"),
+                None => f.write_str("a number without choices"),
+            };
         }
         write!(f, "{} {}", self.dtype.numpy_name(), self.shape.display_numpy())?;
         match &self.domain {

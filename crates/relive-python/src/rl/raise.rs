@@ -15,7 +15,8 @@ pub(super) fn raise(py: Python<'_>, failed: &RlError) -> PyErr {
         RlError::Environment(_) => PyValueError::new_err(failed.to_string()),
         RlError::Replay(failed) => error::raise(py, failed),
         RlError::File { path, error } => {
-            let reason = error.kind().to_string();
+            let text = error.to_string();
+            let reason = text.split_once(" (os error ").map_or(&*text, |(reason, _)| reason).to_owned();
             PyOSError::new_err((error.raw_os_error().unwrap_or(0), reason, path.clone()))
         }
         RlError::DamagedPolicy { .. } => error::raise_kind(py, ErrorKind::DataLoss, failed.to_string()),

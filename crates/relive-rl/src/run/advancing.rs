@@ -19,7 +19,7 @@ impl Session {
     }
 
     /// Returns whether the run has completed its steps.
-    fn is_done(&self, options: &RunOptions) -> bool {
+    pub(super) fn is_done(&self, options: &RunOptions) -> bool {
         match options.learner_steps {
             Some(most) if self.counters.learner_steps() >= most => true,
             Some(_) if options.env_steps == 0 => false,

@@ -24,6 +24,10 @@ use crate::{Result, RlError};
 /// A setting is out of range, the agent cannot act in the environment, or the state of a part cannot be saved;
 /// otherwise the first error of the plan. A log that cannot be written ends the run with its result and
 /// [`Trained::unsaved`].
+///
+/// # Panics
+/// Panics if it is called inside an async task of a Tokio runtime, because a run blocks its thread: call it in
+/// `tokio::task::spawn_blocking`.
 pub fn train(
     agent: &Arc<dyn Agent>,
     options: &RunOptions,
@@ -215,6 +219,6 @@ fn begin_saved(session: &Session, options: &RunOptions, resumed: Option<&Folder>
         );
     }
     let Some(folder) = resumed else { return Ok(()) };
-    folder.announce(session.steps(options));
+    folder.announce(session.steps(options), session.is_done(options));
     session.marks()?.map_or(Ok(()), |marks| options.loggers.truncate(marks))
 }

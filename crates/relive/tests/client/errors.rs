@@ -303,3 +303,18 @@ fn start_in_thread() -> (std::net::SocketAddr, tokio::runtime::Runtime) {
     });
     (address, runtime)
 }
+
+#[test]
+fn a_client_whose_runtime_has_ended_says_so() {
+    let runtime = || tokio::runtime::Runtime::new().unwrap();
+    let (of_server, of_client) = (runtime(), runtime());
+    let server = of_server.block_on(TestServer::start([TableConfig::new("t")]));
+    let client = of_client.block_on(async {
+        let client = server.client();
+        client.server_info().await.unwrap();
+        client
+    });
+    drop(of_client);
+    let error = of_server.block_on(client.server_info()).unwrap_err();
+    assert!(error.to_string().contains("the Tokio runtime in which it was created has ended"), "{error}");
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from relive.rl._run_options import RunOptions
     from relive.rl._training import TrainingResult
+
+_log = logging.getLogger("relive")
 
 Loss = Callable[[Module, Module, Mapping[str, Any]], Tensor | tuple[Tensor, Tensor]]
 
@@ -185,12 +188,12 @@ class _Policy(Policy):
 
 class _Learner(Learner):
     _draws_globally = False
-    unsaved = ("torch_threads",)
+    unsaved = ("torch_threads", "told")
 
     def __init__(self, module: Module, settings: DQN, random: Stream) -> None:
         self.module, self.target, self.settings = module, copy.deepcopy(module), settings
         self.optimizer = Adam(module.parameters(), settings.learning_rate)
-        self.steps, self.random = 0, random
+        self.steps, self.random, self.told = 0, random, False
         self.torch_threads = threads_for(settings.batch_size, module)
 
     def learn(self, batch: Any) -> Learnt:
@@ -207,9 +210,19 @@ class _Learner(Learner):
     def _transitions(self, batch: Any) -> dict[str, Any]:
         data = dict(tensors(batch.data))
         data["action"] = data["action"].long()
-        if self.settings.max_abs_reward is not None:
-            data["reward"] = data["reward"].clamp(-self.settings.max_abs_reward, self.settings.max_abs_reward)
+        bound = self.settings.max_abs_reward
+        if bound is not None:
+            self._tell_clipping(float(batch.data["reward"][0]), bound)
+            data["reward"] = data["reward"].clamp(-bound, bound)
         return data | {name: inputs(data[name]) for name in ("observation", "next_observation")}
+
+    def _tell_clipping(self, found: float, bound: float) -> None:
+        """Warns once, like ``rl.DQN``, if the return of a batch's first transition is larger than the bound. One transition
+        of each batch takes hardly any time, and over many batches shows as much."""
+        if not self.told and abs(found) > bound:
+            self.told = True
+            _log.warning("a transition has a return of %g, which the agent clips to max_abs_reward = %g: it cannot tell such returns apart; "
+                         "unless this is intended, set max_abs_reward to a larger number, or to None", found, bound)
 
     def _losses(self, data: dict[str, Any]) -> tuple[Tensor, Tensor]:
         if self.settings.loss is None:
