@@ -98,7 +98,7 @@ def warn_of_consecutive(rows: Mapping[str, Any]) -> None:
     """Warns if rows look like consecutive steps of one environment, although they are steps of different environments."""
     for name in rows:
         before, after = rows.get(name.removeprefix("next_")), rows[name]
-        if not name.startswith("next_") or type(before) is not np.ndarray or type(after) is not np.ndarray or before.shape != after.shape:
+        if not (name.startswith("next_") and type(before) is type(after) is np.ndarray and before.ndim and before.shape == after.shape):
             continue
         pairs = ((before[:-1], before[1:]), (after[:-1], before[1:]))
         changed, differs = (np.not_equal(*pair).any(tuple(range(1, before.ndim))) for pair in pairs)

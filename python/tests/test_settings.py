@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import json
 import pathlib
 import pickle
@@ -225,3 +226,16 @@ def test_settings_with_a_group_are_hashed_and_read_only() -> None:
     assert rl.DQNConfig(**values).demonstrations["ratio"] == 0.5 and config.demonstrations["ratio"] == 0.25
     assert json.loads(json.dumps(config.demonstrations)) == dict(config.demonstrations)
     assert len({rl.DQNConfig(), rl.DQNConfig(), config}) == 2
+
+
+@pytest.mark.parametrize("agent", [rl.DQN, rl.SAC, rl.PPO, rl.A2C, rl.A3C])
+def test_signatures_of_agents_show_their_settings(agent: Any) -> None:
+    shown = inspect.signature(agent).parameters
+    settings = agent().settings
+    assert list(shown) == ["config", *settings] and agent._config_type.__name__ in agent.__doc__
+    for name, parameter in shown.items():
+        assert name in ("config", "demonstrations") or parameter.default == settings[name]
+
+
+def test_other_agents_tell_where_their_settings_are() -> None:
+    assert "rl.ApeX().settings" in (rl.ApeX.__doc__ or "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -33,6 +34,16 @@ class Agent(Generic[C]):
     """
 
     _config_type: type[C]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        settings = vars(cls).get("_config_type")
+        if settings is not None:
+            # What help() and notebooks show: the settings with their defaults.
+            named = (parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in inspect.signature(settings).parameters.values())
+            config = inspect.Parameter("config", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None)
+            cls.__signature__ = inspect.Signature([config, *named])  # type: ignore[attr-defined]
+            cls.__doc__ = f"{cls.__doc__}\n    Settings are those of :class:`{settings.__name__}`."
 
     def __init__(self, config: C | None = None, **overrides: Any) -> None:
         self._expect_known(overrides)

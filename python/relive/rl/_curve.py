@@ -145,7 +145,7 @@ def _drawn(lines: Mapping[str, _Line], acts: bool) -> str:
         parts.append(f'<polyline points="{_points(across, up, line.steps, line.values)}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         parts.append(_text(_MARGIN + 8, 30 + 16 * number, name, "start", color))
     parts.append(_text(_WIDTH / 2, _HEIGHT - 8, "steps in the environment" if acts or not xs else "steps of the learner", "middle"))
-    parts.append(_text(_MARGIN - 6, 12, "return", "end"))
+    parts.append(_text(_MARGIN + 8, 12, "return", "start"))
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}">{"".join(parts)}</svg>'
 
 

@@ -48,6 +48,11 @@ class NamedAgent(Agent[Any]):
     # The value of ``max_abs_reward`` that disables clipping.
     _unclipped: ClassVar[float | None] = None
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_name" in vars(cls):
+            cls.__doc__ = f"{cls.__doc__}\n\n    Settings are passed by name. All of them, with their defaults: ``rl.{cls.__name__}().settings``."
+
     def __init__(self, *unnamed: NoReturn, **settings: Any) -> None:
         if unnamed:
             name = type(self).__name__

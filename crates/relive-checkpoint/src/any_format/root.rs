@@ -150,7 +150,8 @@ impl Root {
     /// loaded silently; `Io` if the storage refuses an operation.
     pub fn load_latest(&self, options: &LoadOptions) -> Result<Option<Loaded>, Error> {
         let loaded = self.load_chosen(|| newest(&self.location), options)?;
-        if let Some(path) = local_path(&self.location) {
+        let is_own = loaded.as_ref().is_some_and(|loaded| !loaded.snapshot.lacks_own_rules);
+        if let Some(path) = local_path(&self.location).filter(|_| !is_own) {
             reverb::Store::warn_of_incomplete(&path)?;
         }
         match loaded {
