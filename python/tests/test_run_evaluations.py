@@ -187,3 +187,10 @@ def test_errors_of_on_evaluation_are_the_errors_of_the_run() -> None:
         train("catch/0", steps=100, evaluate_every=50, on_evaluation=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="on_evaluation is given, but the run does not evaluate; also give evaluate_every"):
         train("catch/0", steps=100, on_evaluation=lambda *_: None)
+
+
+def test_the_standard_error_of_an_evaluation() -> None:
+    evaluation = rl.evaluate(lambda observation: 1, "CartPole-v1", episodes=9)
+    expected = np.sqrt(np.square(evaluation.returns - evaluation.mean_return).sum() / 8) / 3
+    assert evaluation.standard_error == pytest.approx(expected) and expected > 0
+    assert np.isnan(rl.evaluate(lambda observation: 1, "CartPole-v1", episodes=1).standard_error)

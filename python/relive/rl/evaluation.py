@@ -42,6 +42,13 @@ class Evaluation(WithArrays):
     learner_steps: int | None = None
     """The learner steps of the run that evaluated, or ``None`` outside of runs."""
 
+    @property
+    def standard_error(self) -> float:
+        """The standard error of :attr:`mean_return`: the sample standard deviation of the returns, divided by the root of
+        their number; NaN for a single episode."""
+        number = len(self.returns)
+        return math.nan if number < 2 else float(self.returns.std(ddof=1)) / math.sqrt(number)
+
 
 def evaluate(
     policy: Callable[[Any], Any],
