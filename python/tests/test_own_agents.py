@@ -123,6 +123,13 @@ def test_weights_that_do_not_change_are_told(caplog: pytest.LogCaptureFixture, l
     )
 
 
+@pytest.mark.parametrize("exponent", [None, 0.6])
+def test_priorities_without_effect_are_told_once(caplog: pytest.LogCaptureFixture, exponent: float | None) -> None:
+    rl.run(Agent(rl.Transitions(batch_size=8, min_size=20, priority_exponent=exponent)), "catch/0", steps=100)
+    told = [record for record in caplog.records if record.getMessage().startswith("SummingLearner.learn() returned priorities, but")]
+    assert len(told) == (exponent is None)
+
+
 def test_each_actor_needs_an_environment() -> None:
     with pytest.raises(ValueError, match="actors is 3, but Agent.experience has 2 environments"):
         rl.run(Agent(rl.Rollouts(steps=5, environments=2)), "catch/0", steps=100, actors=3)

@@ -202,6 +202,8 @@ class LearnerBridge:
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
         self._learner, self.called, self._source, self._torch_threads = learner, called(learner), agent.source, agent.torch_threads
+        # Whether priorities have no effect, which is told once.
+        self._is_uniform = agent.experience.get("priority_exponent") is None
         self._results, self._unchanged = Results(learner), Unchanged(called(learner))
         self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(agent.experience.get("discount"))
 
@@ -213,7 +215,12 @@ class LearnerBridge:
     def learn_batches(self, batches: list[Any]) -> Any:
         """Learns from a batch of a table."""
         batch = self._batches.batch(*batches)
-        return self._learnt(self._learn(batch), len(batch.info.key), batch.info.key)
+        output = self._results.learnt(self._learn(batch))
+        if output.priorities is not None and self._is_uniform:
+            self._is_uniform = False
+            _log.warning("%s.learn() returned priorities, but its batches are sampled uniformly, so they have no effect; for prioritized "
+                         "replay, set priority_exponent in the agent's experience", self.called)
+        return self._learnt(output, len(batch.info.key), batch.info.key)
 
     def learn_given(self, batch: Any) -> Any:
         """Learns from a batch that was passed to the run."""
