@@ -40,10 +40,26 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
     // Otherwise, errors of logging would be written to stderr, which panics if it is closed; a server must continue
     // without a log.
     let log = tracing_subscriber::fmt().log_internal_errors(false);
-    let log = log.with_env_filter(filter).with_writer(|| output::Stderr);
+    let log = log.with_env_filter(filter);
     match format {
-        LogFormat::Text => log.with_ansi(output::stderr_is_terminal()).init(),
-        LogFormat::Json => log.json().init(),
+        LogFormat::Text => {
+            let log = log.with_writer(|| output::Log { note: lost_as_text });
+            log.with_ansi(output::stderr_is_terminal()).init();
+        }
+        LogFormat::Json => log.with_writer(|| output::Log { note: lost_as_json }).json().init(),
     }
     Ok(())
+}
+
+fn lost_as_text(lines: u64) -> String {
+    format!("WARN {lines} lines of the log were lost here, because nobody read it\n")
+}
+
+fn lost_as_json(lines: u64) -> String {
+    let text = lost_as_text(lines);
+    let message = text.trim_start_matches("WARN ").trim_end();
+    format!(
+        "{}\n",
+        serde_json::json!({ "level": "WARN", "fields": { "message": message }, "target": "relive" })
+    )
 }

@@ -1,9 +1,18 @@
 //! Writes to stdout and stderr without panicking when the reader is gone.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_rl::watching::LogLines;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// How long a line of the log waits for a reader of stderr that has stopped.
+const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+
+/// The number of lines of the log that were lost since the reader of stderr stopped. Changes only under stderr's lock.
+static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// A copy of stderr, if other code also reads it.
 static CAPTURED: OnceLock<LogLines> = OnceLock::new();
@@ -21,20 +30,46 @@ pub(crate) fn capture() -> LogLines {
     lines.clone()
 }
 
-/// Stderr; each write consists of whole lines.
-pub(crate) struct Stderr;
+/// The log, on stderr; each write is one line. If nobody reads a full pipe, such as that of a paused pager, lines are
+/// lost, because the program must not wait for its log.
+pub(crate) struct Log {
+    /// Returns the line that tells the number of lost lines.
+    pub(crate) note: fn(u64) -> String,
+}
 
-impl Write for Stderr {
+impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(lines) = CAPTURED.get() {
-            lines.push(&String::from_utf8_lossy(bytes));
+        copy(bytes);
+        let mut stderr = io::stderr().lock();
+        let lost = LOST.load(Ordering::Relaxed);
+        if !is_writable(&stderr, if lost == 0 { PATIENCE } else { Timespec::default() }) {
+            LOST.store(lost + 1, Ordering::Relaxed);
+        } else if lost == 0 {
+            stderr.write_all(bytes)?;
+        } else {
+            LOST.store(0, Ordering::Relaxed);
+            stderr.write_all(&[(self.note)(lost).as_bytes(), bytes].concat())?;
         }
-        // Writes all bytes at once, because those that have been copied must not be written again.
-        io::stderr().write_all(bytes).map(|()| bytes.len())
+        // Everything counts as written, because what has been copied must not be written again.
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
+    }
+}
+
+/// Waits until `output` takes at least one line without blocking; returns whether it does. An output that has failed
+/// counts as writable, since writing to it tells the error.
+fn is_writable(output: &impl AsFd, patience: Timespec) -> bool {
+    let mut outputs = [PollFd::new(output, PollFlags::OUT)];
+    rustix::io::retry_on_intr(|| poll(&mut outputs, Some(&patience))) != Ok(0)
+}
+
+/// Copies what is written to stderr.
+fn copy(bytes: &[u8]) {
+    if let Some(lines) = CAPTURED.get() {
+        lines.push(&String::from_utf8_lossy(bytes));
     }
 }
 
@@ -47,7 +82,9 @@ pub(crate) fn line(text: &str) -> io::Result<()> {
 
 /// Writes a line to stderr. If that fails, there is nowhere left to report it.
 pub(crate) fn print_error(text: &str) {
-    let _ = Stderr.write_all(format!("{text}\n").as_bytes());
+    let line = format!("{text}\n");
+    copy(line.as_bytes());
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 pub(crate) fn stdout_is_terminal() -> bool {

@@ -3,6 +3,9 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_client::blocking::Client;
 
 use crate::support::{Served, command, file, outcome, signal};
 
@@ -41,6 +44,30 @@ fn a_second_signal_ends_a_server_at_once() {
     signal(&served.child, "TERM");
     let (status, _) = served.end();
     assert_eq!(status.code(), Some(143));
+}
+
+#[test]
+fn a_server_does_not_wait_for_the_reader_of_its_log() {
+    for format in ["text", "json"] {
+        let more = ["--log-level", "trace", "--log-format", format];
+        let mut served = Served::start_with(".toml", TOML, &more);
+        let client = Client::connect(&served.address).unwrap();
+        // Together, these calls log more than a pipe takes.
+        (0..500).for_each(|_| drop(client.server_info().unwrap()));
+        let log = BufReader::new(served.child.stderr.take().unwrap()).lines();
+        let is_told = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_told.load(Ordering::Relaxed) {
+                    client.server_info().unwrap();
+                }
+            });
+            let mut log = log.map(Result::unwrap).take(1_000_000);
+            let note = log.find(|line| line.contains(" lines of the log were lost here"));
+            is_told.store(true, Ordering::Relaxed);
+            assert_eq!(note.unwrap().starts_with('{'), format == "json");
+        });
+    }
 }
 
 #[test]

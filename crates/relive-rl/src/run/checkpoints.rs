@@ -83,16 +83,15 @@ impl Folder {
         of_run.expect(own, Comparison { place, saved, asked, advice: ADVICE })
     }
 
-    /// Logs that the run resumes from this folder, or that it is already at its end.
+    /// Logs that the run resumes from this folder, and whether it is already at its end.
     pub(crate) fn announce(&self, steps: u64, is_done: bool) {
+        tracing::info!("resumed from {} at step {steps}", self.path);
         if is_done {
             tracing::warn!(
                 "the run in {} already has {steps} steps, so there is nothing left to do: increase the number of \
                  steps to continue it, or use another folder for a new run",
                 self.path
             );
-        } else {
-            tracing::info!("resumed from {} at step {steps}", self.path);
         }
     }
 
