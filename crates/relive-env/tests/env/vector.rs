@@ -116,7 +116,7 @@ fn with_wrong_action(batch: &mut impl BatchEnvironment, row: usize) -> String {
 #[test]
 fn errors_name_their_row() {
     let make = |row: usize| CartPole::new(row as u64);
-    let expected = "action at `row 5`: expected a number in 0..2, got 2";
+    let expected = "action at `row 5`: expected a number from 0 to 1, got 2";
     assert_eq!(with_wrong_action(&mut Vectorized::new(7, make).unwrap(), 5), expected);
 }
 
