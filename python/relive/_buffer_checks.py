@@ -111,8 +111,8 @@ def warn_of_consecutive(rows: Mapping[str, Any]) -> None:
 
 def warn_of_indices(keys: npt.NDArray[Any]) -> bool:
     """Warns if numbers are not the keys of transitions, which are random numbers of 64 bits. Returns whether it has warned."""
-    # Of three keys, all are below 2^32 once in 10^29 times.
-    if keys.size < 3 or keys.dtype.kind not in "iu" or keys.max() >= 2**32:
+    # Of three keys, all are below 2^32 once in 10^29 times. This runs for every update, and the first key usually suffices.
+    if keys.size < 3 or keys.dtype.kind not in "iu" or keys.flat[0] >= 2**32 or keys.max() >= 2**32:
         return False
     _log.warning("update: the numbers %s… are not keys of transitions, so they are ignored. The keys of a batch are batch[\"keys\"], 64-bit "
                  "numbers, not indices; JAX shortens them to 32 bits unless jax_enable_x64 is set, so pass the numpy array", keys.flat[0])

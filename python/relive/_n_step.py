@@ -39,6 +39,8 @@ class _Layout:
     is_of_last: list[bool]
     # The leaf of each column that has only one.
     places: dict[str, int]
+    # Whether all ends of episodes are bools, so that their values need no checks.
+    has_bool_ends: bool
 
     @classmethod
     def of(cls, step: Mapping[str, Any], leaves: list[npt.NDArray[Any]]) -> _Layout:
@@ -50,6 +52,7 @@ class _Layout:
             [(leaf.dtype, leaf.shape) for leaf in leaves],
             [_is_next(path[0]) or path[0] in _ENDS for path in paths],
             {path[0]: place for place, path in enumerate(paths) if len(path) == 1},
+            all(leaf.dtype.kind == "b" for leaf, path in zip(leaves, paths, strict=True) if path[0] in _ENDS),
         )
 
     def copied(self, step: Mapping[str, Any]) -> list[npt.NDArray[Any]] | None:
@@ -122,17 +125,17 @@ class NStep:
 
     def completed(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
         """Returns the window of one step of a single environment, if windows have one step: it is the step itself, with its
-        discount. Returns ``None`` if windows have several steps, or if the step has another layout than the steps before
-        or values that :func:`readable` must convert; :meth:`push` takes both."""
+        discount. Returns ``None`` for all steps that need further checks, which :meth:`push` makes: windows have several
+        steps, ends of episodes are not bools, or the step has another layout than the steps before or values that
+        :func:`readable` must convert."""
         layout = self._layout
-        leaves = None if self._n_step > 1 or layout is None else nest.flatten_outlined(layout.outline, step)
-        if layout is None or leaves is None or not PLAIN.issuperset(map(type, leaves)):
+        if self._n_step > 1 or layout is None or not layout.has_bool_ends:
+            return None
+        leaves = nest.flatten_outlined(layout.outline, step)
+        if leaves is None or not PLAIN.issuperset(map(type, leaves)):
             return None
         arrays = [np.asarray(fitted_number(leaf, dtype)) for leaf, (dtype, _) in zip(leaves, layout.types, strict=True)]
         if any((array.dtype, array.shape) != (dtype, shape[1:]) for array, (dtype, shape) in zip(arrays, layout.types, strict=True)):
-            return None
-        if any(arrays[layout.places[name]].dtype.kind != "b" for name in _ENDS if name in layout.places):
-            # Only push() checks that numbers are 0 or 1.
             return None
         window = layout.fill(arrays)
         window["reward"] = np.float32(window["reward"])

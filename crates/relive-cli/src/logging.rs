@@ -51,15 +51,15 @@ pub(crate) fn start(asked: Option<&str>, default: &str, format: LogFormat) -> Re
     Ok(())
 }
 
+fn lost(lines: u64) -> String {
+    format!("{lines} lines of the log were lost here, because nobody read it")
+}
+
 fn lost_as_text(lines: u64) -> String {
-    format!("WARN {lines} lines of the log were lost here, because nobody read it\n")
+    format!("WARN {}\n", lost(lines))
 }
 
 fn lost_as_json(lines: u64) -> String {
-    let text = lost_as_text(lines);
-    let message = text.trim_start_matches("WARN ").trim_end();
-    format!(
-        "{}\n",
-        serde_json::json!({ "level": "WARN", "fields": { "message": message }, "target": "relive" })
-    )
+    let fields = serde_json::json!({ "message": lost(lines) });
+    format!("{}\n", serde_json::json!({ "level": "WARN", "fields": fields, "target": "relive" }))
 }

@@ -19,7 +19,7 @@ from relive.rl._given import SourceBridge, samples_of
 from relive.rl._learnt import Results
 from relive.rl._torch_threads import TorchThreads
 from relive.rl._weights import Unchanged, as_array, called, flattened, nested
-from relive.rl.contracts import PolicyContext
+from relive.rl.contracts import Learnt, PolicyContext
 from relive.rl.experience import Given, Rollouts, Sequences, Transitions, for_extension
 from relive.rl.specs import EnvironmentSpec
 from relive.specs import ArraySpec
@@ -202,7 +202,7 @@ class LearnerBridge:
         if is_saved:
             _expect_methods(learner, "a learner of a run that is saved", "state", "restore")
         self._learner, self.called, self._source, self._torch_threads = learner, called(learner), agent.source, agent.torch_threads
-        # Whether priorities have no effect, which is told once.
+        # Whether the log must tell that priorities have no effect, once the learner returns some.
         self._is_uniform = agent.experience.get("priority_exponent") is None
         self._results, self._unchanged = Results(learner), Unchanged(called(learner))
         self._rollouts, self._batches = _shown.Rollouts(spec), _shown.Batches(agent.experience.get("discount"))
@@ -215,7 +215,7 @@ class LearnerBridge:
     def learn_batches(self, batches: list[Any]) -> Any:
         """Learns from a batch of a table."""
         batch = self._batches.batch(*batches)
-        output = self._results.learnt(self._learn(batch))
+        output = self._learn(batch)
         if output.priorities is not None and self._is_uniform:
             self._is_uniform = False
             _log.warning("%s.learn() returned priorities, but its batches are sampled uniformly, so they have no effect; for prioritized "
@@ -224,20 +224,20 @@ class LearnerBridge:
 
     def learn_given(self, batch: Any) -> Any:
         """Learns from a batch that was passed to the run."""
-        output = self._results.learnt(self._learn(batch))
+        output = self._learn(batch)
         if output.priorities is not None and self._source is not None:
             # Not converted to numpy, since the source may keep its weights on a GPU.
             self._source.reweigh(batch, output.priorities)
             output = dataclasses.replace(output, priorities=None)
         return self._learnt(output, samples_of(batch), None)
 
-    def _learn(self, experience: Any) -> Any:
+    def _learn(self, experience: Any) -> Learnt:
         # PyTorch may have been imported since the learner was created.
         self._torch_threads.limit_learner(self._learner)
-        return self._learner.learn(experience)
+        return self._results.learnt(self._learner.learn(experience))
 
-    def _learnt(self, returned: Any, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
-        results = self._results.of(self._results.learnt(returned), items, keys)
+    def _learnt(self, output: Learnt, items: int, keys: Any) -> tuple[int, int, dict[str, float], Any]:
+        results = self._results.of(output, items, keys)
         self._unchanged.learn(results[0])
         return results
 

@@ -98,12 +98,15 @@ fn a_run_resumes_from_its_end_without_a_due_checkpoint() {
     assert_eq!(evaluated, [150.0, 150.0, 300.0, 300.0, 450.0, 450.0, 500.0, 500.0]);
 }
 
-/// A logger whose disk is full after a number of reports.
+/// A logger whose disk is full after a number of episodes.
 struct FullAfter(usize);
 
 impl Logger for FullAfter {
-    fn write(&mut self, _: &Report) -> Result<()> {
-        self.0 = self.0.checked_sub(1).ok_or_else(full)?;
+    fn write(&mut self, report: &Report) -> Result<()> {
+        // How many reports of the learner there are depends on the machine's speed.
+        if let Report::Actor(_) = report {
+            self.0 = self.0.checked_sub(1).ok_or_else(full)?;
+        }
         Ok(())
     }
 
@@ -132,6 +135,6 @@ fn a_run_whose_log_fails_ends_with_its_result() {
         let (trained, _) = run(&agent, &options).unwrap();
         assert_eq!(trained.unsaved.unwrap().to_string(), full().to_string());
         let reached = trained.summary.env_steps;
-        assert!((1..5_000).contains(&reached), "{reached}");
+        assert!((100..5_000).contains(&reached), "{reached}");
     }
 }

@@ -204,14 +204,15 @@ def _drawn(distribution: Any, random: Stream) -> Tensor:
     """Returns a sample, which distributions themselves can only draw from PyTorch's global generator."""
     if type(distribution) is torch.distributions.Categorical:
         distribution = Categorical(distribution.logits)
-    if isinstance(distribution, (Categorical, Choices)):
+    if type(distribution) in (Categorical, Choices):
         part = distribution.parts[0] if isinstance(distribution, Choices) else distribution
-        return distribution.sample(generator=random.on(part.logits.device))
+        drawn: Tensor = distribution.sample(generator=random.on(part.logits.device))
+        return drawn
     normal = distribution.base_dist if type(distribution) is Independent else distribution
     if type(normal) is Normal:
         return torch.normal(normal.loc, normal.scale, generator=random.on(normal.loc.device))
     with random.redirected():
-        drawn: Tensor = distribution.sample()
+        drawn = distribution.sample()
     return drawn
 
 
